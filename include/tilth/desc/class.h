@@ -1,0 +1,63 @@
+/* Classes: const tables of methods with a common head.
+ *
+ *     static const tl_task_class mine = {
+ *         .cls = TL_CLASS(tl_task_class, "mine", &tl_task_base.cls, my_task, &my_desc),
+ *         .build_model = my_build_model,
+ *     };
+ *
+ * A method left NULL is inherited from `base`; "super" is a plain call through the base's table. The
+ * head carries the size of the table it was compiled with, so that methods added at the end of a table
+ * later do not break older plug-ins: for them the new methods are simply not there.
+ *
+ * Thread word: immutable. */
+#ifndef TILTH_DESC_CLASS_H
+#define TILTH_DESC_CLASS_H
+
+#include <tilth/desc/desc.h>
+
+TL_BEGIN
+
+struct tl_class {
+    size_t class_size;    /* of the whole table, as compiled */
+    const char *name, *help;
+    const tl_class *base; /* methods left NULL are taken from here */
+    size_t size;          /* of an instance, 0 when there is none; the library allocates it zeroed */
+    const tl_desc *config; /* described struct that an instance is made from, or NULL */
+};
+
+#define TL_CLASS(class_type, class_name, class_base, instance_type, class_config, ...)             \
+    {.class_size = sizeof(class_type), .name = (class_name), .base = (class_base),                 \
+     .size = sizeof(instance_type), .config = (class_config), __VA_ARGS__}
+
+/* A kind of class: what its table must hold. */
+typedef struct tl_method {
+    const char *name;
+    size_t offset;
+    bool required;
+} tl_method;
+struct tl_kind {
+    const char *name, *plural; /* "optimizer", "optimizers" */
+    const char *help;
+    size_t class_size;         /* of the table in this library; older plug-ins may have less */
+    const tl_method *methods;  /* then {NULL}; NULL when the kind has none */
+    const tl_desc *config_base; /* the config of each class must derive from it; NULL: any or none */
+    bool config_required;
+    /* The config names the class: one class a config, found with tl_registry_find_by_config. */
+    bool by_config;
+};
+#define TL_METHOD(class_type, method, is_required)                                                 \
+    {#method, offsetof(class_type, method), is_required}
+
+/* The nearest class up the base chain whose slot at `offset` is filled; NULL when none is:
+ *     const tl_task_class *c = tl_class_with(&t->cls->cls, offsetof(tl_task_class, train_step));
+ *     return c->train_step(t, s); */
+TL_API const void *tl_class_with(const tl_class *cls, size_t offset);
+/* True when `base` is in the chain of `cls`. */
+TL_API bool tl_class_is(const tl_class *cls, const tl_class *base);
+/* Required methods there (the message names the one that lacks), sizes and chain sound, config
+ * verified. Registration calls it. */
+TL_API TL_NODISCARD tl_status tl_class_verify(const tl_kind *kind, const tl_class *cls);
+
+TL_END
+
+#endif

@@ -1,0 +1,525 @@
+#include "desc/apply.h"
+
+#include <math.h>
+#include <regex.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tilth/base/log.h>
+#include <tilth/desc/config.h>
+
+/* What is wrong with `v`, at the current path. */
+#define WRONG(a, v, ...)                                                                           \
+    tli_diag((a)->diags, TL_EINVAL, (v)->place, tl_str_text(&(a)->path), __VA_ARGS__)
+
+static void no_memory(tli_apply *a)
+{
+    // The first message decides the code; memory must win, or the input would be blamed.
+    a->diags->code = TL_ENOMEM;
+    a->diags->count++;
+}
+
+/* "expected an integer, found the string \"x\"" */
+static void wrong_type(tli_apply *a, const tl_value *v, const char *expected)
+{
+    tl_str found = TL_STR_INIT;
+    tl_value_name(&found, v);
+    WRONG(a, v, "expected %s, found %s%s", expected, tl_str_text(&found),
+          v->kind == TL_VALUE_SCALAR && v->quoted && !strstr(expected, "string")
+              ? " (write it without quotes)"
+              : "");
+    tl_str_deinit(&found);
+}
+
+/* Remembers that the value at the current path was written at `place`. */
+static void remember(tli_apply *a, tl_place place)
+{
+    if (!a->sources) return;
+    tli_source *kept = tl_arena_alloc(a->arena, sizeof *kept);
+    const char *path = tl_str_text(&a->path);
+    if (kept) *kept = (tli_source){place, a->sources->next++};
+    if (kept && place.source) kept->place.source = tl_arena_strdup(a->arena, place.source);
+    if (!kept || (place.source && !kept->place.source) || tl_str_status(&a->path) != TL_OK
+        || tl_map_set(&a->sources->map, path, kept) != TL_OK)
+        no_memory(a);
+}
+
+/* --- scalars ------------------------------------------------------------------------------------ */
+
+static bool in_range(tli_apply *a, const tl_field *f, const tl_value *v, double number)
+{
+    if (!f->ranged || (number >= f->min && number <= f->max)) return true;
+    char low[32], high[32];
+    tl_double_text(low, f->min);
+    tl_double_text(high, f->max);
+    if (f->type == TL_TYPE_INT) {
+        snprintf(low, sizeof low, "%.0f", f->min);
+        snprintf(high, sizeof high, "%.0f", f->max);
+    }
+    if (isinf(f->max)) WRONG(a, v, "must be at least %s, found %s", low, v->text);
+    else if (isinf(f->min)) WRONG(a, v, "must be at most %s, found %s", high, v->text);
+    else WRONG(a, v, "must be between %s and %s, found %s", low, high, v->text);
+    return false;
+}
+
+static bool matches(tli_apply *a, const tl_field *f, const tl_value *v)
+{
+    if (!f->pattern) return true;
+    regex_t expression;
+    if (regcomp(&expression, f->pattern, REG_EXTENDED | REG_NOSUB) != 0) {
+        no_memory(a); // verified at registration, so only memory can lack
+        return false;
+    }
+    bool found = regexec(&expression, v->text, 0, NULL, 0) == 0;
+    regfree(&expression);
+    if (!found) WRONG(a, v, "'%s' does not match the pattern %s", v->text, f->pattern);
+    return found;
+}
+
+static bool apply_bool(tli_apply *a, const tl_value *v, bool *out)
+{
+    if (tl_value_bool(v, out)) return true;
+    wrong_type(a, v, "true or false");
+    return false;
+}
+
+static bool apply_int(tli_apply *a, const tl_field *f, const tl_value *v, int64_t *out)
+{
+    int64_t number;
+    if (!tl_value_int(v, &number)) {
+        wrong_type(a, v, "an integer");
+        return false;
+    }
+    if (!in_range(a, f, v, (double)number)) return false;
+    *out = number;
+    return true;
+}
+
+static bool apply_double(tli_apply *a, const tl_field *f, const tl_value *v, double *out)
+{
+    double number;
+    if (!tl_value_double(v, &number)) {
+        wrong_type(a, v, "a number");
+        return false;
+    }
+    if (!in_range(a, f, v, number)) return false;
+    *out = number;
+    return true;
+}
+
+static bool apply_string(tli_apply *a, const tl_field *f, const tl_value *v, const char **out)
+{
+    if (v->kind != TL_VALUE_SCALAR) {
+        wrong_type(a, v, "a string");
+        return false;
+    }
+    if (!matches(a, f, v)) return false;
+    const char *text = tl_arena_strdup(a->arena, v->text);
+    if (!text) {
+        no_memory(a);
+        return false;
+    }
+    *out = text;
+    return true;
+}
+
+static bool apply_enum(tli_apply *a, const tl_field *f, const tl_value *v, int *out)
+{
+    int64_t count = 0;
+    const char *word = v->kind == TL_VALUE_SCALAR ? v->text : "";
+    if (tl_value_is_null(v)) word = "null";
+    for (; f->names[count]; count++) {
+        if (strcmp(f->names[count], word) == 0 && v->kind == TL_VALUE_SCALAR) {
+            *out = (int)count;
+            return true;
+        }
+    }
+    tl_str message = TL_STR_INIT;
+    for (int64_t i = 0; i < count; i++)
+        tl_str_addf(&message, "%s%s", i == 0 ? "" : i + 1 == count ? " or " : ", ", f->names[i]);
+    wrong_type(a, v, tl_str_text(&message));
+    tl_str_deinit(&message);
+    return false;
+}
+
+static bool accepts(const tl_field *f, const tl_value *v)
+{
+    if (v->kind == TL_VALUE_LIST) return f->accept & TL_ACCEPT_LIST;
+    if (v->kind == TL_VALUE_MAP) return f->accept & TL_ACCEPT_MAP;
+    switch (tl_value_scalar(v)) {
+    case TL_SCALAR_NULL: return f->flags & TL_FIELD_NULLABLE;
+    case TL_SCALAR_BOOL: return f->accept & (TL_ACCEPT_BOOL | TL_ACCEPT_STRING);
+    case TL_SCALAR_INT:
+    case TL_SCALAR_DOUBLE: return f->accept & (TL_ACCEPT_NUMBER | TL_ACCEPT_STRING);
+    case TL_SCALAR_STRING: break;
+    }
+    return f->accept & TL_ACCEPT_STRING;
+}
+
+/* Free-form maps are merged key by key, as described structs are. NULL when there is no memory. */
+static const tl_value *merge_maps(tl_arena *arena, const tl_value *old, const tl_value *new)
+{
+    if (!old || old->kind != TL_VALUE_MAP || new->kind != TL_VALUE_MAP)
+        return tl_value_copy(arena, new);
+    tl_value_pair *pairs = tl_arena_array(arena, old->count + new->count, sizeof *pairs);
+    if (!pairs) return NULL;
+    int64_t count = 0;
+    for (int64_t i = 0; i < old->count; i++) {
+        pairs[count] = old->pairs[i];
+        const tl_value *over = tl_value_get(new, old->pairs[i].key);
+        if (over && !(pairs[count].value = merge_maps(arena, old->pairs[i].value, over))) return NULL;
+        count++;
+    }
+    for (int64_t i = 0; i < new->count; i++) {
+        if (tl_value_get(old, new->pairs[i].key)) continue;
+        pairs[count] = new->pairs[i];
+        pairs[count].key = tl_arena_strdup(arena, new->pairs[i].key);
+        pairs[count].value = tl_value_copy(arena, new->pairs[i].value);
+        if (!pairs[count].key || !pairs[count].value) return NULL;
+        count++;
+    }
+    return tl_value_new_map(arena, old->place, pairs, count);
+}
+
+static bool apply_value(tli_apply *a, const tl_field *f, const tl_value *v, const tl_value **out)
+{
+    if (!accepts(f, v)) {
+        tl_str expected = TL_STR_INIT;
+        tl_field_type_text(&expected, f);
+        wrong_type(a, v, tl_str_text(&expected));
+        tl_str_deinit(&expected);
+        return false;
+    }
+    const tl_value *copy = merge_maps(a->arena, *out, v);
+    if (!copy) {
+        no_memory(a);
+        return false;
+    }
+    *out = copy;
+    return true;
+}
+
+static bool apply_ref(tli_apply *a, const tl_value *v, tl_ref *out)
+{
+    if (v->kind != TL_VALUE_REFERENCE || !a->reference) {
+        wrong_type(a, v, "a reference such as @name or @name()");
+        return false;
+    }
+    tl_status st = a->reference(out, v, a->payload);
+    if (st == TL_ENOMEM) no_memory(a);
+    else if (st != TL_OK)
+        tli_diag(a->diags, st, v->place, tl_str_text(&a->path), "%s", tl_error_message());
+    return st == TL_OK;
+}
+
+/* --- structs ------------------------------------------------------------------------------------ */
+
+static void unknown_key(tli_apply *a, const tl_value_pair *pair, const char *what,
+                        const char *const *names, int64_t count)
+{
+    size_t length = a->path.length;
+    tli_path_name(&a->path, pair->key);
+    char suggestion[128];
+    tli_suggest(suggestion, sizeof suggestion, pair->key, names, count);
+    if (a->strict) {
+        tl_str known = TL_STR_INIT;
+        for (int64_t i = 0; !*suggestion && names && i < count && i < 12; i++)
+            tl_str_addf(&known, "%s%s", i ? ", " : " (known: ", names[i]);
+        if (known.length) tl_str_add(&known, count > 12 ? ", ...)" : ")");
+        tli_diag(a->diags, TL_ENOTFOUND, pair->place, tl_str_text(&a->path), "unknown %s%s%s", what,
+                 suggestion, tl_str_text(&known));
+        tl_str_deinit(&known);
+    } else {
+        tl_str place = TL_STR_INIT;
+        tl_place_write(&place, pair->place);
+        TL_LOG_WARNING("%s: %s: unknown %s is skipped%s", tl_str_text(&place),
+                       tl_str_text(&a->path), what, suggestion);
+        tl_str_deinit(&place);
+    }
+    tl_str_cut(&a->path, length);
+}
+
+void tli_apply_struct(tli_apply *a, const tl_desc *desc, void *value, const tl_value *map)
+{
+    if (map->kind == TL_VALUE_SCALAR && !map->quoted && !*map->text) return; // `trainer:` alone
+    if (map->kind != TL_VALUE_MAP) {
+        wrong_type(a, map, "a map of keys");
+        return;
+    }
+    size_t length = a->path.length;
+    for (int64_t i = 0; i < map->count; i++) {
+        const tl_value_pair *pair = &map->pairs[i];
+        const tl_field *f = tl_desc_field(desc, pair->key);
+        if (!f) {
+            int64_t count = 0;
+            const char **names = tli_field_names(a->arena, desc, &count);
+            unknown_key(a, pair, "key", names, count);
+            continue;
+        }
+        tli_path_name(&a->path, f->name);
+        tli_apply_field(a, f, value, pair->value);
+        tl_str_cut(&a->path, length);
+    }
+}
+
+static void apply_pointer(tli_apply *a, const tl_field *f, const tl_desc *desc, void **member,
+                          const tl_value *v)
+{
+    void *value = *member;
+    if (!value) {
+        if (v->kind != TL_VALUE_MAP) {
+            wrong_type(a, v, "a map of keys");
+            return;
+        }
+        if (tl_desc_new(&value, a->arena, desc) != TL_OK) {
+            no_memory(a);
+            return;
+        }
+        if (f->init) f->init(value);
+    }
+    tli_apply_struct(a, desc, value, v);
+    *member = value;
+}
+
+static void apply_object(tli_apply *a, const tl_field *f, tl_object *o, const tl_value *v)
+{
+    const tl_desc *desc = o->desc ? o->desc : f->desc;
+    if (!desc) {
+        wrong_type(a, v, "null (nothing is described here)");
+        return;
+    }
+    o->desc = desc;
+    apply_pointer(a, f, desc, &o->value, v);
+}
+
+/* --- one-ofs ------------------------------------------------------------------------------------ */
+
+/* Looks a branch up; true with a NULL description for a branch without fields. */
+static bool find_branch(const tl_desc **out, const tl_field *f, const char *name,
+                        const tl_registry *registry)
+{
+    for (const tl_branch *b = f->branches; b && b->name; b++) {
+        if (strcmp(b->name, name) != 0) continue;
+        *out = b->desc;
+        return true;
+    }
+    const tl_class *cls = f->kind && registry ? tl_registry_peek(registry, f->kind, name) : NULL;
+    if (cls) *out = cls->config;
+    return cls != NULL;
+}
+
+static const char **branch_names(tl_arena *arena, const tl_field *f, const tl_registry *registry,
+                                 int64_t *count)
+{
+    int64_t n = 0, open = f->kind && registry ? tl_registry_count(registry, f->kind) : 0;
+    for (const tl_branch *b = f->branches; b && b->name; b++) n++;
+    const char **names = tl_arena_array(arena, n + open, sizeof *names);
+    if (!names) return NULL;
+    for (int64_t i = 0; i < n; i++) names[i] = f->branches[i].name;
+    for (int64_t i = 0; i < open; i++) names[n + i] = tl_registry_at(registry, f->kind, i)->name;
+    *count = n + open;
+    return names;
+}
+
+/* The part of that name, made with its defaults when it was not touched before. */
+static tl_status oneof_part(tl_oneof_part **out, tl_oneof *o, const char *name, const tl_desc *desc,
+                            tl_arena *arena)
+{
+    for (tl_oneof_part *p = o->parts; p; p = p->next) {
+        if (strcmp(p->name, name) != 0) continue;
+        *out = p;
+        return TL_OK;
+    }
+    tl_oneof_part *part = tl_arena_alloc(arena, sizeof *part);
+    if (!part || !(part->name = tl_arena_strdup(arena, name))) return TL_ENOMEM;
+    part->desc = desc;
+    if (desc) TL_TRY(tl_desc_new(&part->value, arena, desc));
+    part->next = o->parts;
+    o->parts = part;
+    *out = part;
+    return TL_OK;
+}
+
+tl_status tl_oneof_select(void **out, tl_oneof *o, const tl_field *field, const char *type,
+                          tl_arena *arena, const tl_registry *registry)
+{
+    if (!type) {
+        *o = (tl_oneof){.parts = o->parts};
+        if (out) *out = NULL;
+        return TL_OK;
+    }
+    const tl_desc *desc = NULL;
+    if (!find_branch(&desc, field, type, registry)) {
+        int64_t count = 0;
+        const char **names = branch_names(arena, field, registry, &count);
+        if (!names) return TL_ENOMEM;
+        tl_str known = TL_STR_INIT;
+        for (int64_t i = 0; i < count; i++) tl_str_addf(&known, "%s%s", i ? ", " : "", names[i]);
+        char suggestion[128];
+        tli_suggest(suggestion, sizeof suggestion, type, names, count);
+        tl_status st = TL_FAIL(TL_ENOTFOUND, "unknown type '%s'%s (known: %s)", type, suggestion,
+                               count ? tl_str_text(&known) : "none");
+        tl_str_deinit(&known);
+        return st;
+    }
+    tl_oneof_part *part;
+    TL_TRY(oneof_part(&part, o, type, desc, arena));
+    o->type = part->name;
+    o->desc = part->desc;
+    o->value = part->value;
+    if (out) *out = part->value;
+    return TL_OK;
+}
+
+static void apply_type(tli_apply *a, const tl_field *f, tl_oneof *o, const tl_value *v)
+{
+    size_t length = a->path.length;
+    tli_path_name(&a->path, "type");
+    if (v->kind != TL_VALUE_SCALAR) {
+        wrong_type(a, v, "the name of a type, or null");
+    } else {
+        const char *type = tl_value_is_null(v) ? NULL : v->text;
+        tl_status st = tl_oneof_select(NULL, o, f, type, a->arena, a->registry);
+        if (st == TL_ENOMEM) no_memory(a);
+        else if (st != TL_OK)
+            tli_diag(a->diags, st, v->place, tl_str_text(&a->path), "%s", tl_error_message());
+        else remember(a, v->place);
+    }
+    tl_str_cut(&a->path, length);
+}
+
+static void apply_branch(tli_apply *a, const tl_field *f, tl_oneof *o, const tl_value_pair *pair)
+{
+    const tl_desc *desc = NULL;
+    if (!find_branch(&desc, f, pair->key, a->registry)) {
+        int64_t count = 0;
+        const char **names = branch_names(a->arena, f, a->registry, &count);
+        unknown_key(a, pair, "type", names, count);
+        return;
+    }
+    tl_oneof_part *part;
+    if (oneof_part(&part, o, pair->key, desc, a->arena) != TL_OK) {
+        no_memory(a);
+        return;
+    }
+    size_t length = a->path.length;
+    tli_path_name(&a->path, pair->key);
+    if (part->desc) tli_apply_struct(a, part->desc, part->value, pair->value);
+    else if (pair->value->count) wrong_type(a, pair->value, "an empty map (this type has no fields)");
+    tl_str_cut(&a->path, length);
+}
+
+static void apply_oneof(tli_apply *a, const tl_field *f, tl_oneof *o, const tl_value *v)
+{
+    if (v->kind != TL_VALUE_MAP) {
+        wrong_type(a, v, "a map with 'type' and that type's own fields");
+        return;
+    }
+    // The type first, whatever the order in the file, so that a message about a branch comes second.
+    const tl_value *type = tl_value_get(v, "type");
+    if (type) apply_type(a, f, o, type);
+    for (int64_t i = 0; i < v->count; i++)
+        if (v->pairs[i].value != type || strcmp(v->pairs[i].key, "type") != 0)
+            apply_branch(a, f, o, &v->pairs[i]);
+}
+
+/* --- lists and the whole ------------------------------------------------------------------------ */
+
+static void apply_list(tli_apply *a, const tl_field *f, tl_structs *list, const tl_value *v)
+{
+    if (v->kind != TL_VALUE_LIST) {
+        tl_str expected = TL_STR_INIT;
+        tl_field_type_text(&expected, f);
+        wrong_type(a, v, tl_str_text(&expected));
+        tl_str_deinit(&expected);
+        return;
+    }
+    tl_field element = tli_element_field(f);
+    char *items = tl_arena_array(a->arena, v->count, element.size);
+    if (!items) {
+        no_memory(a);
+        return;
+    }
+    // Structs in a list of the same length are merged one by one, as Model Garden does it.
+    bool merge = f->type == TL_TYPE_STRUCT && list->count == v->count;
+    size_t length = a->path.length;
+    for (int64_t i = 0; i < v->count; i++) {
+        char *item = items + (size_t)i * element.size;
+        const char *old = (const char *)list->items + (size_t)i * element.size;
+        tl_status st = merge ? tl_desc_copy(a->arena, f->desc, item, old)
+                       : f->type == TL_TYPE_STRUCT ? tl_desc_defaults(a->arena, f->desc, item)
+                                                   : TL_OK;
+        if (st != TL_OK) {
+            no_memory(a);
+            return;
+        }
+        tli_path_index(&a->path, i);
+        tli_apply_field(a, &element, item, v->items[i]);
+        tl_str_cut(&a->path, length);
+    }
+    *list = (tl_structs){items, v->count};
+}
+
+static bool nullable(const tl_field *f)
+{
+    return f->shape == TL_OPTIONAL || f->flags & TL_FIELD_NULLABLE || f->type == TL_TYPE_REF;
+}
+
+static void apply_null(const tl_field *f, void *member)
+{
+    if (f->type == TL_TYPE_OBJECT) ((tl_object *)member)->value = NULL;
+    else if (f->type == TL_TYPE_REF) *(tl_ref *)member = (tl_ref){.scope = ""};
+    else memset(member, 0, f->size);
+}
+
+/* True when the member itself took a value, so that its source is worth keeping. */
+static bool apply_one(tli_apply *a, const tl_field *f, void *member, const tl_value *v)
+{
+    bool optional = f->shape == TL_OPTIONAL;
+    switch (f->type) {
+    case TL_TYPE_BOOL:
+        if (!optional) return apply_bool(a, v, member);
+        return ((tl_opt_bool *)member)->set = apply_bool(a, v, &((tl_opt_bool *)member)->value);
+    case TL_TYPE_INT:
+        if (!optional) return apply_int(a, f, v, member);
+        return ((tl_opt_int *)member)->set = apply_int(a, f, v, &((tl_opt_int *)member)->value);
+    case TL_TYPE_DOUBLE:
+        if (!optional) return apply_double(a, f, v, member);
+        return ((tl_opt_double *)member)->set =
+                   apply_double(a, f, v, &((tl_opt_double *)member)->value);
+    case TL_TYPE_STRING: return apply_string(a, f, v, member);
+    case TL_TYPE_ENUM: return apply_enum(a, f, v, member);
+    case TL_TYPE_VALUE: return apply_value(a, f, v, member);
+    case TL_TYPE_REF: return apply_ref(a, v, member);
+    case TL_TYPE_STRUCT:
+        if (optional) apply_pointer(a, f, f->desc, member, v);
+        else tli_apply_struct(a, f->desc, member, v);
+        return false;
+    case TL_TYPE_OBJECT: apply_object(a, f, member, v); return false;
+    case TL_TYPE_ONEOF: apply_oneof(a, f, member, v); return false;
+    case TL_TYPE_NONE: break;
+    }
+    return false;
+}
+
+void tli_apply_field(tli_apply *a, const tl_field *f, void *value, const tl_value *v)
+{
+    void *member = tl_field_at(f, value);
+    bool names_null = f->type == TL_TYPE_ENUM && f->shape == TL_ONE; // its names may hold "null"
+    if (v->kind == TL_VALUE_MACRO) {
+        WRONG(a, v, "macros such as %%%s work in gin files only", v->text);
+    } else if (tl_value_is_null(v) && nullable(f) && f->shape != TL_LIST) {
+        apply_null(f, member);
+        remember(a, v->place);
+    } else if (tl_value_is_null(v) && *v->text && !names_null) {
+        WRONG(a, v, "cannot be null%s",
+              f->type == TL_TYPE_STRING && f->shape == TL_ONE
+                  ? " (write '' for an empty string, or the word in quotes)"
+                  : f->shape == TL_LIST ? " (write [] for an empty list)" : "");
+    } else if (f->shape == TL_LIST) {
+        apply_list(a, f, member, v);
+        remember(a, v->place);
+    } else if (apply_one(a, f, member, v)) {
+        remember(a, v->place);
+    }
+}

@@ -1,0 +1,75 @@
+/* Private to desc: values going into described structs, and the list of all that was wrong. */
+#ifndef TILTH_SRC_DESC_APPLY_H
+#define TILTH_SRC_DESC_APPLY_H
+
+#include <tilth/base/map.h>
+#include <tilth/desc/registry.h>
+
+/* Collects messages, one line each: "a.yaml:7:3: trainer.steps: expected an integer, found ...". */
+typedef struct tli_diags {
+    tl_str text;
+    int64_t count;
+    tl_status code; /* of the first message */
+} tli_diags;
+#define TLI_DIAGS_INIT {TL_STR_INIT, 0, TL_OK}
+
+void tli_diags_deinit(tli_diags *d);
+/* `path` may be empty; a place without a source is left out. */
+void tli_diag(tli_diags *d, tl_status code, tl_place place, const char *path, const char *format, ...)
+    TL_PRINTF(5, 6);
+/* TL_OK, or one failure that holds all messages (the first 20, then how many more). */
+tl_status tli_diags_status(const tli_diags *d);
+
+/* Where each value came from: dotted path -> tli_source. Later ones have the higher order. */
+typedef struct tli_source {
+    tl_place place;
+    int64_t order;
+} tli_source;
+typedef struct tli_sources {
+    tl_map map;
+    int64_t next;
+} tli_sources;
+
+typedef struct tli_apply {
+    tl_arena *arena;             /* what the structs' members will point at */
+    const tl_registry *registry; /* for open one-ofs; may be NULL */
+    bool strict;
+    tli_diags *diags;
+    tli_sources *sources;        /* NULL to keep none */
+    tl_str path;                 /* dotted path of what is being applied */
+    /* Turns a gin reference into a tl_ref; NULL: references are refused. */
+    tl_status (*reference)(tl_ref *out, const tl_value *v, void *payload);
+    void *payload;
+} tli_apply;
+
+/* Merges a map into a struct. Everything wrong goes to `diags`. */
+void tli_apply_struct(tli_apply *a, const tl_desc *desc, void *value, const tl_value *map);
+/* Sets one member. `value` is the struct that holds it. The path must already name the member. */
+void tli_apply_field(tli_apply *a, const tl_field *field, void *value, const tl_value *v);
+/* Appends ".name" (or "name" at the root) or "[3]" to the path; cut back with tl_str_cut. */
+void tli_path_name(tl_str *path, const char *name);
+void tli_path_index(tl_str *path, int64_t index);
+
+/* Walks the rows of a description, its own first, then those of its bases that it does not refine:
+ *     for (tli_rows r = tli_rows_of(desc); tli_rows_next(&r);) use(r.field); */
+typedef struct tli_rows {
+    const tl_desc *top, *desc;
+    const tl_field *next, *field;
+} tli_rows;
+tli_rows tli_rows_of(const tl_desc *desc);
+bool tli_rows_next(tli_rows *r);
+
+/* Names of all fields of a description; for suggestions. In the arena, NULL when out of memory. */
+const char **tli_field_names(tl_arena *arena, const tl_desc *desc, int64_t *count);
+/* ", did you mean 'x'?" or "". The buffer is the caller's. */
+const char *tli_suggest(char *buffer, size_t size, const char *word, const char *const *names,
+                        int64_t count);
+
+/* Element of a list: its size, and the row that describes one element alone. */
+size_t tli_element_size(const tl_field *field);
+tl_field tli_element_field(const tl_field *field);
+
+/* The description of what a struct-like member holds now (struct, optional, object, one-of branch). */
+const tl_desc *tli_field_desc(const tl_field *field, const void *value);
+
+#endif

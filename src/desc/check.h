@@ -1,0 +1,16 @@
+/* Private to desc: the walk that checks a filled struct and all inside it. */
+#ifndef TILTH_SRC_DESC_CHECK_H
+#define TILTH_SRC_DESC_CHECK_H
+
+#include "desc/apply.h"
+
+/* Adds to `diags` what the structs' checks and restrictions object to and, with `features`, the
+ * changed fields whose feature is not there; logs a notice for changed fields that nothing reads.
+ * `sources` (or NULL) tells where a value was written. */
+void tli_check(tli_diags *diags, const tl_desc *desc, const void *value, const tli_sources *sources,
+               bool features);
+
+/* Where the value at `path` was written; an empty place when it is a default. */
+tl_place tli_source_of(const tli_sources *sources, const char *path);
+
+#endif

@@ -1,0 +1,230 @@
+/* Model Garden's override strings: `a.b=1,c.d='x, y',e=[1,2],f[0]=3,f[1]=4`. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tilth/desc/config.h>
+
+/* What has been said about one name so far. */
+typedef struct group {
+    const char *name;
+    const tl_value *leaf;     /* name=value */
+    struct group *first, *last; /* name.x=..., in order */
+    struct group *next;
+    const tl_value **items;   /* name[i]=...; NULL where nothing was given */
+    int64_t count;
+} group;
+
+typedef struct reader {
+    tl_arena *arena;
+    const char *text, *at;
+    tl_place place;
+} reader;
+
+enum { LONGEST_LIST = 4096, DEEPEST = 32 };
+
+static tl_status malformed(const reader *r, const char *expected)
+{
+    enum { SHOWN = 40 };
+    return TL_FAIL(TL_EINVAL, "%s: expected %s at '%.*s%s'", r->place.source, expected, SHOWN, r->at,
+                   strlen(r->at) > SHOWN ? "..." : "");
+}
+
+static void skip_blanks(reader *r)
+{
+    while (isspace((unsigned char)*r->at)) r->at++;
+}
+
+static tl_status find_child(group **out, reader *r, group *parent, const char *name, size_t length)
+{
+    for (group *g = parent->first; g; g = g->next) {
+        if (strlen(g->name) != length || memcmp(g->name, name, length) != 0) continue;
+        *out = g;
+        return TL_OK;
+    }
+    group *g = tl_arena_alloc(r->arena, sizeof *g);
+    if (!g || !(g->name = tl_arena_strndup(r->arena, name, length))) return TL_ENOMEM;
+    *(parent->last ? &parent->last->next : &parent->first) = g;
+    parent->last = g;
+    *out = g;
+    return TL_OK;
+}
+
+static tl_status read_name(group **out, reader *r, group *root)
+{
+    group *g = root;
+    for (int depth = 0;; depth++) {
+        const char *start = r->at;
+        // The first part starts with a letter; the others may be numbers, as keys of free maps are.
+        bool inner = g != root && (isdigit((unsigned char)*r->at) || *r->at == '_');
+        if (!isalpha((unsigned char)*r->at) && !inner) return malformed(r, "a name");
+        if (depth == DEEPEST) return malformed(r, "fewer levels of names");
+        while (isalnum((unsigned char)*r->at) || *r->at == '_') r->at++;
+        TL_TRY(find_child(&g, r, g, start, (size_t)(r->at - start)));
+        if (*r->at != '.') break;
+        r->at++;
+    }
+    *out = g;
+    return TL_OK;
+}
+
+/* `[3]` behind a name; -1 when there is none. */
+static tl_status read_index(int64_t *out, reader *r)
+{
+    *out = -1;
+    if (*r->at != '[') return TL_OK;
+    const char *start = r->at++;
+    char *end;
+    if (!isdigit((unsigned char)*r->at)) return malformed(r, "an index such as [0]");
+    unsigned long long index = strtoull(r->at, &end, 10);
+    if (*end != ']' || index >= LONGEST_LIST) {
+        r->at = start;
+        return malformed(r, "an index from [0] to [4095]");
+    }
+    r->at = end + 1;
+    *out = (int64_t)index;
+    return TL_OK;
+}
+
+/* 'x, y' or "x, y": up to the same quote. */
+static tl_status read_quoted(const tl_value **out, reader *r)
+{
+    const char *end = strchr(r->at + 1, *r->at);
+    if (!end) return malformed(r, "a closing quote");
+    char *text = tl_arena_strndup(r->arena, r->at + 1, (size_t)(end - r->at - 1));
+    *out = text ? tl_value_new_scalar(r->arena, r->place, text, true) : NULL;
+    r->at = end + 1;
+    return *out ? TL_OK : TL_ENOMEM;
+}
+
+static tl_status read_plain(const tl_value **out, reader *r, const char *stops)
+{
+    size_t length = strcspn(r->at, stops);
+    const char *start = r->at;
+    r->at += length;
+    if (*r->at == '[') return malformed(r, "a flat list, or quotes around a text with '['");
+    while (length && isspace((unsigned char)start[length - 1])) length--;
+    char *text = tl_arena_strndup(r->arena, start, length);
+    *out = text ? tl_value_new_scalar(r->arena, r->place, text, false) : NULL;
+    return *out ? TL_OK : TL_ENOMEM;
+}
+
+static tl_status read_list(const tl_value **out, reader *r)
+{
+    int64_t count = 0, most = 1;
+    for (const char *p = r->at; *p; p++) most += *p == ',';
+    if (most > LONGEST_LIST) most = LONGEST_LIST;
+    const tl_value **items = tl_arena_array(r->arena, most, sizeof *items);
+    if (!items) return TL_ENOMEM;
+    r->at++;
+    for (skip_blanks(r); *r->at != ']'; skip_blanks(r)) {
+        if (count == most) return malformed(r, "a list of at most 4096");
+        if (*r->at == '[') return malformed(r, "a flat list (lists of lists are not possible)");
+        if (*r->at == '\'' || *r->at == '"') TL_TRY(read_quoted(&items[count++], r));
+        else TL_TRY(read_plain(&items[count++], r, ",[]"));
+        skip_blanks(r);
+        if (*r->at == ',') r->at++;
+        else if (*r->at != ']') return malformed(r, "',' or ']'");
+    }
+    r->at++;
+    *out = tl_value_new_list(r->arena, r->place, items, count);
+    return *out ? TL_OK : TL_ENOMEM;
+}
+
+static tl_status read_value(const tl_value **out, reader *r)
+{
+    skip_blanks(r);
+    if (*r->at == '\'' || *r->at == '"') TL_TRY(read_quoted(out, r));
+    else if (*r->at == '[') TL_TRY(read_list(out, r));
+    else TL_TRY(read_plain(out, r, ",["));
+    skip_blanks(r);
+    if (*r->at && *r->at != ',') return malformed(r, "',' between overrides");
+    return TL_OK;
+}
+
+static tl_status set_item(reader *r, group *g, int64_t index, const tl_value *value)
+{
+    if (index >= g->count) {
+        const tl_value **items = tl_arena_array(r->arena, index + 1, sizeof *items);
+        if (!items) return TL_ENOMEM;
+        if (g->count) memcpy(items, g->items, (size_t)g->count * sizeof *items);
+        g->items = items;
+        g->count = index + 1;
+    }
+    if (g->items[index])
+        return TL_FAIL(TL_EEXISTS, "%s: '%s[%lld]' is given twice", r->place.source, g->name,
+                       (long long)index);
+    g->items[index] = value;
+    return TL_OK;
+}
+
+static tl_status read_override(reader *r, group *root)
+{
+    group *g = NULL;
+    int64_t index;
+    const tl_value *value;
+    TL_TRY(read_name(&g, r, root));
+    TL_TRY(read_index(&index, r));
+    skip_blanks(r);
+    if (*r->at != '=') return malformed(r, "'=' behind a name");
+    r->at++;
+    TL_TRY(read_value(&value, r));
+    if (index >= 0) return set_item(r, g, index, value);
+    if (g->leaf) return TL_FAIL(TL_EEXISTS, "%s: '%s' is given twice", r->place.source, g->name);
+    g->leaf = value;
+    return TL_OK;
+}
+
+/* --- the groups as a value ---------------------------------------------------------------------- */
+
+static tl_status build(const tl_value **out, const reader *r, const group *g);
+
+static tl_status build_map(const tl_value **out, const reader *r, const group *g)
+{
+    int64_t count = 0;
+    for (const group *child = g->first; child; child = child->next) count++;
+    tl_value_pair *pairs = tl_arena_array(r->arena, count, sizeof *pairs);
+    if (!pairs) return TL_ENOMEM;
+    count = 0;
+    for (const group *child = g->first; child; child = child->next) {
+        pairs[count].key = child->name;
+        pairs[count].place = r->place;
+        TL_TRY(build(&pairs[count++].value, r, child));
+    }
+    *out = tl_value_new_map(r->arena, r->place, pairs, count);
+    return *out ? TL_OK : TL_ENOMEM;
+}
+
+static tl_status build(const tl_value **out, const reader *r, const group *g)
+{
+    if (!!g->leaf + !!g->items + !!g->first > 1)
+        return TL_FAIL(TL_EINVAL, "%s: '%s' is given both as a whole and in parts", r->place.source,
+                       g->name);
+    if (g->leaf) {
+        *out = g->leaf;
+        return TL_OK;
+    }
+    if (!g->items) return build_map(out, r, g);
+    for (int64_t i = 0; i < g->count; i++)
+        if (!g->items[i])
+            return TL_FAIL(TL_EINVAL,
+                           "%s: '%s[%lld]' is not given (every index from 0 to %lld must be)",
+                           r->place.source, g->name, (long long)i, (long long)(g->count - 1));
+    *out = tl_value_new_list(r->arena, r->place, g->items, g->count);
+    return *out ? TL_OK : TL_ENOMEM;
+}
+
+tl_status tl_csv_parse(const tl_value **out, tl_arena *arena, const char *text, const char *source)
+{
+    reader r = {.arena = arena, .text = text, .at = text};
+    if (!(r.place.source = tl_arena_strdup(arena, source))) return TL_ENOMEM;
+    group root = {.name = ""};
+    skip_blanks(&r);
+    while (*r.at) {
+        TL_TRY(read_override(&r, &root));
+        if (*r.at != ',') break;
+        r.at++;
+        skip_blanks(&r);
+    }
+    return build_map(out, &r, &root);
+}

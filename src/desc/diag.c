@@ -1,0 +1,59 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "desc/apply.h"
+
+enum { SHOWN = 20 };
+
+void tli_diags_deinit(tli_diags *d)
+{
+    tl_str_deinit(&d->text);
+    d->count = 0;
+    d->code = TL_OK;
+}
+
+void tli_diag(tli_diags *d, tl_status code, tl_place place, const char *path, const char *format, ...)
+{
+    if (d->count++ == 0) d->code = code;
+    if (d->count > SHOWN) return;
+    if (d->count > 1) tl_str_addc(&d->text, '\n');
+    if (place.source && *place.source) {
+        tl_place_write(&d->text, place);
+        tl_str_add(&d->text, ": ");
+    }
+    if (path && *path) tl_str_addf(&d->text, "%s: ", path);
+    va_list args;
+    va_start(args, format);
+    tl_str_addv(&d->text, format, args);
+    va_end(args);
+}
+
+tl_status tli_diags_status(const tli_diags *d)
+{
+    if (d->count == 0) return TL_OK;
+    // Running out of memory is not a mistake in the input, whatever else was found before.
+    if (d->code == TL_ENOMEM || d->text.failed) return TL_FAIL(TL_ENOMEM, "out of memory");
+    if (d->count <= SHOWN) return TL_FAIL(d->code, "%s", tl_str_text(&d->text));
+    return TL_FAIL(d->code, "%s\n... and %lld more", tl_str_text(&d->text),
+                   (long long)(d->count - SHOWN));
+}
+
+void tli_path_name(tl_str *path, const char *name)
+{
+    if (path->length) tl_str_addc(path, '.');
+    tl_str_add(path, name);
+}
+
+void tli_path_index(tl_str *path, int64_t index)
+{
+    tl_str_addf(path, "[%lld]", (long long)index);
+}
+
+const char *tli_suggest(char *buffer, size_t size, const char *word, const char *const *names,
+                        int64_t count)
+{
+    const char *nearest = names ? tl_nearest(word, names, count) : NULL;
+    if (nearest) snprintf(buffer, size, ", did you mean '%s'?", nearest);
+    else buffer[0] = '\0';
+    return buffer;
+}

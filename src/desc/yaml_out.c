@@ -1,0 +1,355 @@
+#include <tilth/desc/yaml.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <yaml.h>
+
+#include <tilth/desc/class.h>
+
+#include "desc/apply.h"
+#include "desc/yaml_out.h"
+
+/* A writer gives events to libyaml's emitter, which is the sibling of the one that wrote Model
+ * Garden's files: it breaks lines and quotes strings the same way. */
+typedef struct writer {
+    yaml_emitter_t emitter;
+    tl_str *out;
+    tl_arena *scratch;
+    tl_status status; /* the first failure; later events do nothing */
+    tl_str *keys; /* for tli_yaml_write_keys, or NULL */
+    tl_str path;  /* of what is being written */
+} writer;
+
+static int append(void *payload, unsigned char *bytes, size_t size)
+{
+    writer *w = payload;
+    tl_str_addn(w->out, (const char *)bytes, size);
+    return !w->out->failed;
+}
+
+static void emit(writer *w, yaml_event_t *event, int made)
+{
+    if (w->status != TL_OK) {
+        if (made) yaml_event_delete(event);
+        return;
+    }
+    if (made && yaml_emitter_emit(&w->emitter, event)) return;
+    bool memory = !made || w->emitter.error == YAML_MEMORY_ERROR || w->out->failed;
+    w->status = memory ? TL_FAIL(TL_ENOMEM, "out of memory")
+                       : TL_FAIL(TL_EINTERNAL, "YAML emitter: %s", w->emitter.problem);
+}
+
+/* Plain when the text may stand without quotes and would be read back as what it is. */
+static void put_text(writer *w, const char *text, bool plain)
+{
+    yaml_event_t event;
+    emit(w, &event,
+         yaml_scalar_event_initialize(&event, NULL, NULL, (const yaml_char_t *)text,
+                                      (int)strlen(text), plain, 1,
+                                      plain ? YAML_ANY_SCALAR_STYLE
+                                            : YAML_SINGLE_QUOTED_SCALAR_STYLE));
+}
+
+/* A string must not be taken for a number, bool or null by us, nor by a YAML 1.1 reader, which sees
+ * more in a plain scalar than we do: dates, 10:30 and the merge key. */
+static bool reads_as_string(const char *text)
+{
+    tl_value v = {.kind = TL_VALUE_SCALAR, .text = text};
+    double number;
+    if (tl_value_scalar(&v) != TL_SCALAR_STRING || tl_value_double(&v, &number)) return false;
+    if (strcmp(text, "<<") == 0 || strcmp(text, "=") == 0) return false;
+    if (strcmp(text, "y") == 0 || strcmp(text, "n") == 0) return true;
+    return text[strspn(text, "0123456789:-+._tTzZ ")] != '\0';
+}
+
+/* An integer is written as one and a double always shows that it is one. */
+static void put_double(writer *w, double value)
+{
+    char text[40], number[32];
+    tl_double_text(number, value);
+    if (isnan(value)) snprintf(text, sizeof text, ".nan");
+    else if (isinf(value)) snprintf(text, sizeof text, value < 0 ? "-.inf" : ".inf");
+    else {
+        // 1e-05 would be a string to a YAML 1.1 reader; 1.0e-05 is a number to all.
+        const char *e = strchr(number, 'e');
+        if (e && !strchr(number, '.'))
+            snprintf(text, sizeof text, "%.*s.0%s", (int)(e - number), number, e);
+        else snprintf(text, sizeof text, "%s", number);
+    }
+    put_text(w, text, true);
+}
+
+static void put_int(writer *w, int64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    put_text(w, text, true);
+}
+
+static void put_bool(writer *w, bool value)
+{
+    put_text(w, value ? "true" : "false", true);
+}
+
+static void put_string(writer *w, const char *text)
+{
+    if (text) put_text(w, text, reads_as_string(text));
+    else put_text(w, "null", true);
+}
+
+static void begin_list(writer *w)
+{
+    yaml_event_t event;
+    emit(w, &event,
+         yaml_sequence_start_event_initialize(&event, NULL, NULL, 1, YAML_FLOW_SEQUENCE_STYLE));
+}
+
+static void end_list(writer *w)
+{
+    yaml_event_t event;
+    emit(w, &event, yaml_sequence_end_event_initialize(&event));
+}
+
+static void begin_map(writer *w)
+{
+    yaml_event_t event;
+    emit(w, &event,
+         yaml_mapping_start_event_initialize(&event, NULL, NULL, 1, YAML_BLOCK_MAPPING_STYLE));
+}
+
+static void end_map(writer *w)
+{
+    yaml_event_t event;
+    emit(w, &event, yaml_mapping_end_event_initialize(&event));
+}
+
+static void put_value(writer *w, const tl_value *v)
+{
+    if (!v) {
+        put_text(w, "null", true);
+    } else if (v->kind == TL_VALUE_LIST) {
+        begin_list(w);
+        for (int64_t i = 0; i < v->count; i++) put_value(w, v->items[i]);
+        end_list(w);
+    } else if (v->kind == TL_VALUE_MAP) {
+        begin_map(w);
+        for (int64_t i = 0; i < v->count; i++) {
+            put_string(w, v->pairs[i].key);
+            put_value(w, v->pairs[i].value);
+        }
+        end_map(w);
+    } else {
+        double d;
+        bool b;
+        int64_t i;
+        tl_scalar type = v->kind == TL_VALUE_SCALAR ? tl_value_scalar(v) : TL_SCALAR_STRING;
+        if (type == TL_SCALAR_NULL) put_text(w, "null", true);
+        else if (type == TL_SCALAR_BOOL && tl_value_bool(v, &b)) put_bool(w, b);
+        else if (type == TL_SCALAR_INT && tl_value_int(v, &i)) put_int(w, i);
+        else if (type == TL_SCALAR_DOUBLE && tl_value_double(v, &d)) put_double(w, d);
+        else put_string(w, v->text);
+    }
+}
+
+/* --- described structs -------------------------------------------------------------------------- */
+
+static void put_struct(writer *w, const tl_desc *desc, const void *value);
+static void put_one(writer *w, const tl_field *f, const void *member);
+
+static void put_list(writer *w, const tl_field *f, const tl_structs *list)
+{
+    tl_field element = tli_element_field(f);
+    begin_list(w);
+    size_t length = w->path.length;
+    for (int64_t i = 0; i < list->count; i++) {
+        tli_path_index(&w->path, i);
+        put_one(w, &element, (const char *)list->items + (size_t)i * element.size);
+        tl_str_cut(&w->path, length);
+    }
+    end_list(w);
+}
+
+static void put_key(writer *w, const char *key)
+{
+    if (w->keys && !strchr(tl_str_text(&w->path), '[')) // what is in a list has no line of its own
+        tl_str_addf(w->keys, "%s\n", tl_str_text(&w->path));
+    put_string(w, key);
+}
+
+static void put_oneof(writer *w, const tl_oneof *o)
+{
+    begin_map(w);
+    size_t length = w->path.length;
+    // In the order of the keys: "type" against the branch's name.
+    bool branch_first = o->type && strcmp(o->type, "type") < 0;
+    for (int turn = 0; turn < 2; turn++) {
+        if ((turn == 0) == branch_first && o->type) {
+            tli_path_name(&w->path, o->type);
+            put_key(w, o->type);
+            if (o->value) put_struct(w, o->desc, o->value);
+            else begin_map(w), end_map(w);
+        } else if ((turn == 0) != branch_first) {
+            tli_path_name(&w->path, "type");
+            put_key(w, "type");
+            put_string(w, o->type);
+        }
+        tl_str_cut(&w->path, length);
+    }
+    end_map(w);
+}
+
+static void put_optional(writer *w, const tl_field *f, const void *m)
+{
+    if (f->type == TL_TYPE_BOOL && ((const tl_opt_bool *)m)->set)
+        put_bool(w, ((const tl_opt_bool *)m)->value);
+    else if (f->type == TL_TYPE_INT && ((const tl_opt_int *)m)->set)
+        put_int(w, ((const tl_opt_int *)m)->value);
+    else if (f->type == TL_TYPE_DOUBLE && ((const tl_opt_double *)m)->set)
+        put_double(w, ((const tl_opt_double *)m)->value);
+    else if (f->type == TL_TYPE_STRUCT && *(void *const *)m)
+        put_struct(w, f->desc, *(void *const *)m);
+    else put_text(w, "null", true);
+}
+
+static void put_one(writer *w, const tl_field *f, const void *m)
+{
+    if (f->shape == TL_LIST) {
+        put_list(w, f, m);
+        return;
+    }
+    if (f->shape == TL_OPTIONAL) {
+        put_optional(w, f, m);
+        return;
+    }
+    switch (f->type) {
+    case TL_TYPE_BOOL: put_bool(w, *(const bool *)m); break;
+    case TL_TYPE_INT: put_int(w, *(const int64_t *)m); break;
+    case TL_TYPE_DOUBLE: put_double(w, *(const double *)m); break;
+    case TL_TYPE_STRING: put_string(w, *(const char *const *)m); break;
+    case TL_TYPE_ENUM: {
+        const char *name = f->names[*(const int *)m];
+        put_string(w, strcmp(name, "null") == 0 ? NULL : name);
+        break;
+    }
+    case TL_TYPE_STRUCT: put_struct(w, f->desc, m); break;
+    case TL_TYPE_OBJECT:
+        if (((const tl_object *)m)->value)
+            put_struct(w, ((const tl_object *)m)->desc, ((const tl_object *)m)->value);
+        else put_text(w, "null", true);
+        break;
+    case TL_TYPE_ONEOF: put_oneof(w, m); break;
+    case TL_TYPE_VALUE: put_value(w, *(const tl_value *const *)m); break;
+    case TL_TYPE_REF: {
+        const tl_ref *ref = m;
+        tl_str text = TL_STR_INIT;
+        if (ref->target)
+            tl_str_addf(&text, "@%s%s%s", ref->scope, *ref->scope ? "/" : "", ref->target->name);
+        put_string(w, ref->target ? tl_str_text(&text) : NULL);
+        tl_str_deinit(&text);
+        break;
+    }
+    case TL_TYPE_NONE: break;
+    }
+}
+
+static void put_struct(writer *w, const tl_desc *desc, const void *value)
+{
+    int64_t count = 0;
+    const tl_field **fields = tl_desc_sorted(w->scratch, desc, &count);
+    if (!fields) {
+        w->status = w->status != TL_OK ? w->status : TL_ENOMEM;
+        return;
+    }
+    begin_map(w);
+    size_t length = w->path.length;
+    for (int64_t i = 0; i < count && w->status == TL_OK; i++) {
+        bool omit = false;
+        if (fields[i]->flags & TL_FIELD_QUIET)
+            w->status = tl_field_is_default(&omit, desc, fields[i], value);
+        if (omit || w->status != TL_OK) continue;
+        tli_path_name(&w->path, fields[i]->name);
+        put_key(w, fields[i]->name);
+        put_one(w, fields[i], tl_field_at(fields[i], value));
+        tl_str_cut(&w->path, length);
+    }
+    end_map(w);
+}
+
+/* --- documents ---------------------------------------------------------------------------------- */
+
+static tl_status write_begin(writer *w, tl_str *out)
+{
+    TL_TRY(tl_arena_new(&w->scratch));
+    if (!yaml_emitter_initialize(&w->emitter)) {
+        tl_arena_free(&w->scratch);
+        return TL_FAIL_NOMEM(sizeof w->emitter);
+    }
+    w->out = out;
+    yaml_emitter_set_output(&w->emitter, append, w);
+    yaml_emitter_set_unicode(&w->emitter, 1);
+    yaml_event_t event;
+    emit(w, &event, yaml_stream_start_event_initialize(&event, YAML_UTF8_ENCODING));
+    emit(w, &event, yaml_document_start_event_initialize(&event, NULL, NULL, NULL, 1));
+    return TL_OK;
+}
+
+static tl_status write_end(writer *w)
+{
+    yaml_event_t event;
+    emit(w, &event, yaml_document_end_event_initialize(&event, 1));
+    emit(w, &event, yaml_stream_end_event_initialize(&event));
+    yaml_emitter_delete(&w->emitter);
+    tl_arena_free(&w->scratch);
+    tl_str_deinit(&w->path);
+    return w->status;
+}
+
+tl_status tli_yaml_write_keys(tl_str *out, tl_str *keys, const tl_desc *desc, const void *value)
+{
+    writer w = {.keys = keys};
+    TL_TRY(write_begin(&w, out));
+    put_struct(&w, desc, value);
+    return write_end(&w);
+}
+
+tl_status tl_yaml_write(tl_str *out, const tl_desc *desc, const void *value)
+{
+    return tli_yaml_write_keys(out, NULL, desc, value);
+}
+
+tl_status tl_yaml_write_value(tl_str *out, const tl_value *value)
+{
+    writer w = {0};
+    TL_TRY(write_begin(&w, out));
+    put_value(&w, value);
+    return write_end(&w);
+}
+
+/* The default of a row alone, as it would stand behind its key. */
+tl_status tl_field_default_text(tl_str *out, const tl_desc *desc, const tl_field *field)
+{
+    if (field->type == TL_TYPE_STRUCT && field->shape == TL_ONE) return TL_OK; // its fields say it
+    tl_arena *scratch;
+    TL_TRY(tl_arena_new(&scratch));
+    tl_str text = TL_STR_INIT;
+    void *fresh;
+    tl_status st = tl_desc_new(&fresh, scratch, desc);
+    if (st == TL_OK) {
+        writer w = {0};
+        st = write_begin(&w, &text);
+        if (st == TL_OK) {
+            begin_list(&w); // flow style, on one line
+            w.emitter.best_width = -1;
+            put_one(&w, field, tl_field_at(field, fresh));
+            end_list(&w);
+            st = write_end(&w);
+        }
+    }
+    if (st == TL_OK && text.length >= 3) // without the brackets and the newline
+        tl_str_addn(out, text.data + 1, text.length - 3);
+    tl_str_deinit(&text);
+    tl_arena_free(&scratch);
+    return st;
+}

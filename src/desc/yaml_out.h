@@ -1,0 +1,11 @@
+/* Private to desc: the YAML writer, saying also which key each line belongs to. */
+#ifndef TILTH_SRC_DESC_YAML_OUT_H
+#define TILTH_SRC_DESC_YAML_OUT_H
+
+#include <tilth/desc/yaml.h>
+
+/* Writes a document as tl_yaml_write does, and to `keys` (NULL: not) the dotted path of every key that
+ * has a line of its own, in order, one a line. */
+tl_status tli_yaml_write_keys(tl_str *out, tl_str *keys, const tl_desc *desc, const void *value);
+
+#endif
