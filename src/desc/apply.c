@@ -308,16 +308,18 @@ static bool find_branch(const tl_desc **out, const tl_field *f, const char *name
     return cls != NULL;
 }
 
+/* The names of all branches, then the key "type" itself, which `count` does not include. */
 static const char **branch_names(tl_arena *arena, const tl_field *f, const tl_registry *registry,
                                  int64_t *count)
 {
     int64_t n = 0, open = f->kind && registry ? tl_registry_count(registry, f->kind) : 0;
     for (const tl_branch *b = f->branches; b && b->name; b++) n++;
-    const char **names = tl_arena_array(arena, n + open, sizeof *names);
+    const char **names = tl_arena_array(arena, n + open + 1, sizeof *names);
     if (!names) return NULL;
     for (int64_t i = 0; i < n; i++) names[i] = f->branches[i].name;
     for (int64_t i = 0; i < open; i++) names[n + i] = tl_registry_at(registry, f->kind, i)->name;
     *count = n + open;
+    names[*count] = "type";
     return names;
 }
 
@@ -394,7 +396,7 @@ static void apply_branch(tli_apply *a, const tl_field *f, tl_oneof *o, const tl_
     if (!find_branch(&desc, f, pair->key, a->registry)) {
         int64_t count = 0;
         const char **names = branch_names(a->arena, f, a->registry, &count);
-        unknown_key(a, pair, "type", names, count);
+        unknown_key(a, pair, "key", names, count + 1);
         return;
     }
     tl_oneof_part *part;
@@ -429,6 +431,7 @@ static void apply_list(tli_apply *a, const tl_field *f, tl_structs *list, const 
 {
     if (v->kind != TL_VALUE_LIST) {
         tl_str expected = TL_STR_INIT;
+        tl_str_add(&expected, "a ");
         tl_field_type_text(&expected, f);
         wrong_type(a, v, tl_str_text(&expected));
         tl_str_deinit(&expected);

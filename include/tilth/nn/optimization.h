@@ -1,0 +1,298 @@
+/* Optimizers, learning-rate schedules and warm-ups: what they are configured with.
+ *
+ *     trainer:
+ *       optimizer_config:
+ *         optimizer: {type: sgd, sgd: {momentum: 0.9}}
+ *         learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.1, decay_steps: 1000}}
+ *         warmup: {type: linear, linear: {warmup_steps: 50}}
+ *         ema: {average_decay: 0.999}                       // null, the default: no averaging
+ *
+ *     const tl_optimization_config *o = &trainer->optimizer_config;
+ *     if (o->learning_rate.desc == &tl_cosine_config_desc) {
+ *         const tl_cosine_config *c = o->learning_rate.value;
+ *         ...
+ *     }
+ *
+ * Names and defaults are those of Model Garden's official/modeling/optimization/configs. Each
+ * branch of the three one-ofs is a registered class, so that a module can bring optimizers and
+ * schedules of its own. Members that are lists or null (`exclude_from_weight_decay`, `boundaries`,
+ * ...) are values; a configuration that was checked holds the right kind of items in them.
+ *
+ * Thread word: immutable. */
+#ifndef TILTH_NN_OPTIMIZATION_H
+#define TILTH_NN_OPTIMIZATION_H
+
+#include <tilth/desc/registry.h>
+
+TL_BEGIN
+
+/* --- classes ---------------------------------------------------------------------------------- */
+
+typedef struct tl_optimizer_class {
+    tl_class cls; /* config: derived from tl_optimizer_config */
+} tl_optimizer_class;
+
+typedef struct tl_learning_rate_class {
+    tl_class cls; /* config: derived from tl_learning_rate_config */
+} tl_learning_rate_class;
+
+typedef struct tl_warmup_class {
+    tl_class cls; /* config: derived from tl_warmup_config */
+} tl_warmup_class;
+
+extern TL_API const tl_kind tl_kind_optimizer, tl_kind_learning_rate, tl_kind_warmup;
+
+/* What follows in this header, ready for a registry. */
+extern TL_API const tl_module tl_optimizers_module, tl_learning_rates_module, tl_warmups_module;
+
+/* --- optimizers ------------------------------------------------------------------------------- */
+
+/* What all optimizers have. Gradients are clipped after they are summed over replicas: by value,
+ * then by the norm of each variable or of all together. */
+typedef struct tl_optimizer_config {
+    const char *name;
+    tl_opt_double clipnorm, clipvalue, global_clipnorm;
+} tl_optimizer_config;
+
+typedef struct tl_sgd_config {
+    tl_optimizer_config base;
+    double decay, momentum;
+    bool nesterov;
+} tl_sgd_config;
+
+typedef struct tl_sgd_experimental_config {
+    tl_optimizer_config base;
+    double momentum;
+    bool nesterov, jit_compile;
+} tl_sgd_experimental_config;
+
+typedef struct tl_adam_config {
+    tl_optimizer_config base;
+    double beta_1, beta_2, epsilon;
+    bool amsgrad;
+} tl_adam_config;
+
+typedef struct tl_adam_experimental_config {
+    tl_optimizer_config base;
+    double beta_1, beta_2, epsilon;
+    bool amsgrad, jit_compile;
+} tl_adam_experimental_config;
+
+/* Patterns are regular expressions that are searched for in the names of variables. */
+typedef struct tl_adamw_config {
+    tl_optimizer_config base;
+    double beta_1, beta_2, epsilon;
+    double weight_decay_rate, gradient_clip_norm;
+    const tl_value *include_in_weight_decay;   /* list of patterns, one pattern, or NULL */
+    const tl_value *exclude_from_weight_decay; /* list of patterns or NULL */
+    bool amsgrad;
+} tl_adamw_config;
+
+typedef struct tl_adamw_experimental_config {
+    tl_optimizer_config base; /* global_clipnorm is 1 by default */
+    double beta_1, beta_2, epsilon;
+    double weight_decay;
+    bool amsgrad, jit_compile;
+} tl_adamw_experimental_config;
+
+typedef struct tl_lamb_config {
+    tl_optimizer_config base;
+    double beta_1, beta_2, epsilon;
+    double weight_decay_rate;
+    const tl_value *exclude_from_weight_decay;     /* list of patterns or NULL */
+    const tl_value *exclude_from_layer_adaptation; /* list of patterns, or NULL: the list above */
+} tl_lamb_config;
+
+typedef struct tl_lars_config {
+    tl_optimizer_config base;
+    double momentum, eeta, weight_decay_rate;
+    bool nesterov, classic_momentum;
+    const tl_value *exclude_from_weight_decay;     /* list of patterns or NULL */
+    const tl_value *exclude_from_layer_adaptation; /* list of patterns, or NULL: the list above */
+} tl_lars_config;
+
+typedef struct tl_rmsprop_config {
+    tl_optimizer_config base;
+    double rho, momentum, epsilon;
+    bool centered;
+} tl_rmsprop_config;
+
+typedef struct tl_adagrad_config {
+    tl_optimizer_config base;
+    double initial_accumulator_value, epsilon;
+} tl_adagrad_config;
+
+typedef struct tl_adafactor_keras_config {
+    tl_optimizer_config base;
+    double learning_rate, beta_2_decay, epsilon_1, epsilon_2, clip_threshold;
+    bool relative_step;
+} tl_adafactor_keras_config;
+
+/* Two optimizers of which Model Garden publishes the configuration alone. They can be read,
+ * described and written; choosing one is refused. */
+typedef struct tl_slide_config {
+    tl_optimizer_config base;
+    double beta_1, beta_2, epsilon;
+    double weight_decay_rate;
+    const char *weight_decay_type;
+    const tl_value *exclude_from_weight_decay;
+    const tl_value *exclude_from_layer_adaptation;
+    const tl_value *include_in_sparse_layer_adaptation;
+    double sparse_layer_learning_rate;
+    bool do_gradient_rescaling;
+    const char *norm_type;
+    double ratio_clip_norm;
+} tl_slide_config;
+
+typedef struct tl_adafactor_config {
+    tl_optimizer_config base;
+    bool factored, multiply_by_parameter_scale;
+    tl_opt_double beta1;
+    double decay_rate;
+    int64_t step_offset;
+    double clipping_threshold;
+    int64_t min_dim_size_to_factor;
+    double epsilon1, epsilon2;
+    tl_opt_double weight_decay;
+    const char *include_in_weight_decay; /* or NULL */
+} tl_adafactor_config;
+
+/* Exponential moving average of the weights, kept beside any optimizer. */
+typedef struct tl_ema_config {
+    tl_optimizer_config base; /* its clip members are read by nothing */
+    double average_decay;
+    int64_t start_step;
+    bool trainable_weights_only, dynamic_decay;
+} tl_ema_config;
+
+extern TL_API const tl_desc tl_optimizer_config_desc, tl_sgd_config_desc,
+    tl_sgd_experimental_config_desc, tl_adam_config_desc, tl_adam_experimental_config_desc,
+    tl_adamw_config_desc, tl_adamw_experimental_config_desc, tl_lamb_config_desc,
+    tl_lars_config_desc, tl_rmsprop_config_desc, tl_adagrad_config_desc,
+    tl_adafactor_keras_config_desc, tl_slide_config_desc, tl_adafactor_config_desc,
+    tl_ema_config_desc;
+
+/* --- learning rates --------------------------------------------------------------------------- */
+
+/* `s` below is the number of updates done so far less `offset`. */
+typedef struct tl_learning_rate_config {
+    const char *name;
+} tl_learning_rate_config;
+
+typedef struct tl_constant_config {
+    tl_learning_rate_config base;
+    double learning_rate;
+} tl_constant_config;
+
+/* values[0] up to and including s = boundaries[0], values[1] up to boundaries[1], ... */
+typedef struct tl_stepwise_config {
+    tl_learning_rate_config base;
+    const tl_value *boundaries; /* list of steps, or NULL */
+    const tl_value *values;     /* list of rates, one more than boundaries, or NULL */
+    int64_t offset;
+} tl_stepwise_config;
+
+typedef struct tl_exponential_config {
+    tl_learning_rate_config base;
+    tl_opt_double initial_learning_rate;
+    tl_opt_int decay_steps;
+    tl_opt_double decay_rate;
+    tl_opt_bool staircase;
+    int64_t offset;
+} tl_exponential_config;
+
+typedef struct tl_polynomial_config {
+    tl_learning_rate_config base;
+    tl_opt_double initial_learning_rate;
+    tl_opt_int decay_steps;
+    double end_learning_rate, power;
+    bool cycle;
+    int64_t offset;
+} tl_polynomial_config;
+
+typedef struct tl_cosine_config {
+    tl_learning_rate_config base;
+    tl_opt_double initial_learning_rate;
+    tl_opt_int decay_steps;
+    double alpha;
+    int64_t offset;
+} tl_cosine_config;
+
+typedef struct tl_cosine_restarts_config {
+    tl_learning_rate_config base;
+    tl_opt_double initial_learning_rate;
+    tl_opt_int first_decay_steps;
+    double t_mul, m_mul, alpha;
+    int64_t offset;
+} tl_cosine_restarts_config;
+
+typedef struct tl_power_config {
+    tl_learning_rate_config base;
+    tl_opt_double initial_learning_rate;
+    double power;
+} tl_power_config;
+
+typedef struct tl_power_linear_config {
+    tl_learning_rate_config base;
+    tl_opt_double initial_learning_rate;
+    tl_opt_int total_decay_steps;
+    double power, linear_decay_fraction;
+    int64_t offset;
+} tl_power_linear_config;
+
+typedef struct tl_power_with_offset_config {
+    tl_learning_rate_config base;
+    tl_opt_double initial_learning_rate;
+    double power, pre_offset_learning_rate;
+    int64_t offset;
+} tl_power_with_offset_config;
+
+/* From boundaries[i] on, a cosine from values[i] to values[i + 1]; the last one falls to 0. */
+typedef struct tl_step_cosine_with_offset_config {
+    tl_learning_rate_config base;
+    const tl_value *boundaries; /* list of steps, or NULL */
+    const tl_value *values;     /* list of rates, as many as boundaries, or NULL */
+    int64_t offset;
+} tl_step_cosine_with_offset_config;
+
+extern TL_API const tl_desc tl_learning_rate_config_desc, tl_constant_config_desc,
+    tl_stepwise_config_desc, tl_exponential_config_desc, tl_polynomial_config_desc,
+    tl_cosine_config_desc, tl_cosine_restarts_config_desc, tl_power_config_desc,
+    tl_power_linear_config_desc, tl_power_with_offset_config_desc,
+    tl_step_cosine_with_offset_config_desc;
+
+/* --- warm-ups --------------------------------------------------------------------------------- */
+
+/* Lies over the first steps of a schedule and does not shift it. */
+typedef struct tl_warmup_config {
+    const char *name;
+    tl_opt_int warmup_steps;
+} tl_warmup_config;
+
+typedef struct tl_linear_warmup_config {
+    tl_warmup_config base;
+    double warmup_learning_rate;
+} tl_linear_warmup_config;
+
+typedef struct tl_polynomial_warmup_config {
+    tl_warmup_config base;
+    double power;
+} tl_polynomial_warmup_config;
+
+extern TL_API const tl_desc tl_warmup_config_desc, tl_linear_warmup_config_desc,
+    tl_polynomial_warmup_config_desc;
+
+/* --- all together ----------------------------------------------------------------------------- */
+
+typedef struct tl_optimization_config {
+    tl_oneof optimizer;     /* of tl_kind_optimizer */
+    tl_ema_config *ema;     /* NULL: no averaging */
+    tl_oneof learning_rate; /* of tl_kind_learning_rate */
+    tl_oneof warmup;        /* of tl_kind_warmup; no type: none */
+} tl_optimization_config;
+
+extern TL_API const tl_desc tl_optimization_config_desc;
+
+TL_END
+
+#endif

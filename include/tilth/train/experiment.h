@@ -1,0 +1,194 @@
+/* Experiments: what is trained, how, and on what, as one configuration.
+ *
+ *     tl_registry *r = NULL;
+ *     tl_config *c = NULL;
+ *     tl_parse_options o = {.experiment = "mock", .strict_override = true,
+ *                           .params_override = "trainer.train_steps=5"};
+ *     TL_TRY_DONE(st, tl_registry_new_builtin(&r));
+ *     TL_TRY_DONE(st, tl_experiment_parse(&c, r, &o));
+ *     const tl_experiment_config *e = tl_config_value(c);
+ *     const tl_trainer_config *t = e->trainer.value;
+ *     TL_TRY_DONE(st, tl_serialize_config(c, "out/run1"));     // out/run1/params.yaml
+ * done:
+ *     tl_config_free(&c);
+ *     tl_registry_free(&r);
+ *
+ * Fields, names and defaults are those of Model Garden's ExperimentConfig and what is in it, so
+ * that its YAML files can be used here and, while the section `tilth` is untouched, ours there.
+ *
+ * Thread word: immutable. */
+#ifndef TILTH_TRAIN_EXPERIMENT_H
+#define TILTH_TRAIN_EXPERIMENT_H
+
+#include <tilth/data/config.h>
+#include <tilth/desc/config.h>
+#include <tilth/nn/optimization.h>
+
+TL_BEGIN
+
+/* --- runtime ---------------------------------------------------------------------------------- */
+
+typedef enum tl_mixed_precision {
+    TL_PRECISION_UNSET, /* null: float32 */
+    TL_PRECISION_FLOAT32,
+    TL_PRECISION_FLOAT16,
+    TL_PRECISION_BFLOAT16
+} tl_mixed_precision;
+
+typedef struct tl_runtime_config {
+    const char *distribution_strategy; /* off, one_device, mirrored, ..., in any case */
+    bool enable_xla;
+    const char *gpu_thread_mode; /* or NULL */
+    tl_opt_int dataset_num_private_threads;
+    int64_t per_gpu_thread_count;
+    const char *tpu; /* or NULL */
+    int64_t num_gpus;
+    const char *worker_hosts; /* or NULL */
+    int64_t task_index;
+    const char *all_reduce_alg; /* or NULL */
+    int64_t num_packs;
+    tl_mixed_precision mixed_precision_dtype;
+    const tl_value *loss_scale; /* "dynamic", a number, or NULL */
+    bool run_eagerly;
+    bool batchnorm_spatial_persistent;
+    tl_opt_bool tpu_enable_xla_dynamic_padder;
+    int64_t num_cores_per_replica, default_shard_dim;
+    bool use_tpu_mp_strategy;
+} tl_runtime_config;
+
+/* --- trainer ---------------------------------------------------------------------------------- */
+
+typedef enum tl_metric_comp {
+    TL_METRIC_HIGHER, /* is better */
+    TL_METRIC_LOWER
+} tl_metric_comp;
+
+/* Steps are optimizer updates, and all numbers of steps count from the start of the training. */
+typedef struct tl_trainer_config {
+    tl_optimization_config optimizer_config;
+    bool train_tf_while_loop, train_tf_function;
+    bool eval_tf_function, eval_tf_while_loop;
+    bool allow_tpu_summary;
+    int64_t steps_per_loop, summary_interval, checkpoint_interval;
+    tl_opt_int max_to_keep;             /* null: all */
+    tl_opt_int continuous_eval_timeout; /* seconds; null: for ever */
+    int64_t train_steps;
+    int64_t validation_steps; /* -1: all examples */
+    int64_t validation_interval;
+    const char *best_checkpoint_export_subdir; /* "": none is kept */
+    const char *best_checkpoint_eval_metric;
+    tl_metric_comp best_checkpoint_metric_comp;
+    double loss_upper_bound;
+    int64_t recovery_begin_steps, recovery_max_trials;
+    const char *validation_summary_subdir;
+    bool preemption_on_demand_checkpoint;
+} tl_trainer_config;
+
+/* --- task ------------------------------------------------------------------------------------- */
+
+typedef struct tl_differential_privacy_config {
+    double clipping_norm, noise_multiplier;
+} tl_differential_privacy_config;
+
+/* Each task derives from it and refines `model`, and `train_data` and `validation_data` where its
+ * examples need more than tl_data_config has:
+ *     TL_F_OPTIONAL_AS(my_task_config, base.train_data, "train_data", &my_data_desc, .set = true,
+ *                      .help = "...") */
+typedef struct tl_task_config {
+    const char *init_checkpoint; /* "" or NULL: none */
+    tl_object model;             /* of no description in the base: null */
+    tl_data_config *train_data, *validation_data; /* or NULL */
+    const char *name;                             /* or NULL */
+    tl_differential_privacy_config *differential_privacy_config; /* or NULL */
+    bool allow_image_summary;
+} tl_task_config;
+
+/* --- what is Tilth's own ---------------------------------------------------------------------- */
+
+typedef enum tl_recompute {
+    TL_RECOMPUTE_NONE,
+    TL_RECOMPUTE_SELECTIVE,
+    TL_RECOMPUTE_FULL
+} tl_recompute;
+
+typedef struct tl_early_stopping_config {
+    const char *metric;
+    tl_metric_comp comp;
+    int64_t patience;
+    double min_delta;
+} tl_early_stopping_config;
+
+typedef struct tl_own_config {
+    tl_opt_int seed;
+    int64_t threads; /* 0: one for each processor */
+    bool jit;
+    int64_t gradient_accumulation;
+    tl_recompute recompute;
+    tl_early_stopping_config *early_stopping; /* or NULL */
+} tl_own_config;
+
+/* --- the whole -------------------------------------------------------------------------------- */
+
+typedef struct tl_experiment_config {
+    tl_object task;    /* tl_task_config or what derives from it */
+    tl_object trainer; /* tl_trainer_config or what derives from it */
+    tl_runtime_config runtime;
+    tl_own_config tilth;
+} tl_experiment_config;
+
+extern TL_API const tl_desc tl_runtime_config_desc, tl_trainer_config_desc, tl_task_config_desc,
+    tl_differential_privacy_config_desc, tl_early_stopping_config_desc, tl_own_config_desc,
+    tl_experiment_config_desc;
+
+/* --- kinds ------------------------------------------------------------------------------------ */
+
+/* A task: model, data, losses, metrics, one step. Its config is its own alone, and names it. */
+typedef struct tl_task_class {
+    tl_class cls;
+} tl_task_class;
+
+/* A named experiment: which task and trainer, and what differs from their defaults. One that has a
+ * base class starts from all that the base gives. */
+typedef struct tl_experiment_class {
+    tl_class cls;
+    const tl_desc *task;    /* required: the config of a registered task */
+    const tl_desc *trainer; /* optional: tl_trainer_config_desc */
+    const char *defaults;   /* optional: YAML text, applied after `fill` */
+    /* Optional: changes the defaults; what it adds comes from the arena. */
+    tl_status (*fill)(tl_experiment_config *experiment, tl_arena *arena);
+    /* Optional: "task.train_data.is_training != None", ..., NULL. */
+    const char *const *restrictions;
+} tl_experiment_class;
+
+extern TL_API const tl_kind tl_kind_task, tl_kind_experiment;
+
+/* --- putting one together --------------------------------------------------------------------- */
+
+/* What the command line says about an experiment. The description makes flags of it. */
+typedef struct tl_parse_options {
+    const char *experiment;      /* or NULL */
+    tl_strings config_file;
+    const char *params_override; /* NULL or "": nothing */
+    const char *tpu;             /* NULL or "": nothing */
+    const char *tf_data_service; /* NULL or "": nothing */
+    bool strict_override;        /* unknown keys fail; else they are skipped with a warning */
+    tl_strings words;            /* `a.b=1`, `+a.b=1`, `++a.b=1`, `~a.b` */
+} tl_parse_options;
+extern TL_API const tl_desc tl_parse_options_desc;
+
+/* The finished configuration of an experiment. Later sources win: the experiment's own defaults,
+ * the files in their order, --tpu, --tf_data_service, --params_override, the words in their order.
+ * `registry` must outlive the config. *out is NULL after a failure. */
+TL_API TL_NODISCARD tl_status tl_experiment_parse(tl_config **out, const tl_registry *registry,
+                                                  const tl_parse_options *options);
+
+/* Writes params.yaml into the folder, which is made when it is not there. */
+TL_API TL_NODISCARD tl_status tl_serialize_config(const tl_config *config, const char *model_dir);
+
+/* The class of the task that has exactly this description as its config. */
+TL_API TL_NODISCARD tl_status tl_get_task_class(const tl_task_class **out,
+                                                const tl_registry *registry, const tl_object *task);
+
+TL_END
+
+#endif

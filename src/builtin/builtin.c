@@ -1,0 +1,28 @@
+#include <tilth/builtin/builtin.h>
+
+#include <tilth/nn/optimization.h>
+
+#include "zoo/zoo.h"
+
+/* All that ships, in the order in which it is registered. */
+static const tl_module *const modules[] = {
+    &tl_optimizers_module,
+    &tl_learning_rates_module,
+    &tl_warmups_module,
+    &tli_mock_module,
+};
+
+tl_status tl_registry_new_builtin(tl_registry **out)
+{
+    tl_registry *r;
+    *out = NULL;
+    TL_TRY(tl_registry_new(&r));
+    tl_status st = TL_OK;
+    for (int64_t i = 0; i < TL_COUNT(modules); i++)
+        TL_TRY_DONE(st, tl_registry_add(r, modules[i]));
+    *out = r;
+    r = NULL;
+done:
+    tl_registry_free(&r);
+    return st;
+}

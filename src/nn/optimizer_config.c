@@ -1,0 +1,395 @@
+#include <tilth/nn/optimization.h>
+
+#include <tilth/base/str.h>
+
+const tl_kind tl_kind_optimizer = {
+    .name = "optimizer",
+    .plural = "optimizers",
+    .help = "how gradients change the weights",
+    .class_size = sizeof(tl_optimizer_class),
+    .config_base = &tl_optimizer_config_desc,
+    .config_required = true,
+};
+
+/* --- rows that several optimizers have -------------------------------------------------------- */
+
+#define NAME_ROW(T, text)                                                                          \
+    TL_F_AS(T, base.name, "name", .s = text, .flags = TL_FIELD_UNREAD,                             \
+            .help = "label, without effect on training")
+#define MOMENTUM_ROW(T, value)                                                                     \
+    TL_F(T, momentum, .d = value, TL_RANGE(0, 1),                                                  \
+         .help = "share of the last update that is kept in the next one")
+#define NESTEROV_ROW(T)                                                                            \
+    TL_F(T, nesterov, .help = "look ahead along the momentum (Nesterov)")
+#define BETA_1_ROW(T)                                                                              \
+    TL_F(T, beta_1, .d = 0.9, TL_RANGE(0, 1), .help = "decay of the average of gradients")
+#define BETA_2_ROW(T)                                                                              \
+    TL_F(T, beta_2, .d = 0.999, TL_RANGE(0, 1), .help = "decay of the average of squared gradients")
+#define EPSILON_ROW(T, value)                                                                      \
+    TL_F(T, epsilon, .d = value, TL_AT_LEAST(0), .help = "keeps divisions away from 0")
+#define AMSGRAD_ROW(T)                                                                             \
+    TL_F(T, amsgrad, .help = "divide by the largest average of squares so far (AMSGrad)")
+#define JIT_COMPILE_ROW(T)                                                                         \
+    TL_F(T, jit_compile, .help = "compile the update; in graph mode it always is, with the step")
+#define WEIGHT_DECAY_RATE_ROW(T)                                                                   \
+    TL_F(T, weight_decay_rate, TL_AT_LEAST(0),                                                     \
+         .help = "weight decay; 0 for none")
+#define PATTERNS_ROW(T, member, text)                                                              \
+    TL_F(T, member, .accept = TL_ACCEPT_LIST, .flags = TL_FIELD_NULLABLE, .help = text)
+#define EXCLUDE_DECAY_ROW(T)                                                                       \
+    PATTERNS_ROW(T, exclude_from_weight_decay,                                                     \
+                 "patterns of names (regular expressions) that are not decayed")
+#define EXCLUDE_ADAPTATION_ROW(T)                                                                  \
+    PATTERNS_ROW(T, exclude_from_layer_adaptation,                                                 \
+                 "patterns of names that are updated without layer-wise scaling; null takes "      \
+                 "exclude_from_weight_decay")
+
+/* The description of an optimizer's configuration and the class that is made from it. */
+#define OPTIMIZER(label, text, check_fn)                                                           \
+    const tl_desc tl_##label##_config_desc = {                                                     \
+        .name = #label,                                                                            \
+        .help = text,                                                                              \
+        .size = sizeof(tl_##label##_config),                                                       \
+        .fields = label##_fields,                                                                  \
+        .base = &tl_optimizer_config_desc,                                                         \
+        .check = check_fn,                                                                         \
+    };                                                                                             \
+    static const tl_optimizer_class label##_class = {                                              \
+        .cls = {.class_size = sizeof(tl_optimizer_class), .name = #label, .help = text,            \
+                .config = &tl_##label##_config_desc}}
+
+/* --- checks ----------------------------------------------------------------------------------- */
+
+static tl_status check_clipping(const void *value)
+{
+    const tl_optimizer_config *c = value;
+    if (c->clipnorm.set && c->global_clipnorm.set)
+        return TL_FAIL(TL_EINVAL,
+                       "clipnorm (each variable alone) and global_clipnorm (all together) exclude "
+                       "each other: make one of them null");
+    return TL_OK;
+}
+
+/* A list of patterns, one pattern where the row takes it, or nothing. */
+static tl_status check_patterns(const char *key, const tl_value *v)
+{
+    if (!v || v->kind != TL_VALUE_LIST) return TL_OK;
+    for (int64_t i = 0; i < v->count; i++) {
+        const tl_value *item = v->items[i];
+        if (item->kind == TL_VALUE_SCALAR && !tl_value_is_null(item)) continue;
+        tl_str found = TL_STR_INIT;
+        tl_value_name(&found, item);
+        tl_status st = TL_FAIL(TL_EINVAL, "%s[%lld]: expected a pattern, found %s", key,
+                               (long long)i, tl_str_text(&found));
+        tl_str_deinit(&found);
+        return st;
+    }
+    return TL_OK;
+}
+
+static tl_status check_adamw(const void *value)
+{
+    const tl_adamw_config *c = value;
+    TL_TRY(check_patterns("include_in_weight_decay", c->include_in_weight_decay));
+    return check_patterns("exclude_from_weight_decay", c->exclude_from_weight_decay);
+}
+
+static tl_status check_lamb(const void *value)
+{
+    const tl_lamb_config *c = value;
+    TL_TRY(check_patterns("exclude_from_weight_decay", c->exclude_from_weight_decay));
+    return check_patterns("exclude_from_layer_adaptation", c->exclude_from_layer_adaptation);
+}
+
+static tl_status check_lars(const void *value)
+{
+    const tl_lars_config *c = value;
+    TL_TRY(check_patterns("exclude_from_weight_decay", c->exclude_from_weight_decay));
+    return check_patterns("exclude_from_layer_adaptation", c->exclude_from_layer_adaptation);
+}
+
+static tl_status refuse_slide(const void *value)
+{
+    (void)value;
+    return TL_FAIL(TL_EUNSUPPORTED, "the optimizer 'slide' has no published implementation; use "
+                                    "'lamb' or 'lars' for layer-wise scaling");
+}
+
+static tl_status refuse_adafactor(const void *value)
+{
+    (void)value;
+    return TL_FAIL(TL_EUNSUPPORTED, "the optimizer 'adafactor' has no published implementation; "
+                                    "use 'adafactor_keras'");
+}
+
+/* --- descriptions ----------------------------------------------------------------------------- */
+
+static const tl_field optimizer_fields[] = {
+    TL_F(tl_optimizer_config, name, .flags = TL_FIELD_UNREAD,
+         .help = "label, without effect on training"),
+    TL_F(tl_optimizer_config, clipnorm, TL_AT_LEAST(0),
+         .help = "largest L2 norm of each variable's gradient; null for any"),
+    TL_F(tl_optimizer_config, clipvalue, TL_AT_LEAST(0),
+         .help = "largest absolute value of each element of a gradient; null for any"),
+    TL_F(tl_optimizer_config, global_clipnorm, TL_AT_LEAST(0),
+         .help = "largest L2 norm of all gradients together; null for any"),
+    TL_F_END,
+};
+const tl_desc tl_optimizer_config_desc = {
+    .name = "optimizer",
+    .help = "what all optimizers have",
+    .size = sizeof(tl_optimizer_config),
+    .fields = optimizer_fields,
+    .check = check_clipping,
+};
+
+static const tl_field sgd_fields[] = {
+    NAME_ROW(tl_sgd_config, "SGD"),
+    TL_F(tl_sgd_config, decay, TL_AT_LEAST(0),
+         .help = "the learning rate is divided by 1 + decay * updates"),
+    MOMENTUM_ROW(tl_sgd_config, 0),
+    NESTEROV_ROW(tl_sgd_config),
+    TL_F_END,
+};
+OPTIMIZER(sgd, "gradient descent with momentum", NULL);
+
+static const tl_field sgd_experimental_fields[] = {
+    NAME_ROW(tl_sgd_experimental_config, "SGD"),
+    MOMENTUM_ROW(tl_sgd_experimental_config, 0),
+    NESTEROV_ROW(tl_sgd_experimental_config),
+    JIT_COMPILE_ROW(tl_sgd_experimental_config),
+    TL_F_END,
+};
+OPTIMIZER(sgd_experimental, "gradient descent with momentum, without 'decay'", NULL);
+
+static const tl_field adam_fields[] = {
+    NAME_ROW(tl_adam_config, "Adam"),
+    BETA_1_ROW(tl_adam_config),
+    BETA_2_ROW(tl_adam_config),
+    EPSILON_ROW(tl_adam_config, 1e-7),
+    AMSGRAD_ROW(tl_adam_config),
+    TL_F_END,
+};
+OPTIMIZER(adam, "Adam", NULL);
+
+static const tl_field adam_experimental_fields[] = {
+    NAME_ROW(tl_adam_experimental_config, "Adam"),
+    BETA_1_ROW(tl_adam_experimental_config),
+    BETA_2_ROW(tl_adam_experimental_config),
+    EPSILON_ROW(tl_adam_experimental_config, 1e-7),
+    AMSGRAD_ROW(tl_adam_experimental_config),
+    JIT_COMPILE_ROW(tl_adam_experimental_config),
+    TL_F_END,
+};
+OPTIMIZER(adam_experimental, "Adam, as newer Keras has it", NULL);
+
+static const tl_field adamw_fields[] = {
+    NAME_ROW(tl_adamw_config, "AdamWeightDecay"),
+    BETA_1_ROW(tl_adamw_config),
+    BETA_2_ROW(tl_adamw_config),
+    EPSILON_ROW(tl_adamw_config, 1e-7),
+    AMSGRAD_ROW(tl_adamw_config),
+    WEIGHT_DECAY_RATE_ROW(tl_adamw_config),
+    TL_F(tl_adamw_config, include_in_weight_decay, .accept = TL_ACCEPT_LIST | TL_ACCEPT_STRING,
+         .flags = TL_FIELD_NULLABLE,
+         .help = "patterns of names (a list, or one) that are decayed even when another list "
+                 "excludes them"),
+    EXCLUDE_DECAY_ROW(tl_adamw_config),
+    TL_F(tl_adamw_config, gradient_clip_norm, .d = 1, TL_AT_LEAST(0),
+         .help = "largest L2 norm of all gradients of a replica together, before they are summed "
+                 "over replicas; 0 for any"),
+    TL_F_END,
+};
+OPTIMIZER(adamw, "Adam with decoupled weight decay, as BERT is trained with", check_adamw);
+
+static const tl_field adamw_experimental_fields[] = {
+    NAME_ROW(tl_adamw_experimental_config, "AdamWeightDecayExperimental"),
+    BETA_1_ROW(tl_adamw_experimental_config),
+    BETA_2_ROW(tl_adamw_experimental_config),
+    EPSILON_ROW(tl_adamw_experimental_config, 1e-7),
+    AMSGRAD_ROW(tl_adamw_experimental_config),
+    TL_F(tl_adamw_experimental_config, weight_decay, TL_AT_LEAST(0),
+         .help = "weight decay; 0 for none"),
+    TL_F_AS(tl_adamw_experimental_config, base.global_clipnorm, "global_clipnorm", .set = true,
+            .d = 1, TL_AT_LEAST(0),
+            .help = "largest L2 norm of all gradients together; null for any"),
+    JIT_COMPILE_ROW(tl_adamw_experimental_config),
+    TL_F_END,
+};
+OPTIMIZER(adamw_experimental, "Adam with decoupled weight decay, as newer Keras has it", NULL);
+
+static const tl_field lamb_fields[] = {
+    NAME_ROW(tl_lamb_config, "LAMB"),
+    BETA_1_ROW(tl_lamb_config),
+    BETA_2_ROW(tl_lamb_config),
+    EPSILON_ROW(tl_lamb_config, 1e-6),
+    WEIGHT_DECAY_RATE_ROW(tl_lamb_config),
+    EXCLUDE_DECAY_ROW(tl_lamb_config),
+    EXCLUDE_ADAPTATION_ROW(tl_lamb_config),
+    TL_F_END,
+};
+OPTIMIZER(lamb, "Adam scaled layer by layer, for large batches (LAMB)", check_lamb);
+
+static const tl_field lars_fields[] = {
+    NAME_ROW(tl_lars_config, "LARS"),
+    MOMENTUM_ROW(tl_lars_config, 0.9),
+    TL_F(tl_lars_config, eeta, .d = 0.001, TL_AT_LEAST(0),
+         .help = "factor of the layer-wise scale: eeta * |weights| / |gradient|"),
+    WEIGHT_DECAY_RATE_ROW(tl_lars_config),
+    NESTEROV_ROW(tl_lars_config),
+    TL_F(tl_lars_config, classic_momentum, .b = true,
+         .help = "apply the learning rate before the momentum; false applies it after"),
+    EXCLUDE_DECAY_ROW(tl_lars_config),
+    EXCLUDE_ADAPTATION_ROW(tl_lars_config),
+    TL_F_END,
+};
+OPTIMIZER(lars, "gradient descent scaled layer by layer, for large batches (LARS)", check_lars);
+
+static const tl_field rmsprop_fields[] = {
+    NAME_ROW(tl_rmsprop_config, "RMSprop"),
+    TL_F(tl_rmsprop_config, rho, .d = 0.9, TL_RANGE(0, 1),
+         .help = "decay of the average of squared gradients"),
+    MOMENTUM_ROW(tl_rmsprop_config, 0),
+    EPSILON_ROW(tl_rmsprop_config, 1e-7),
+    TL_F(tl_rmsprop_config, centered,
+         .help = "divide by the variance of the gradients, not by their mean square"),
+    TL_F_END,
+};
+OPTIMIZER(rmsprop, "gradients divided by their recent root mean square (RMSprop)", NULL);
+
+static const tl_field adagrad_fields[] = {
+    NAME_ROW(tl_adagrad_config, "Adagrad"),
+    TL_F(tl_adagrad_config, initial_accumulator_value, .d = 0.1, TL_AT_LEAST(0),
+         .help = "what the sums of squared gradients start from"),
+    EPSILON_ROW(tl_adagrad_config, 1e-7),
+    TL_F_END,
+};
+OPTIMIZER(adagrad, "gradients divided by the root of the sum of all their squares (Adagrad)", NULL);
+
+static const tl_field adafactor_keras_fields[] = {
+    NAME_ROW(tl_adafactor_keras_config, "Adafactor"),
+    TL_F(tl_adafactor_keras_config, learning_rate, .d = 0.001, .flags = TL_FIELD_UNREAD,
+         .help = "without effect: optimizer_config.learning_rate takes its place"),
+    TL_F(tl_adafactor_keras_config, beta_2_decay, .d = -0.8,
+         .help = "power of the step number by which the decay of averages approaches 1"),
+    TL_F(tl_adafactor_keras_config, epsilon_1, .d = 1e-30, TL_AT_LEAST(0),
+         .help = "keeps divisions away from 0"),
+    TL_F(tl_adafactor_keras_config, epsilon_2, .d = 1e-3, TL_AT_LEAST(0),
+         .help = "smallest scale of a variable, so that updates never vanish"),
+    TL_F(tl_adafactor_keras_config, clip_threshold, .d = 1, TL_AT_LEAST(0),
+         .help = "largest root mean square of an update"),
+    TL_F(tl_adafactor_keras_config, relative_step, .b = true,
+         .help = "bound a constant learning rate by 1 / sqrt(step)"),
+    TL_F_END,
+};
+OPTIMIZER(adafactor_keras, "Adafactor: second moments kept as row and column sums", NULL);
+
+static const tl_field slide_fields[] = {
+    NAME_ROW(tl_slide_config, "SLIDE"),
+    BETA_1_ROW(tl_slide_config),
+    BETA_2_ROW(tl_slide_config),
+    EPSILON_ROW(tl_slide_config, 1e-6),
+    WEIGHT_DECAY_RATE_ROW(tl_slide_config),
+    TL_F(tl_slide_config, weight_decay_type, .s = "inner", .help = "where decay is applied"),
+    EXCLUDE_DECAY_ROW(tl_slide_config),
+    EXCLUDE_ADAPTATION_ROW(tl_slide_config),
+    PATTERNS_ROW(tl_slide_config, include_in_sparse_layer_adaptation,
+                 "patterns of names with sparse gradients"),
+    TL_F(tl_slide_config, sparse_layer_learning_rate, .d = 0.1,
+         .help = "learning rate of layers with sparse gradients"),
+    TL_F(tl_slide_config, do_gradient_rescaling, .b = true, .help = "rescale gradients"),
+    TL_F(tl_slide_config, norm_type, .s = "layer", .help = "over what norms are taken"),
+    TL_F(tl_slide_config, ratio_clip_norm, .d = 1e5, .help = "largest layer-wise scale"),
+    TL_F_END,
+};
+OPTIMIZER(slide, "not available: its implementation is not public", refuse_slide);
+
+static const tl_field adafactor_fields[] = {
+    NAME_ROW(tl_adafactor_config, "Adafactor"),
+    TL_F(tl_adafactor_config, factored, .b = true,
+         .help = "keep second moments as row and column sums"),
+    TL_F(tl_adafactor_config, multiply_by_parameter_scale, .b = true,
+         .help = "scale updates by the size of the variable"),
+    TL_F(tl_adafactor_config, beta1, .help = "decay of the average of gradients; null for none"),
+    TL_F(tl_adafactor_config, decay_rate, .d = 0.8,
+         .help = "power by which the decay of averages approaches 1"),
+    TL_F(tl_adafactor_config, step_offset, .help = "step at which fine-tuning starts"),
+    TL_F(tl_adafactor_config, clipping_threshold, .d = 1,
+         .help = "largest root mean square of an update"),
+    TL_F(tl_adafactor_config, min_dim_size_to_factor, .i = 128,
+         .help = "smaller dimensions are not factored"),
+    TL_F(tl_adafactor_config, epsilon1, .d = 1e-30, .help = "keeps divisions away from 0"),
+    TL_F(tl_adafactor_config, epsilon2, .d = 1e-3, .help = "smallest scale of a variable"),
+    TL_F(tl_adafactor_config, weight_decay, .help = "weight decay; null for none"),
+    TL_F(tl_adafactor_config, include_in_weight_decay, .flags = TL_FIELD_NULLABLE,
+         .help = "pattern of the names that are decayed"),
+    TL_F_END,
+};
+OPTIMIZER(adafactor,
+          "not available: its implementation is not public; see adafactor_keras", refuse_adafactor);
+
+/* The clip rows come with the base in Model Garden, which does not look at them. */
+#define EMA_CLIP_ROW(member)                                                                       \
+    TL_F_AS(tl_ema_config, base.member, #member, TL_AT_LEAST(0), .flags = TL_FIELD_UNREAD,         \
+            .help = "without effect here: set " #member " of the optimizer")
+
+static const tl_field ema_fields[] = {
+    NAME_ROW(tl_ema_config, "ExponentialMovingAverage"),
+    EMA_CLIP_ROW(clipnorm),
+    EMA_CLIP_ROW(clipvalue),
+    EMA_CLIP_ROW(global_clipnorm),
+    TL_F(tl_ema_config, trainable_weights_only, .b = true,
+         .help = "average trainable weights alone; false also averages the moving statistics of "
+                 "batch normalization"),
+    TL_F(tl_ema_config, average_decay, .d = 0.99, TL_RANGE(0, 1),
+         .help = "share of the average that each update keeps"),
+    TL_F(tl_ema_config, start_step, TL_AT_LEAST(0),
+         .help = "until this step the average is a copy of the weights"),
+    TL_F(tl_ema_config, dynamic_decay, .b = true,
+         .help = "start with a small decay: at most (1 + n) / (10 + n) in the n-th update"),
+    TL_F_END,
+};
+const tl_desc tl_ema_config_desc = {
+    .name = "ema",
+    .help = "exponential moving average of the weights, used in evaluation",
+    .size = sizeof(tl_ema_config),
+    .fields = ema_fields,
+    .base = &tl_optimizer_config_desc,
+};
+
+static const tl_field optimization_fields[] = {
+    TL_F(tl_optimization_config, optimizer, .kind = &tl_kind_optimizer,
+         .help = "how gradients change the weights"),
+    TL_F_OPTIONAL(tl_optimization_config, ema, &tl_ema_config_desc,
+                  .help = "moving average of the weights; null for none"),
+    TL_F(tl_optimization_config, learning_rate, .kind = &tl_kind_learning_rate,
+         .help = "learning rate as a function of the number of updates"),
+    TL_F(tl_optimization_config, warmup, .kind = &tl_kind_warmup,
+         .help = "how the learning rate starts; type null for at once"),
+    TL_F_END,
+};
+const tl_desc tl_optimization_config_desc = {
+    .name = "optimization",
+    .help = "optimizer, learning rate, warm-up and weight averaging",
+    .size = sizeof(tl_optimization_config),
+    .fields = optimization_fields,
+};
+
+/* --- classes ---------------------------------------------------------------------------------- */
+
+static const tl_entry entries[] = {
+    {&tl_kind_optimizer, &adafactor_class.cls},
+    {&tl_kind_optimizer, &adafactor_keras_class.cls},
+    {&tl_kind_optimizer, &adagrad_class.cls},
+    {&tl_kind_optimizer, &adam_class.cls},
+    {&tl_kind_optimizer, &adam_experimental_class.cls},
+    {&tl_kind_optimizer, &adamw_class.cls},
+    {&tl_kind_optimizer, &adamw_experimental_class.cls},
+    {&tl_kind_optimizer, &lamb_class.cls},
+    {&tl_kind_optimizer, &lars_class.cls},
+    {&tl_kind_optimizer, &rmsprop_class.cls},
+    {&tl_kind_optimizer, &sgd_class.cls},
+    {&tl_kind_optimizer, &sgd_experimental_class.cls},
+    {&tl_kind_optimizer, &slide_class.cls},
+};
+const tl_module tl_optimizers_module = {TL_MODULE_HEAD("optimizers"), entries, TL_COUNT(entries)};

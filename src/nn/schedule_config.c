@@ -1,0 +1,301 @@
+#include <tilth/nn/optimization.h>
+
+#include <tilth/base/str.h>
+
+const tl_kind tl_kind_learning_rate = {
+    .name = "learning_rate",
+    .plural = "learning_rates",
+    .help = "learning rate as a function of the number of updates",
+    .class_size = sizeof(tl_learning_rate_class),
+    .config_base = &tl_learning_rate_config_desc,
+    .config_required = true,
+};
+
+const tl_kind tl_kind_warmup = {
+    .name = "warmup",
+    .plural = "warmups",
+    .help = "how the learning rate starts",
+    .class_size = sizeof(tl_warmup_class),
+    .config_base = &tl_warmup_config_desc,
+    .config_required = true,
+};
+
+/* --- rows that several schedules have --------------------------------------------------------- */
+
+#define NAME_ROW(T, text)                                                                          \
+    TL_F_AS(T, base.name, "name", .s = text, .flags = TL_FIELD_UNREAD,                             \
+            .help = "label, without effect on training")
+#define OFFSET_ROW(T)                                                                              \
+    TL_F(T, offset, .help = "subtracted from the number of updates; s is what is left")
+#define INITIAL_ROW(T)                                                                             \
+    TL_F(T, initial_learning_rate, .help = "what the schedule starts from; must be set")
+#define STEPS_ROW(T, member, text) TL_F(T, member, TL_AT_LEAST(1), .help = text)
+#define LIST_ROW(T, member, text)                                                                  \
+    TL_F(T, member, .accept = TL_ACCEPT_LIST, .flags = TL_FIELD_NULLABLE, .help = text)
+
+/* The description of a schedule's configuration and the class that is made from it. */
+#define SCHEDULE(label, text, check_fn)                                                            \
+    const tl_desc tl_##label##_config_desc = {                                                     \
+        .name = #label,                                                                            \
+        .help = text,                                                                              \
+        .size = sizeof(tl_##label##_config),                                                       \
+        .fields = label##_fields,                                                                  \
+        .base = &tl_learning_rate_config_desc,                                                     \
+        .check = check_fn,                                                                         \
+    };                                                                                             \
+    static const tl_learning_rate_class label##_class = {                                          \
+        .cls = {.class_size = sizeof(tl_learning_rate_class), .name = #label, .help = text,        \
+                .config = &tl_##label##_config_desc}}
+#define WARMUP(label, text)                                                                        \
+    const tl_desc tl_##label##_warmup_config_desc = {                                              \
+        .name = #label,                                                                            \
+        .help = text,                                                                              \
+        .size = sizeof(tl_##label##_warmup_config),                                                \
+        .fields = label##_warmup_fields,                                                           \
+        .base = &tl_warmup_config_desc,                                                            \
+    };                                                                                             \
+    static const tl_warmup_class label##_warmup_class = {                                          \
+        .cls = {.class_size = sizeof(tl_warmup_class), .name = #label, .help = text,               \
+                .config = &tl_##label##_warmup_config_desc}}
+
+/* --- checks ----------------------------------------------------------------------------------- */
+
+static tl_status wrong_item(const char *key, int64_t index, const tl_value *v, const char *expected)
+{
+    tl_str found = TL_STR_INIT;
+    tl_value_name(&found, v);
+    tl_status st = TL_FAIL(TL_EINVAL, "%s[%lld]: expected %s, found %s", key, (long long)index,
+                           expected, tl_str_text(&found));
+    tl_str_deinit(&found);
+    return st;
+}
+
+/* Whole numbers, each larger than the one before it. */
+static tl_status check_boundaries(const tl_value *v)
+{
+    int64_t before = INT64_MIN;
+    for (int64_t i = 0; v && i < v->count; i++) {
+        int64_t step;
+        if (!tl_value_int(v->items[i], &step))
+            return wrong_item("boundaries", i, v->items[i], "a step");
+        if (i > 0 && step <= before)
+            return TL_FAIL(TL_EINVAL, "boundaries must increase, but %lld follows %lld",
+                           (long long)step, (long long)before);
+        before = step;
+    }
+    return TL_OK;
+}
+
+static tl_status check_values(const tl_value *v)
+{
+    for (int64_t i = 0; v && i < v->count; i++) {
+        double rate;
+        if (!tl_value_double(v->items[i], &rate))
+            return wrong_item("values", i, v->items[i], "a learning rate");
+    }
+    return TL_OK;
+}
+
+/* While one of the two is missing there is nothing to compare: experiments may leave both open. */
+static tl_status check_lengths(const tl_value *boundaries, const tl_value *values, int64_t more)
+{
+    int64_t b = boundaries ? boundaries->count : 0, v = values ? values->count : 0;
+    if (b == 0 || v == 0 || v == b + more) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "%lld boundaries need %lld values, not %lld", (long long)b,
+                   (long long)(b + more), (long long)v);
+}
+
+static tl_status check_stepwise(const void *value)
+{
+    const tl_stepwise_config *c = value;
+    TL_TRY(check_boundaries(c->boundaries));
+    TL_TRY(check_values(c->values));
+    return check_lengths(c->boundaries, c->values, 1);
+}
+
+static tl_status check_step_cosine(const void *value)
+{
+    const tl_step_cosine_with_offset_config *c = value;
+    TL_TRY(check_boundaries(c->boundaries));
+    TL_TRY(check_values(c->values));
+    return check_lengths(c->boundaries, c->values, 0);
+}
+
+/* --- learning rates --------------------------------------------------------------------------- */
+
+static const tl_field learning_rate_fields[] = {
+    TL_F(tl_learning_rate_config, name, .flags = TL_FIELD_UNREAD,
+         .help = "label, without effect on training"),
+    TL_F_END,
+};
+const tl_desc tl_learning_rate_config_desc = {
+    .name = "learning_rate",
+    .help = "what all learning rates have",
+    .size = sizeof(tl_learning_rate_config),
+    .fields = learning_rate_fields,
+};
+
+static const tl_field constant_fields[] = {
+    NAME_ROW(tl_constant_config, "Constant"),
+    TL_F(tl_constant_config, learning_rate, .d = 0.1, .help = "the learning rate of all steps"),
+    TL_F_END,
+};
+SCHEDULE(constant, "one learning rate for all steps", NULL);
+
+static const tl_field stepwise_fields[] = {
+    NAME_ROW(tl_stepwise_config, "PiecewiseConstantDecay"),
+    LIST_ROW(tl_stepwise_config, boundaries, "last steps of all intervals but the last one"),
+    LIST_ROW(tl_stepwise_config, values, "rates of the intervals, one more than boundaries"),
+    OFFSET_ROW(tl_stepwise_config),
+    TL_F_END,
+};
+SCHEDULE(stepwise,
+         "constant between boundaries, each of which belongs to the interval before it",
+         check_stepwise);
+
+static const tl_field exponential_fields[] = {
+    NAME_ROW(tl_exponential_config, "ExponentialDecay"),
+    INITIAL_ROW(tl_exponential_config),
+    STEPS_ROW(tl_exponential_config, decay_steps,
+              "steps in which the rate falls by decay_rate; must be set"),
+    TL_F(tl_exponential_config, decay_rate, .help = "factor that decay_steps bring; must be set"),
+    TL_F(tl_exponential_config, staircase,
+         .help = "fall once in decay_steps, not a little each step"),
+    OFFSET_ROW(tl_exponential_config),
+    TL_F_END,
+};
+SCHEDULE(exponential, "initial * decay_rate ^ (s / decay_steps)", NULL);
+
+static const tl_field polynomial_fields[] = {
+    NAME_ROW(tl_polynomial_config, "PolynomialDecay"),
+    INITIAL_ROW(tl_polynomial_config),
+    STEPS_ROW(tl_polynomial_config, decay_steps, "steps until end_learning_rate; must be set"),
+    TL_F(tl_polynomial_config, end_learning_rate, .d = 0.0001,
+         .help = "what the schedule ends with"),
+    TL_F(tl_polynomial_config, power, .d = 1, .help = "1 for a straight line"),
+    TL_F(tl_polynomial_config, cycle, .help = "lengthen decay_steps each time they are over"),
+    OFFSET_ROW(tl_polynomial_config),
+    TL_F_END,
+};
+SCHEDULE(polynomial, "(initial - end) * (1 - s / decay_steps) ^ power + end", NULL);
+
+static const tl_field cosine_fields[] = {
+    NAME_ROW(tl_cosine_config, "CosineDecay"),
+    INITIAL_ROW(tl_cosine_config),
+    STEPS_ROW(tl_cosine_config, decay_steps, "steps until the end of the fall; must be set"),
+    TL_F(tl_cosine_config, alpha, .help = "share of the initial rate that is left at the end"),
+    OFFSET_ROW(tl_cosine_config),
+    TL_F_END,
+};
+SCHEDULE(cosine, "half a cosine wave, then constant", NULL);
+
+static const tl_field cosine_restarts_fields[] = {
+    NAME_ROW(tl_cosine_restarts_config, "CosineDecayRestarts"),
+    INITIAL_ROW(tl_cosine_restarts_config),
+    STEPS_ROW(tl_cosine_restarts_config, first_decay_steps,
+              "length of the first fall; must be set"),
+    TL_F(tl_cosine_restarts_config, t_mul, .d = 2, TL_AT_LEAST(1),
+         .help = "how much longer each fall is than the one before it"),
+    TL_F(tl_cosine_restarts_config, m_mul, .d = 1,
+         .help = "share of the height that each restart reaches of the one before it"),
+    TL_F(tl_cosine_restarts_config, alpha,
+         .help = "share of the initial rate that is left at the end"),
+    OFFSET_ROW(tl_cosine_restarts_config),
+    TL_F_END,
+};
+SCHEDULE(cosine_restarts, "half a cosine wave, again and again, each longer than the last", NULL);
+
+static const tl_field power_fields[] = {
+    NAME_ROW(tl_power_config, "DirectPowerDecay"),
+    INITIAL_ROW(tl_power_config),
+    TL_F(tl_power_config, power, .d = -0.5, .help = "power of the step number"),
+    TL_F_END,
+};
+SCHEDULE(power, "initial * step ^ power", NULL);
+
+static const tl_field power_linear_fields[] = {
+    NAME_ROW(tl_power_linear_config, "PowerAndLinearDecay"),
+    INITIAL_ROW(tl_power_linear_config),
+    STEPS_ROW(tl_power_linear_config, total_decay_steps, "steps until 0; must be set"),
+    TL_F(tl_power_linear_config, power, .d = -0.5, .help = "power of the step number"),
+    TL_F(tl_power_linear_config, linear_decay_fraction, .d = 0.1, TL_RANGE(0, 1),
+         .help = "share of the steps, at the end, in which the rate also falls linearly to 0"),
+    OFFSET_ROW(tl_power_linear_config),
+    TL_F_END,
+};
+SCHEDULE(power_linear, "initial * s ^ power, with a linear fall to 0 at the end", NULL);
+
+static const tl_field power_with_offset_fields[] = {
+    NAME_ROW(tl_power_with_offset_config, "PowerDecayWithOffset"),
+    INITIAL_ROW(tl_power_with_offset_config),
+    TL_F(tl_power_with_offset_config, power, .d = -0.5, .help = "power of s"),
+    TL_F(tl_power_with_offset_config, offset, .help = "the fall starts after this step"),
+    TL_F(tl_power_with_offset_config, pre_offset_learning_rate, .d = 1e6,
+         .help = "rate until then, and the largest one later"),
+    TL_F_END,
+};
+SCHEDULE(power_with_offset, "constant, then initial * s ^ power", NULL);
+
+static const tl_field step_cosine_with_offset_fields[] = {
+    NAME_ROW(tl_step_cosine_with_offset_config, "StepCosineDecayWithOffset"),
+    LIST_ROW(tl_step_cosine_with_offset_config, boundaries,
+             "first steps of the intervals, from 0 on"),
+    LIST_ROW(tl_step_cosine_with_offset_config, values, "learning rates at the boundaries"),
+    OFFSET_ROW(tl_step_cosine_with_offset_config),
+    TL_F_END,
+};
+SCHEDULE(step_cosine_with_offset,
+         "from value to value along cosines, to 0 after the last one", check_step_cosine);
+
+/* --- warm-ups --------------------------------------------------------------------------------- */
+
+static const tl_field warmup_fields[] = {
+    TL_F(tl_warmup_config, name, .flags = TL_FIELD_UNREAD,
+         .help = "label, without effect on training"),
+    TL_F(tl_warmup_config, warmup_steps, TL_AT_LEAST(0),
+         .help = "length of the warm-up; must be set"),
+    TL_F_END,
+};
+const tl_desc tl_warmup_config_desc = {
+    .name = "warmup",
+    .help = "what all warm-ups have",
+    .size = sizeof(tl_warmup_config),
+    .fields = warmup_fields,
+};
+
+static const tl_field linear_warmup_fields[] = {
+    NAME_ROW(tl_linear_warmup_config, "linear"),
+    TL_F(tl_linear_warmup_config, warmup_learning_rate, .help = "learning rate of step 0"),
+    TL_F_END,
+};
+WARMUP(linear, "a straight line to what the schedule gives at warmup_steps");
+
+static const tl_field polynomial_warmup_fields[] = {
+    NAME_ROW(tl_polynomial_warmup_config, "polynomial"),
+    TL_F(tl_polynomial_warmup_config, power, .d = 1, .help = "1 for a straight line"),
+    TL_F_END,
+};
+WARMUP(polynomial, "(step / warmup_steps) ^ power of what the schedule gives at warmup_steps");
+
+/* --- modules ---------------------------------------------------------------------------------- */
+
+static const tl_entry learning_rates[] = {
+    {&tl_kind_learning_rate, &constant_class.cls},
+    {&tl_kind_learning_rate, &cosine_class.cls},
+    {&tl_kind_learning_rate, &cosine_restarts_class.cls},
+    {&tl_kind_learning_rate, &exponential_class.cls},
+    {&tl_kind_learning_rate, &polynomial_class.cls},
+    {&tl_kind_learning_rate, &power_class.cls},
+    {&tl_kind_learning_rate, &power_linear_class.cls},
+    {&tl_kind_learning_rate, &power_with_offset_class.cls},
+    {&tl_kind_learning_rate, &step_cosine_with_offset_class.cls},
+    {&tl_kind_learning_rate, &stepwise_class.cls},
+};
+const tl_module tl_learning_rates_module = {
+    TL_MODULE_HEAD("learning_rates"), learning_rates, TL_COUNT(learning_rates)};
+
+static const tl_entry warmups[] = {
+    {&tl_kind_warmup, &linear_warmup_class.cls},
+    {&tl_kind_warmup, &polynomial_warmup_class.cls},
+};
+const tl_module tl_warmups_module = {TL_MODULE_HEAD("warmups"), warmups, TL_COUNT(warmups)};

@@ -1,0 +1,214 @@
+#include <tilth/train/experiment.h>
+
+#include <tilth/base/file.h>
+#include <tilth/base/str.h>
+
+static const tl_field experiment_fields[] = {
+    TL_F(tl_experiment_config, task, .desc = &tl_task_config_desc, .set = true,
+         .help = "what is learned: model, data, losses and metrics"),
+    TL_F(tl_experiment_config, trainer, .desc = &tl_trainer_config_desc, .set = true,
+         .help = "how long and how often: steps, intervals, checkpoints, optimizer"),
+    TL_F_STRUCT(tl_experiment_config, runtime, &tl_runtime_config_desc,
+                .help = "on what the training runs, and in which precision"),
+    TL_F_STRUCT(tl_experiment_config, tilth, &tl_own_config_desc, .flags = TL_FIELD_QUIET,
+                .help = "what Model Garden does not have"),
+    TL_F_END,
+};
+const tl_desc tl_experiment_config_desc = {
+    .name = "experiment",
+    .help = "task, trainer and runtime",
+    .size = sizeof(tl_experiment_config),
+    .fields = experiment_fields,
+};
+
+static const tl_method experiment_methods[] = {
+    TL_METHOD(tl_experiment_class, task, true),
+    TL_METHOD(tl_experiment_class, trainer, false),
+    TL_METHOD(tl_experiment_class, fill, false),
+    {NULL, 0, false},
+};
+const tl_kind tl_kind_experiment = {
+    .name = "experiment",
+    .plural = "experiments",
+    .help = "a task with a trainer and defaults, under a name",
+    .class_size = sizeof(tl_experiment_class),
+    .methods = experiment_methods,
+};
+
+static const tl_field options_fields[] = {
+    TL_F(tl_parse_options, experiment, .flags = TL_FIELD_NULLABLE,
+         .help = "name of the experiment to start from"),
+    TL_F(tl_parse_options, config_file,
+         .help = "YAML file that changes the experiment; may be repeated, later ones win"),
+    TL_F(tl_parse_options, params_override, .s = "",
+         .help = "changes after the files: a.b=1,c='x',d=[1,2], or YAML text, or a YAML file"),
+    TL_F(tl_parse_options, tpu, .s = "", .flags = TL_FIELD_NULLABLE,
+         .help = "sets runtime.tpu; TPUs are not available"),
+    TL_F(tl_parse_options, tf_data_service, .s = "", .flags = TL_FIELD_NULLABLE,
+         .help = "sets tf_data_service_address of both data sections; the service is not "
+                 "available"),
+    TL_F(tl_parse_options, strict_override, .b = true,
+         .help = "unknown keys are errors; else they are skipped with a warning"),
+    TL_F(tl_parse_options, words,
+         .help = "further changes: a.b=1 sets, +a.b=1 adds, ++a.b=1 does either, ~a.b deletes"),
+    TL_F_END,
+};
+const tl_desc tl_parse_options_desc = {
+    .name = "parse_options",
+    .help = "which experiment, and what is changed in it",
+    .size = sizeof(tl_parse_options),
+    .fields = options_fields,
+};
+
+/* --- the experiment's own defaults ------------------------------------------------------------ */
+
+static tl_status new_section(tl_object *out, tl_arena *arena, const tl_desc *desc,
+                             const tl_desc *base)
+{
+    TL_TRY(tl_desc_verify(desc)); // a trainer's description comes past no registration
+    if (!tl_desc_is(desc, base))
+        return TL_FAIL(TL_EINVAL, "the description '%s' does not derive from '%s'", desc->name,
+                       base->name);
+    void *value;
+    TL_TRY(tl_desc_new(&value, arena, desc));
+    *out = (tl_object){desc, value};
+    return TL_OK;
+}
+
+/* Base classes first, so that what they give can be changed again. */
+static tl_status apply_class(tl_config *c, const tl_class *cls)
+{
+    if (cls->base) TL_TRY(apply_class(c, cls->base));
+    const tl_experiment_class *e = (const tl_experiment_class *)cls;
+    if (e->fill) TL_TRY(e->fill(tl_config_edit(c), tl_config_arena(c)));
+    if (e->defaults) {
+        const char *source = tl_arena_printf(tl_config_arena(c), "experiment '%s'", cls->name);
+        if (!source) return TL_ENOMEM;
+        TL_TRY(tl_config_yaml(c, e->defaults, source));
+    }
+    for (const char *const *r = e->restrictions; r && *r; r++) TL_TRY(tl_config_restrict(c, *r));
+    return TL_OK;
+}
+
+static tl_status apply_defaults(tl_config *c, const tl_class *cls)
+{
+    const tl_experiment_class *with_task, *with_trainer;
+    with_task = tl_class_with(cls, offsetof(tl_experiment_class, task));
+    with_trainer = tl_class_with(cls, offsetof(tl_experiment_class, trainer));
+    tl_experiment_config *e = tl_config_edit(c);
+    tl_arena *arena = tl_config_arena(c);
+    TL_TRY(new_section(&e->task, arena, with_task->task, &tl_task_config_desc));
+    TL_TRY(new_section(&e->trainer, arena,
+                       with_trainer ? with_trainer->trainer : &tl_trainer_config_desc,
+                       &tl_trainer_config_desc));
+    return apply_class(c, cls);
+}
+
+/* --- flags ------------------------------------------------------------------------------------ */
+
+static bool is_given(const char *text)
+{
+    return text && *text;
+}
+
+/* {key: value} in the config's arena; NULL, with the error set, when there is no memory. */
+static const tl_value *map_of(tl_arena *arena, tl_place place, const char *key,
+                              const tl_value *value)
+{
+    if (!value) return NULL;
+    const tl_value_pair pair = {.key = key, .place = place, .value = value};
+    return tl_value_new_map(arena, place, &pair, 1);
+}
+
+/* Sets section.part.key, or section.key when part is NULL. */
+static tl_status apply_flag(tl_config *c, const char *flag, const char *section, const char *part,
+                            const char *key, const char *text)
+{
+    tl_arena *arena = tl_config_arena(c);
+    const tl_place place = {.source = flag};
+    const tl_value *v = tl_value_new_scalar(arena, place, text, true);
+    v = map_of(arena, place, key, v);
+    if (part) v = map_of(arena, place, part, v);
+    v = map_of(arena, place, section, v);
+    return v ? tl_config_apply(c, v) : TL_ENOMEM;
+}
+
+static tl_status apply_data_service(tl_config *c, const char *address)
+{
+    const tl_experiment_config *e = tl_config_value(c);
+    const tl_task_config *task = e->task.value;
+    if (task && task->train_data)
+        TL_TRY(apply_flag(c, "--tf_data_service", "task", "train_data", "tf_data_service_address",
+                          address));
+    if (task && task->validation_data)
+        TL_TRY(apply_flag(c, "--tf_data_service", "task", "validation_data",
+                          "tf_data_service_address", address));
+    return TL_OK;
+}
+
+static tl_status apply_options(tl_config *c, const tl_parse_options *o)
+{
+    tl_config_set_strict(c, o->strict_override);
+    for (int64_t i = 0; i < o->config_file.count; i++)
+        TL_TRY(tl_config_read(c, o->config_file.items[i]));
+    // Only when it is given: an unset flag must not wipe out what a file says.
+    if (is_given(o->tpu)) TL_TRY(apply_flag(c, "--tpu", "runtime", NULL, "tpu", o->tpu));
+    if (is_given(o->tf_data_service)) TL_TRY(apply_data_service(c, o->tf_data_service));
+    if (is_given(o->params_override))
+        TL_TRY(tl_config_override(c, o->params_override, "--params_override"));
+    for (int64_t i = 0; i < o->words.count; i++)
+        TL_TRY(tl_config_word(c, o->words.items[i], "command line"));
+    return TL_OK;
+}
+
+tl_status tl_experiment_parse(tl_config **out, const tl_registry *registry,
+                              const tl_parse_options *options)
+{
+    *out = NULL;
+    if (!is_given(options->experiment))
+        return TL_FAIL(TL_EINVAL, "no experiment is named: say --experiment=NAME ('tilth list "
+                                  "experiments' shows the names)");
+    const tl_class *cls;
+    TL_TRY(tl_registry_find(&cls, registry, &tl_kind_experiment, options->experiment));
+
+    tl_config *c;
+    TL_TRY(tl_config_new(&c, registry, &tl_experiment_config_desc));
+    tl_status st = apply_defaults(c, cls);
+    if (st != TL_OK) {
+        st = tl_error_note(st, "experiment '%s'", cls->name);
+        goto done;
+    }
+    TL_TRY_DONE(st, apply_options(c, options));
+    TL_TRY_DONE(st, tl_config_finish(c));
+    *out = c;
+    c = NULL;
+done:
+    tl_config_free(&c);
+    return st;
+}
+
+/* --- params.yaml ------------------------------------------------------------------------------ */
+
+tl_status tl_serialize_config(const tl_config *config, const char *model_dir)
+{
+    if (!is_given(model_dir))
+        return TL_FAIL(TL_EINVAL, "there is no folder to write params.yaml into: say "
+                                  "--model_dir=FOLDER");
+    tl_str text = TL_STR_INIT;
+    tl_arena *scratch;
+    TL_TRY(tl_arena_new(&scratch));
+    tl_status st = tl_yaml_write(&text, tl_config_desc(config), tl_config_value(config));
+    if (st != TL_OK) goto done;
+    TL_TRY_DONE(st, tl_str_status(&text));
+    TL_TRY_DONE(st, tl_mkdirs(model_dir));
+    const char *path = tl_path_join(scratch, model_dir, "params.yaml");
+    if (!path) {
+        st = TL_ENOMEM;
+        goto done;
+    }
+    st = tl_file_write_atomic(path, tl_str_text(&text), text.length);
+done:
+    tl_str_deinit(&text);
+    tl_arena_free(&scratch);
+    return st;
+}

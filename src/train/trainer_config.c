@@ -1,0 +1,114 @@
+#include <tilth/train/experiment.h>
+
+static const char *const comparisons[] = {
+    [TL_METRIC_HIGHER] = "higher",
+    [TL_METRIC_LOWER] = "lower",
+    NULL,
+};
+static const char *const recomputations[] = {
+    [TL_RECOMPUTE_NONE] = "none",
+    [TL_RECOMPUTE_SELECTIVE] = "selective",
+    [TL_RECOMPUTE_FULL] = "full",
+    NULL,
+};
+
+static const tl_field trainer_fields[] = {
+    TL_F_STRUCT(tl_trainer_config, optimizer_config, &tl_optimization_config_desc,
+                .help = "optimizer, learning rate, warm-up and weight averaging"),
+    TL_F(tl_trainer_config, train_tf_function, .b = true,
+         .help = "train with the step as one program; false runs it operation by operation"),
+    TL_F(tl_trainer_config, train_tf_while_loop, .b = true,
+         .help = "keep the loop over steps off the host; where it runs changes no result"),
+    TL_F(tl_trainer_config, eval_tf_function, .b = true,
+         .help = "evaluate with the step as one program; false runs it operation by operation"),
+    TL_F(tl_trainer_config, eval_tf_while_loop,
+         .help = "keep the loop over evaluation steps off the host; changes no result"),
+    TL_F(tl_trainer_config, allow_tpu_summary, .flags = TL_FIELD_LATER,
+         .help = "summaries from inside a program on TPUs; elsewhere they need no permission"),
+    TL_F(tl_trainer_config, steps_per_loop, .i = 1000, TL_AT_LEAST(1),
+         .help = "steps between two reports of training metrics"),
+    TL_F(tl_trainer_config, summary_interval, .i = 1000, TL_AT_LEAST(1),
+         .help = "steps between two summaries from inside the step; a multiple of steps_per_loop"),
+    TL_F(tl_trainer_config, checkpoint_interval, .i = 1000, TL_AT_LEAST(1),
+         .help = "steps between two checkpoints"),
+    TL_F(tl_trainer_config, max_to_keep, .set = true, .i = 5, TL_AT_LEAST(1),
+         .help = "newest checkpoints that are kept; null keeps all"),
+    TL_F(tl_trainer_config, continuous_eval_timeout, .set = true, .i = 3600, TL_AT_LEAST(0),
+         .help = "seconds that continuous_eval waits for the next checkpoint; null waits for ever"),
+    TL_F(tl_trainer_config, train_steps, TL_AT_LEAST(0), .help = "step at which training ends"),
+    TL_F(tl_trainer_config, validation_steps, .i = -1, TL_AT_LEAST(-1),
+         .help = "steps of an evaluation; -1 for all examples"),
+    TL_F(tl_trainer_config, validation_interval, .i = 1000, TL_AT_LEAST(1),
+         .help = "training steps between two evaluations"),
+    TL_F(tl_trainer_config, best_checkpoint_export_subdir,
+         .help = "folder in the model's folder for the best checkpoint; empty keeps none"),
+    TL_F(tl_trainer_config, best_checkpoint_eval_metric,
+         .help = "metric that says which checkpoint is best; a|b for b in a"),
+    TL_F(tl_trainer_config, best_checkpoint_metric_comp, .names = comparisons,
+         .help = "whether a higher or a lower metric is better"),
+    TL_F(tl_trainer_config, loss_upper_bound, .d = 1e6,
+         .help = "a training loss above this, or one that is not a number, counts as blown up"),
+    TL_F(tl_trainer_config, recovery_begin_steps, TL_AT_LEAST(0),
+         .help = "step from which loss_upper_bound holds"),
+    TL_F(tl_trainer_config, recovery_max_trials,
+         .help = "how often to go back to the last checkpoint when the loss has blown up, before "
+                 "giving up; negative never looks"),
+    TL_F(tl_trainer_config, validation_summary_subdir, .s = "validation",
+         .help = "folder in the model's folder for summaries of evaluations"),
+    TL_F(tl_trainer_config, preemption_on_demand_checkpoint, .b = true,
+         .help = "save a checkpoint when the system asks the process to end"),
+    TL_F_END,
+};
+const tl_desc tl_trainer_config_desc = {
+    .name = "trainer",
+    .help = "how long and how often: steps, intervals, checkpoints, optimizer",
+    .size = sizeof(tl_trainer_config),
+    .fields = trainer_fields,
+};
+
+/* --- tilth: ----------------------------------------------------------------------------------- */
+
+static const tl_field early_stopping_fields[] = {
+    TL_F(tl_early_stopping_config, metric, .s = "validation_loss",
+         .help = "metric of the evaluations to watch; a|b for b in a"),
+    TL_F(tl_early_stopping_config, comp, .names = comparisons, .i = TL_METRIC_LOWER,
+         .help = "whether a higher or a lower metric is better"),
+    TL_F(tl_early_stopping_config, patience, .i = 1, TL_AT_LEAST(1),
+         .help = "evaluations without a better metric after which training ends"),
+    TL_F(tl_early_stopping_config, min_delta, TL_AT_LEAST(0),
+         .help = "smaller differences do not count as better"),
+    TL_F_END,
+};
+const tl_desc tl_early_stopping_config_desc = {
+    .name = "early_stopping",
+    .help = "end when a metric stops getting better",
+    .size = sizeof(tl_early_stopping_config),
+    .fields = early_stopping_fields,
+};
+
+/* Left out of params.yaml while untouched, so that Model Garden can read it. */
+#define OWN_FLAGS .flags = TL_FIELD_QUIET | TL_FIELD_LATER
+
+static const tl_field own_fields[] = {
+    TL_F(tl_own_config, seed, OWN_FLAGS,
+         .help = "seed of weights, dropout and data; null draws one and keeps it in checkpoints"),
+    TL_F(tl_own_config, threads, TL_AT_LEAST(0), OWN_FLAGS,
+         .help = "threads to compute with; 0 for one on each processor"),
+    TL_F(tl_own_config, jit, .b = true, OWN_FLAGS,
+         .help = "compile fused kernels with the system's compiler; false interprets them, with "
+                 "the same results"),
+    TL_F(tl_own_config, gradient_accumulation, .i = 1, TL_AT_LEAST(1), OWN_FLAGS,
+         .help = "batches whose gradients make one step"),
+    TL_F(tl_own_config, recompute, .names = recomputations, OWN_FLAGS,
+         .help = "what the backward pass computes again instead of keeping it: none, selective or "
+                 "full"),
+    TL_F_OPTIONAL(tl_own_config, early_stopping, &tl_early_stopping_config_desc, OWN_FLAGS,
+                  .help = "end when a metric stops getting better; null trains to the end"),
+    TL_F_END,
+};
+const tl_desc tl_own_config_desc = {
+    .name = "tilth",
+    .help = "what Model Garden does not have",
+    .size = sizeof(tl_own_config),
+    .fields = own_fields,
+};

@@ -1,0 +1,80 @@
+"""What `tilth params` writes, read by PyYAML, is what Model Garden writes.
+
+`mock` must equal Model Garden's own mock.yaml, and the runtime and trainer sections of all its other
+experiments, put on top of `mock`, must come back as they were.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import yaml
+
+CONFIGS = pathlib.Path(__file__).resolve().parent.parent / 'data' / 'configs'
+SECTIONS = ('runtime', 'trainer')
+
+
+class Loader(yaml.SafeLoader):
+    """Also takes the tuples of Python, which Model Garden writes with a tag of their own."""
+
+
+Loader.add_constructor('tag:yaml.org,2002:python/tuple',
+                       lambda loader, node: loader.construct_sequence(node, deep=True))
+
+
+def params(*flags):
+    """The configuration that the program writes; its complaints end the check."""
+    done = subprocess.run([os.environ['TILTH'], 'params', '--experiment=mock', *flags],
+                          text=True, capture_output=True)
+    if done.returncode != 0:
+        sys.exit(f'tilth params {" ".join(flags)} ended with {done.returncode}:\n{done.stderr}')
+    return yaml.load(done.stdout, Loader)
+
+
+def differences(found, expected, path=''):
+    """Lines that say where two configurations differ. 1 and 1.0 are the same, 1 and true are not."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        for key in sorted(found.keys() | expected.keys()):
+            where = f'{path}.{key}' if path else key
+            if key not in found:
+                yield f'{where} is missing'
+            elif key not in expected:
+                yield f'{where} is not in the original'
+            else:
+                yield from differences(found[key], expected[key], where)
+    elif found != expected or isinstance(found, bool) != isinstance(expected, bool):
+        yield f'{path} is {found!r}, in the original {expected!r}'
+
+
+def check(name, found, expected):
+    """True when nothing differs."""
+    lines = list(differences(found, expected))
+    for line in lines:
+        print(f'{name}: {line}')
+    return not lines
+
+
+def check_sections(path, folder):
+    """Runtime and trainer of one of the original's experiments, on top of mock."""
+    original = yaml.load(path.read_text(), Loader)
+    expected = {section: original[section] for section in SECTIONS}
+    changes = pathlib.Path(folder) / path.name
+    changes.write_text(yaml.dump(expected))
+    found = params(f'--config_file={changes}')
+    return check(path.stem, {section: found[section] for section in SECTIONS}, expected)
+
+
+def main():
+    files = sorted(CONFIGS.glob('*.yaml'))
+    if len(files) != 41:
+        sys.exit(f'{CONFIGS} holds {len(files)} files, not 41')
+    results = [check('mock', params(), yaml.load((CONFIGS / 'mock.yaml').read_text(), Loader))]
+    with tempfile.TemporaryDirectory() as folder:
+        results += [check_sections(path, folder) for path in files]
+    return 0 if all(results) else 1
+
+
+if __name__ == '__main__':
+    sys.exit(main())
