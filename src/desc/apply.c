@@ -511,7 +511,7 @@ void tli_apply_field(tli_apply *a, const tl_field *f, void *value, const tl_valu
     bool names_null = f->type == TL_TYPE_ENUM && f->shape == TL_ONE; // its names may hold "null"
     if (v->kind == TL_VALUE_MACRO) {
         WRONG(a, v, "macros such as %%%s work in gin files only", v->text);
-    } else if (tl_value_is_null(v) && nullable(f) && f->shape != TL_LIST) {
+    } else if (tl_value_is_null(v) && nullable(f)) {
         apply_null(f, member);
         remember(a, v->place);
     } else if (tl_value_is_null(v) && *v->text && !names_null) {

@@ -65,6 +65,11 @@ const char **tli_field_names(tl_arena *arena, const tl_desc *desc, int64_t *coun
 const char *tli_suggest(char *buffer, size_t size, const char *word, const char *const *names,
                         int64_t count);
 
+/* True when a list may be null, and is: only then does it matter whether `items` is NULL. */
+static inline bool tli_list_is_null(const tl_field *field, const void *list)
+{
+    return field->flags & TL_FIELD_NULLABLE && !((const tl_structs *)list)->items;
+}
 /* Element of a list: its size, and the row that describes one element alone. */
 size_t tli_element_size(const tl_field *field);
 tl_field tli_element_field(const tl_field *field);

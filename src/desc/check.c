@@ -55,8 +55,7 @@ static void check_feature(checker *c, const tl_desc *desc, const tl_field *f, co
                      tl_str_text(&text), f->help);
         tl_str_deinit(&text);
     } else if (!is_default && f->flags & TL_FIELD_UNREAD) {
-        TL_LOG_WARNING("%s: nothing reads this field, in Model Garden or here; it has no effect",
-                       tl_str_text(&c->path));
+        TL_LOG_WARNING("%s: this has no effect (%s)", tl_str_text(&c->path), f->help);
     }
 }
 

@@ -136,7 +136,8 @@ static tl_status new_default_struct(void **out, tl_arena *arena, const tl_field 
 static tl_status default_field(tl_arena *arena, const tl_field *f, void *member)
 {
     if (f->shape == TL_LIST) {
-        *(any_list *)member = (any_list){(void *)(uintptr_t)f->items, f->count};
+        const void *items = f->set && !f->items ? "" : f->items; // an empty list that is not null
+        *(any_list *)member = (any_list){(void *)(uintptr_t)items, f->count};
         return TL_OK;
     }
     bool optional = f->shape == TL_OPTIONAL;
@@ -255,6 +256,7 @@ static tl_status copy_field(tl_arena *arena, const tl_field *f, void *member)
 {
     if (f->shape == TL_LIST) {
         any_list *list = member;
+        if (!list->items) return TL_OK;
         tl_field element = tli_element_field(f);
         list->items = tl_arena_copy(arena, list->items, (size_t)list->count * element.size);
         if (!list->items) return TL_ENOMEM;
@@ -312,7 +314,7 @@ static bool field_equal(const tl_field *f, const void *a, const void *b);
 
 static bool lists_equal(const tl_field *f, const any_list *a, const any_list *b)
 {
-    if (a->count != b->count) return false;
+    if (a->count != b->count || tli_list_is_null(f, a) != tli_list_is_null(f, b)) return false;
     tl_field element = tli_element_field(f);
     for (int64_t i = 0; i < a->count; i++)
         if (!field_equal(&element, item_at(a, &element, i), item_at(b, &element, i))) return false;
@@ -402,7 +404,7 @@ static uint64_t hash_field(uint64_t h, const tl_field *f, const void *m)
     if (f->shape == TL_LIST) {
         const any_list *list = m;
         tl_field element = tli_element_field(f);
-        h = hash_int(h, list->count);
+        h = hash_int(h, tli_list_is_null(f, list) ? -1 : list->count);
         for (int64_t i = 0; i < list->count; i++)
             h = hash_field(h, &element, item_at(list, &element, i));
         return h;

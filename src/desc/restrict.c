@@ -56,7 +56,8 @@ static operand of_spot(const tli_spot *s)
     if (s->free) return of_value(s->free);
     if (s->oneof) return of_string(((const tl_oneof *)m)->type);
     if (f->shape == TL_OPTIONAL) return of_optional(f, m);
-    if (f->shape == TL_LIST) return (operand){OPERAND_OTHER, 0, NULL};
+    if (f->shape == TL_LIST)
+        return (operand){tli_list_is_null(f, m) ? OPERAND_NULL : OPERAND_OTHER, 0, NULL};
     switch (f->type) {
     case TL_TYPE_BOOL: return of_number(*(const bool *)m);
     case TL_TYPE_INT: return of_number((double)*(const int64_t *)m);

@@ -65,7 +65,9 @@ static bool is_set(const tli_spot *s)
     const void *m = tl_field_at(&s->field, s->value);
     if (s->free) return true;
     if (s->oneof) return ((const tl_oneof *)m)->type != NULL;
-    if (s->field.shape == TL_LIST) return ((const tl_structs *)m)->count > 0;
+    if (s->field.shape == TL_LIST)
+        return s->field.flags & TL_FIELD_NULLABLE ? ((const tl_structs *)m)->items != NULL
+                                                  : ((const tl_structs *)m)->count > 0;
     if (s->field.shape == TL_OPTIONAL && s->field.type != TL_TYPE_STRUCT)
         return *(const bool *)m; // `set` is the first member of each optional
     switch (s->field.type) {

@@ -160,6 +160,10 @@ static void put_one(writer *w, const tl_field *f, const void *member);
 
 static void put_list(writer *w, const tl_field *f, const tl_structs *list)
 {
+    if (tli_list_is_null(f, list)) {
+        put_text(w, "null", true);
+        return;
+    }
     tl_field element = tli_element_field(f);
     begin_list(w);
     size_t length = w->path.length;
@@ -279,7 +283,9 @@ static void put_struct(writer *w, const tl_desc *desc, const void *value)
 
 /* --- documents ---------------------------------------------------------------------------------- */
 
-static tl_status write_begin(writer *w, tl_str *out)
+enum { WIDTH = 80, UNLIMITED = -1 };
+
+static tl_status write_begin(writer *w, tl_str *out, int width)
 {
     TL_TRY(tl_arena_new(&w->scratch));
     if (!yaml_emitter_initialize(&w->emitter)) {
@@ -289,6 +295,7 @@ static tl_status write_begin(writer *w, tl_str *out)
     w->out = out;
     yaml_emitter_set_output(&w->emitter, append, w);
     yaml_emitter_set_unicode(&w->emitter, 1);
+    yaml_emitter_set_width(&w->emitter, width);
     yaml_event_t event;
     emit(w, &event, yaml_stream_start_event_initialize(&event, YAML_UTF8_ENCODING));
     emit(w, &event, yaml_document_start_event_initialize(&event, NULL, NULL, NULL, 1));
@@ -309,7 +316,7 @@ static tl_status write_end(writer *w)
 tl_status tli_yaml_write_keys(tl_str *out, tl_str *keys, const tl_desc *desc, const void *value)
 {
     writer w = {.keys = keys};
-    TL_TRY(write_begin(&w, out));
+    TL_TRY(write_begin(&w, out, WIDTH));
     put_struct(&w, desc, value);
     return write_end(&w);
 }
@@ -322,7 +329,7 @@ tl_status tl_yaml_write(tl_str *out, const tl_desc *desc, const void *value)
 tl_status tl_yaml_write_value(tl_str *out, const tl_value *value)
 {
     writer w = {0};
-    TL_TRY(write_begin(&w, out));
+    TL_TRY(write_begin(&w, out, WIDTH));
     put_value(&w, value);
     return write_end(&w);
 }
@@ -338,10 +345,9 @@ tl_status tl_field_default_text(tl_str *out, const tl_desc *desc, const tl_field
     tl_status st = tl_desc_new(&fresh, scratch, desc);
     if (st == TL_OK) {
         writer w = {0};
-        st = write_begin(&w, &text);
+        st = write_begin(&w, &text, UNLIMITED);
         if (st == TL_OK) {
             begin_list(&w); // flow style, on one line
-            w.emitter.best_width = -1;
             put_one(&w, field, tl_field_at(field, fresh));
             end_list(&w);
             st = write_end(&w);

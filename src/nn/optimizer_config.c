@@ -14,8 +14,7 @@ const tl_kind tl_kind_optimizer = {
 /* --- rows that several optimizers have -------------------------------------------------------- */
 
 #define NAME_ROW(T, text)                                                                          \
-    TL_F_AS(T, base.name, "name", .s = text, .flags = TL_FIELD_UNREAD,                             \
-            .help = "label, without effect on training")
+    TL_F_AS(T, base.name, "name", .s = text, .help = "label, without effect on training")
 #define MOMENTUM_ROW(T, value)                                                                     \
     TL_F(T, momentum, .d = value, TL_RANGE(0, 1),                                                  \
          .help = "share of the last update that is kept in the next one")
@@ -35,7 +34,7 @@ const tl_kind tl_kind_optimizer = {
     TL_F(T, weight_decay_rate, TL_AT_LEAST(0),                                                     \
          .help = "weight decay; 0 for none")
 #define PATTERNS_ROW(T, member, text)                                                              \
-    TL_F(T, member, .accept = TL_ACCEPT_LIST, .flags = TL_FIELD_NULLABLE, .help = text)
+    TL_F(T, member, .flags = TL_FIELD_NULLABLE, .help = text)
 #define EXCLUDE_DECAY_ROW(T)                                                                       \
     PATTERNS_ROW(T, exclude_from_weight_decay,                                                     \
                  "patterns of names (regular expressions) that are not decayed")
@@ -70,42 +69,21 @@ static tl_status check_clipping(const void *value)
     return TL_OK;
 }
 
-/* A list of patterns, one pattern where the row takes it, or nothing. */
-static tl_status check_patterns(const char *key, const tl_value *v)
+/* One pattern, or a list of them. */
+static tl_status check_adamw(const void *value)
 {
-    if (!v || v->kind != TL_VALUE_LIST) return TL_OK;
-    for (int64_t i = 0; i < v->count; i++) {
+    const tl_value *v = ((const tl_adamw_config *)value)->include_in_weight_decay;
+    for (int64_t i = 0; v && v->kind == TL_VALUE_LIST && i < v->count; i++) {
         const tl_value *item = v->items[i];
         if (item->kind == TL_VALUE_SCALAR && !tl_value_is_null(item)) continue;
         tl_str found = TL_STR_INIT;
         tl_value_name(&found, item);
-        tl_status st = TL_FAIL(TL_EINVAL, "%s[%lld]: expected a pattern, found %s", key,
+        tl_status st = TL_FAIL(TL_EINVAL, "include_in_weight_decay[%lld]: expected a pattern, found %s",
                                (long long)i, tl_str_text(&found));
         tl_str_deinit(&found);
         return st;
     }
     return TL_OK;
-}
-
-static tl_status check_adamw(const void *value)
-{
-    const tl_adamw_config *c = value;
-    TL_TRY(check_patterns("include_in_weight_decay", c->include_in_weight_decay));
-    return check_patterns("exclude_from_weight_decay", c->exclude_from_weight_decay);
-}
-
-static tl_status check_lamb(const void *value)
-{
-    const tl_lamb_config *c = value;
-    TL_TRY(check_patterns("exclude_from_weight_decay", c->exclude_from_weight_decay));
-    return check_patterns("exclude_from_layer_adaptation", c->exclude_from_layer_adaptation);
-}
-
-static tl_status check_lars(const void *value)
-{
-    const tl_lars_config *c = value;
-    TL_TRY(check_patterns("exclude_from_weight_decay", c->exclude_from_weight_decay));
-    return check_patterns("exclude_from_layer_adaptation", c->exclude_from_layer_adaptation);
 }
 
 static tl_status refuse_slide(const void *value)
@@ -125,8 +103,7 @@ static tl_status refuse_adafactor(const void *value)
 /* --- descriptions ----------------------------------------------------------------------------- */
 
 static const tl_field optimizer_fields[] = {
-    TL_F(tl_optimizer_config, name, .flags = TL_FIELD_UNREAD,
-         .help = "label, without effect on training"),
+    TL_F(tl_optimizer_config, name, .help = "label, without effect on training"),
     TL_F(tl_optimizer_config, clipnorm, TL_AT_LEAST(0),
          .help = "largest L2 norm of each variable's gradient; null for any"),
     TL_F(tl_optimizer_config, clipvalue, TL_AT_LEAST(0),
@@ -228,7 +205,7 @@ static const tl_field lamb_fields[] = {
     EXCLUDE_ADAPTATION_ROW(tl_lamb_config),
     TL_F_END,
 };
-OPTIMIZER(lamb, "Adam scaled layer by layer, for large batches (LAMB)", check_lamb);
+OPTIMIZER(lamb, "Adam scaled layer by layer, for large batches (LAMB)", NULL);
 
 static const tl_field lars_fields[] = {
     NAME_ROW(tl_lars_config, "LARS"),
@@ -243,7 +220,7 @@ static const tl_field lars_fields[] = {
     EXCLUDE_ADAPTATION_ROW(tl_lars_config),
     TL_F_END,
 };
-OPTIMIZER(lars, "gradient descent scaled layer by layer, for large batches (LARS)", check_lars);
+OPTIMIZER(lars, "gradient descent scaled layer by layer, for large batches (LARS)", NULL);
 
 static const tl_field rmsprop_fields[] = {
     NAME_ROW(tl_rmsprop_config, "RMSprop"),

@@ -23,15 +23,14 @@ const tl_kind tl_kind_warmup = {
 /* --- rows that several schedules have --------------------------------------------------------- */
 
 #define NAME_ROW(T, text)                                                                          \
-    TL_F_AS(T, base.name, "name", .s = text, .flags = TL_FIELD_UNREAD,                             \
-            .help = "label, without effect on training")
+    TL_F_AS(T, base.name, "name", .s = text, .help = "label, without effect on training")
 #define OFFSET_ROW(T)                                                                              \
     TL_F(T, offset, .help = "subtracted from the number of updates; s is what is left")
 #define INITIAL_ROW(T)                                                                             \
     TL_F(T, initial_learning_rate, .help = "what the schedule starts from; must be set")
 #define STEPS_ROW(T, member, text) TL_F(T, member, TL_AT_LEAST(1), .help = text)
 #define LIST_ROW(T, member, text)                                                                  \
-    TL_F(T, member, .accept = TL_ACCEPT_LIST, .flags = TL_FIELD_NULLABLE, .help = text)
+    TL_F(T, member, .flags = TL_FIELD_NULLABLE, .help = text)
 
 /* The description of a schedule's configuration and the class that is made from it. */
 #define SCHEDULE(label, text, check_fn)                                                            \
@@ -60,46 +59,20 @@ const tl_kind tl_kind_warmup = {
 
 /* --- checks ----------------------------------------------------------------------------------- */
 
-static tl_status wrong_item(const char *key, int64_t index, const tl_value *v, const char *expected)
+/* Each boundary is larger than the one before it. */
+static tl_status check_boundaries(tl_ints boundaries)
 {
-    tl_str found = TL_STR_INIT;
-    tl_value_name(&found, v);
-    tl_status st = TL_FAIL(TL_EINVAL, "%s[%lld]: expected %s, found %s", key, (long long)index,
-                           expected, tl_str_text(&found));
-    tl_str_deinit(&found);
-    return st;
-}
-
-/* Whole numbers, each larger than the one before it. */
-static tl_status check_boundaries(const tl_value *v)
-{
-    int64_t before = INT64_MIN;
-    for (int64_t i = 0; v && i < v->count; i++) {
-        int64_t step;
-        if (!tl_value_int(v->items[i], &step))
-            return wrong_item("boundaries", i, v->items[i], "a step");
-        if (i > 0 && step <= before)
+    for (int64_t i = 1; i < boundaries.count; i++)
+        if (boundaries.items[i] <= boundaries.items[i - 1])
             return TL_FAIL(TL_EINVAL, "boundaries must increase, but %lld follows %lld",
-                           (long long)step, (long long)before);
-        before = step;
-    }
-    return TL_OK;
-}
-
-static tl_status check_values(const tl_value *v)
-{
-    for (int64_t i = 0; v && i < v->count; i++) {
-        double rate;
-        if (!tl_value_double(v->items[i], &rate))
-            return wrong_item("values", i, v->items[i], "a learning rate");
-    }
+                           (long long)boundaries.items[i], (long long)boundaries.items[i - 1]);
     return TL_OK;
 }
 
 /* While one of the two is missing there is nothing to compare: experiments may leave both open. */
-static tl_status check_lengths(const tl_value *boundaries, const tl_value *values, int64_t more)
+static tl_status check_lengths(tl_ints boundaries, tl_doubles values, int64_t more)
 {
-    int64_t b = boundaries ? boundaries->count : 0, v = values ? values->count : 0;
+    int64_t b = boundaries.count, v = values.count;
     if (b == 0 || v == 0 || v == b + more) return TL_OK;
     return TL_FAIL(TL_EINVAL, "%lld boundaries need %lld values, not %lld", (long long)b,
                    (long long)(b + more), (long long)v);
@@ -109,7 +82,6 @@ static tl_status check_stepwise(const void *value)
 {
     const tl_stepwise_config *c = value;
     TL_TRY(check_boundaries(c->boundaries));
-    TL_TRY(check_values(c->values));
     return check_lengths(c->boundaries, c->values, 1);
 }
 
@@ -117,15 +89,13 @@ static tl_status check_step_cosine(const void *value)
 {
     const tl_step_cosine_with_offset_config *c = value;
     TL_TRY(check_boundaries(c->boundaries));
-    TL_TRY(check_values(c->values));
     return check_lengths(c->boundaries, c->values, 0);
 }
 
 /* --- learning rates --------------------------------------------------------------------------- */
 
 static const tl_field learning_rate_fields[] = {
-    TL_F(tl_learning_rate_config, name, .flags = TL_FIELD_UNREAD,
-         .help = "label, without effect on training"),
+    TL_F(tl_learning_rate_config, name, .help = "label, without effect on training"),
     TL_F_END,
 };
 const tl_desc tl_learning_rate_config_desc = {
@@ -250,8 +220,7 @@ SCHEDULE(step_cosine_with_offset,
 /* --- warm-ups --------------------------------------------------------------------------------- */
 
 static const tl_field warmup_fields[] = {
-    TL_F(tl_warmup_config, name, .flags = TL_FIELD_UNREAD,
-         .help = "label, without effect on training"),
+    TL_F(tl_warmup_config, name, .help = "label, without effect on training"),
     TL_F(tl_warmup_config, warmup_steps, TL_AT_LEAST(0),
          .help = "length of the warm-up; must be set"),
     TL_F_END,

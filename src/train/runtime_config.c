@@ -5,9 +5,11 @@
 
 #include <tilth/base/str.h>
 
+/* Those that run one replica come first. */
 static const char *const strategies[] = {
     "off", "one_device", "mirrored", "multi_worker_mirrored", "parameter_server", "tpu",
 };
+enum { AVAILABLE_STRATEGIES = 3 };
 
 static const char *const precisions[] = {
     [TL_PRECISION_UNSET] = "null",
@@ -29,7 +31,7 @@ static const tl_field runtime_fields[] = {
     TL_F(tl_runtime_config, distribution_strategy, .s = "mirrored",
          .help = "how replicas work together: off, one_device, mirrored, multi_worker_mirrored, "
                  "parameter_server or tpu"),
-    TL_F(tl_runtime_config, enable_xla,
+    TL_F(tl_runtime_config, enable_xla, .flags = TL_FIELD_UNREAD,
          .help = "compile the training step; in graph mode it always is (see run_eagerly)"),
     TL_F(tl_runtime_config, num_gpus, TL_AT_LEAST(0), .flags = TL_FIELD_LATER,
          .help = "GPUs to use; 0 runs on the processors of this machine"),
@@ -40,7 +42,7 @@ static const tl_field runtime_fields[] = {
          .help = "type to compute in: float32, float16 or bfloat16, weights staying float32; null "
                  "is float32"),
     TL_F(tl_runtime_config, loss_scale, .accept = TL_ACCEPT_STRING | TL_ACCEPT_NUMBER,
-         .flags = TL_FIELD_NULLABLE,
+         .flags = TL_FIELD_NULLABLE | TL_FIELD_LATER,
          .help = "factor of the loss under float16: dynamic (as is null) or a number"),
     TL_F(tl_runtime_config, run_eagerly, .help = "run operation by operation, not as one program"),
     TPU_ROW(tpu, "address", .flags = TL_FIELD_LATER | TL_FIELD_NULLABLE),
@@ -68,8 +70,12 @@ static const tl_field runtime_fields[] = {
 
 static tl_status check_strategy(const char *strategy)
 {
-    for (int64_t i = 0; i < TL_COUNT(strategies); i++)
-        if (strcasecmp(strategy, strategies[i]) == 0) return TL_OK;
+    for (int64_t i = 0; i < TL_COUNT(strategies); i++) {
+        if (strcasecmp(strategy, strategies[i]) != 0) continue;
+        if (i < AVAILABLE_STRATEGIES) return TL_OK;
+        return TL_FAIL(TL_EUNSUPPORTED, "distribution_strategy: '%s' is not available yet; use "
+                                        "mirrored, one_device or off", strategy);
+    }
     // Readers of YAML 1.1 take a bare `off` for false, and write it down so.
     if (strcasecmp(strategy, "false") == 0)
         return TL_FAIL(TL_EINVAL, "distribution_strategy: 'false' is what became of an unquoted "
@@ -102,6 +108,10 @@ static tl_status check_runtime(const void *value)
 {
     const tl_runtime_config *c = value;
     TL_TRY(check_strategy(c->distribution_strategy));
+    if (c->mixed_precision_dtype > TL_PRECISION_FLOAT32)
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "mixed_precision_dtype: '%s' is not available yet; use float32 or null",
+                       precisions[c->mixed_precision_dtype]);
     return check_loss_scale(c->loss_scale);
 }
 

@@ -449,7 +449,7 @@ static void test_params_yaml_reads_back_equal(void **state)
         "trainer.optimizer_config.optimizer.type=adamw,"
         "trainer.optimizer_config.optimizer.adamw.exclude_from_weight_decay=[bias,'a, b'],"
         "trainer.optimizer_config.ema.average_decay=0.5,"
-        "runtime.mixed_precision_dtype=bfloat16,runtime.loss_scale=128,"
+        "runtime.mixed_precision_dtype=float32,"
         "runtime.distribution_strategy='off',task.train_data.input_path=[a,'10:30'],"
         "task.train_data.width=32,task.model.depth=3,task.init_checkpoint=null";
     tl_config *a, *b;
@@ -465,7 +465,7 @@ static void test_params_yaml_reads_back_equal(void **state)
     assert_true(tl_value_equal(written(a), written(b)));
 
     const tl_experiment_config *e = tl_config_value(b);
-    assert_int_equal(e->runtime.mixed_precision_dtype, TL_PRECISION_BFLOAT16);
+    assert_int_equal(e->runtime.mixed_precision_dtype, TL_PRECISION_FLOAT32);
     assert_string_equal(e->runtime.distribution_strategy, "off");
     assert_false(((const tl_trainer_config *)e->trainer.value)->max_to_keep.set);
     char *text;
@@ -522,7 +522,7 @@ static void test_fields_without_a_feature_are_refused_by_name(void **state)
         "task.train_data.apply_tf_data_service_before_batching=true",
         "task.train_data.trainer_id=x", "task.train_data.autotune_algorithm=hill_climb",
         "tilth.seed=1", "tilth.threads=2", "tilth.jit=false", "tilth.gradient_accumulation=2",
-        "tilth.recompute=full",
+        "tilth.recompute=full", "runtime.loss_scale=128", "task.allow_image_summary=true",
     };
     for (int64_t i = 0; i < TL_COUNT(changes); i++) {
         tl_config *c;
@@ -531,6 +531,18 @@ static void test_fields_without_a_feature_are_refused_by_name(void **state)
         assert_fails(parse(&c, "mock", changes[i]), TL_EUNSUPPORTED, path);
         assert_non_null(strstr(tl_error_message(), "--params_override"));
     }
+}
+
+static void test_choices_without_a_feature_are_refused_by_name(void **state)
+{
+    (void)state;
+    tl_config *c;
+    assert_fails(parse(&c, "mock", "runtime.mixed_precision_dtype=bfloat16"), TL_EUNSUPPORTED,
+                 "mixed_precision_dtype: 'bfloat16' is not available yet");
+    assert_fails(parse(&c, "mock", "runtime.distribution_strategy=TPU"), TL_EUNSUPPORTED,
+                 "distribution_strategy: 'TPU' is not available yet");
+    assert_fails(parse(&c, "mock", "{runtime: {loss_scale: fixed}}"), TL_EUNSUPPORTED,
+                 "runtime: loss_scale: expected 'dynamic'");
 }
 
 static void test_sections_without_a_feature_are_refused_by_name(void **state)
@@ -564,7 +576,7 @@ static void test_fields_that_nothing_reads_give_one_notice(void **state)
         "runtime.per_gpu_thread_count=2", "runtime.worker_hosts='a:1'", "runtime.task_index=0",
         "runtime.num_packs=2", "runtime.batchnorm_spatial_persistent=true",
         "runtime.num_cores_per_replica=2", "runtime.default_shard_dim=0",
-        "runtime.use_tpu_mp_strategy=true", "trainer.optimizer_config.ema.clipnorm=1",
+        "runtime.use_tpu_mp_strategy=true", "runtime.enable_xla=true", "trainer.optimizer_config.ema.clipnorm=1",
     };
     for (int64_t i = 0; i < TL_COUNT(changes); i++) {
         tl_config *c;
@@ -632,7 +644,7 @@ static void test_values_are_checked(void **state)
         {"trainer.steps_per_loop=0", "trainer.steps_per_loop"},
         {"trainer.summary_interval=0", "trainer.summary_interval"},
         {"trainer.checkpoint_interval=-1", "trainer.checkpoint_interval"},
-        {"trainer.validation_interval=0", "trainer.validation_interval"},
+        {"trainer.validation_interval=-1", "trainer.validation_interval"},
         {"trainer.max_to_keep=0", "trainer.max_to_keep"},
         {"trainer.validation_steps=-2", "trainer.validation_steps"},
         {"trainer.train_steps=-1", "trainer.train_steps"},
@@ -642,8 +654,6 @@ static void test_values_are_checked(void **state)
         {"runtime.distribution_strategy=mirored", "did you mean 'mirrored'"},
         {"runtime.distribution_strategy=false", "write 'off' in quotes"},
         {"runtime.distribution_strategy=horovod", "multi_worker_mirrored"},
-        {"runtime.loss_scale=fixed", "runtime: loss_scale: expected 'dynamic'"},
-        {"runtime.loss_scale=0", "a number above 0"},
         {"runtime.num_gpus=-1", "runtime.num_gpus"},
         {"task.model={}", "task.model"},
         {"task.train_data.block_length=0", "task.train_data.block_length"},
@@ -775,6 +785,7 @@ int main(void)
         TEST(test_our_section_is_quiet),
         TEST(test_params_yaml_needs_a_folder),
         TEST(test_fields_without_a_feature_are_refused_by_name),
+        TEST(test_choices_without_a_feature_are_refused_by_name),
         TEST(test_sections_without_a_feature_are_refused_by_name),
         TEST(test_a_default_that_is_written_out_is_fine),
         TEST(test_fields_that_nothing_reads_give_one_notice),

@@ -96,7 +96,8 @@ typedef enum tl_type {
 typedef enum tl_shape { TL_ONE, TL_OPTIONAL, TL_LIST } tl_shape;
 
 enum { /* flags of a row */
-    TL_FIELD_NULLABLE = 1,   /* a string or value that may be null (optionals always may) */
+    TL_FIELD_NULLABLE = 1,   /* a string, value, object or list that may be null (optionals always
+                              * may); a list is null when its items are NULL */
     TL_FIELD_REQUIRED = 2,   /* must be given: a flag, or a gin parameter marked REQUIRED */
     TL_FIELD_LATER = 4,      /* the feature is not there yet: an error when it differs from its default */
     TL_FIELD_UNREAD = 8,     /* Model Garden never reads it, nor do we: one notice when it is changed */
@@ -122,8 +123,8 @@ struct tl_field {
     bool b;
     int64_t i; /* also the enum's number */
     double d;
-    const char *s;      /* string; type of a one-of; YAML text of a value */
-    bool set;           /* an optional that is not null by default (its value is in b, i, d) */
+    const char *s;      /* string; also a value that is a string by default */
+    bool set;           /* an optional, object or nullable list that is not null by default */
     const void *items;  /* list */
     int64_t count;
     void (*init)(void *value); /* struct: changes its defaults after desc->init */

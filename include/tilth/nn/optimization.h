@@ -84,7 +84,7 @@ typedef struct tl_adamw_config {
     double beta_1, beta_2, epsilon;
     double weight_decay_rate, gradient_clip_norm;
     const tl_value *include_in_weight_decay;   /* list of patterns, one pattern, or NULL */
-    const tl_value *exclude_from_weight_decay; /* list of patterns or NULL */
+    tl_strings exclude_from_weight_decay; /* patterns; may be null */
     bool amsgrad;
 } tl_adamw_config;
 
@@ -99,16 +99,16 @@ typedef struct tl_lamb_config {
     tl_optimizer_config base;
     double beta_1, beta_2, epsilon;
     double weight_decay_rate;
-    const tl_value *exclude_from_weight_decay;     /* list of patterns or NULL */
-    const tl_value *exclude_from_layer_adaptation; /* list of patterns, or NULL: the list above */
+    tl_strings exclude_from_weight_decay;     /* patterns; may be null */
+    tl_strings exclude_from_layer_adaptation; /* patterns; null: the list above */
 } tl_lamb_config;
 
 typedef struct tl_lars_config {
     tl_optimizer_config base;
     double momentum, eeta, weight_decay_rate;
     bool nesterov, classic_momentum;
-    const tl_value *exclude_from_weight_decay;     /* list of patterns or NULL */
-    const tl_value *exclude_from_layer_adaptation; /* list of patterns, or NULL: the list above */
+    tl_strings exclude_from_weight_decay;     /* patterns; may be null */
+    tl_strings exclude_from_layer_adaptation; /* patterns; null: the list above */
 } tl_lars_config;
 
 typedef struct tl_rmsprop_config {
@@ -135,9 +135,9 @@ typedef struct tl_slide_config {
     double beta_1, beta_2, epsilon;
     double weight_decay_rate;
     const char *weight_decay_type;
-    const tl_value *exclude_from_weight_decay;
-    const tl_value *exclude_from_layer_adaptation;
-    const tl_value *include_in_sparse_layer_adaptation;
+    tl_strings exclude_from_weight_decay;
+    tl_strings exclude_from_layer_adaptation;
+    tl_strings include_in_sparse_layer_adaptation;
     double sparse_layer_learning_rate;
     bool do_gradient_rescaling;
     const char *norm_type;
@@ -187,8 +187,8 @@ typedef struct tl_constant_config {
 /* values[0] up to and including s = boundaries[0], values[1] up to boundaries[1], ... */
 typedef struct tl_stepwise_config {
     tl_learning_rate_config base;
-    const tl_value *boundaries; /* list of steps, or NULL */
-    const tl_value *values;     /* list of rates, one more than boundaries, or NULL */
+    tl_ints boundaries;    /* steps; may be null */
+    tl_doubles values;     /* rates, one more than boundaries; may be null */
     int64_t offset;
 } tl_stepwise_config;
 
@@ -250,8 +250,8 @@ typedef struct tl_power_with_offset_config {
 /* From boundaries[i] on, a cosine from values[i] to values[i + 1]; the last one falls to 0. */
 typedef struct tl_step_cosine_with_offset_config {
     tl_learning_rate_config base;
-    const tl_value *boundaries; /* list of steps, or NULL */
-    const tl_value *values;     /* list of rates, as many as boundaries, or NULL */
+    tl_ints boundaries;    /* steps; may be null */
+    tl_doubles values;     /* rates, as many as boundaries; may be null */
     int64_t offset;
 } tl_step_cosine_with_offset_config;
 
