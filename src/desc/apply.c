@@ -142,7 +142,7 @@ static bool apply_enum(tli_apply *a, const tl_field *f, const tl_value *v, int *
     return false;
 }
 
-static bool accepts(const tl_field *f, const tl_value *v)
+bool tli_accepts(const tl_field *f, const tl_value *v)
 {
     if (v->kind == TL_VALUE_LIST) return f->accept & TL_ACCEPT_LIST;
     if (v->kind == TL_VALUE_MAP) return f->accept & TL_ACCEPT_MAP;
@@ -183,7 +183,7 @@ static const tl_value *merge_maps(tl_arena *arena, const tl_value *old, const tl
 
 static bool apply_value(tli_apply *a, const tl_field *f, const tl_value *v, const tl_value **out)
 {
-    if (!accepts(f, v)) {
+    if (!tli_accepts(f, v)) {
         tl_str expected = TL_STR_INIT;
         tl_field_type_text(&expected, f);
         wrong_type(a, v, tl_str_text(&expected));
@@ -447,9 +447,9 @@ static void apply_list(tli_apply *a, const tl_field *f, tl_structs *list, const 
     bool merge = f->type == TL_TYPE_STRUCT && list->count == v->count;
     size_t length = a->path.length;
     for (int64_t i = 0; i < v->count; i++) {
-        char *item = items + (size_t)i * element.size;
-        const char *old = (const char *)list->items + (size_t)i * element.size;
-        tl_status st = merge ? tl_desc_copy(a->arena, f->desc, item, old)
+        size_t offset = (size_t)i * element.size;
+        char *item = items + offset;
+        tl_status st = merge ? tl_desc_copy(a->arena, f->desc, item, (char *)list->items + offset)
                        : f->type == TL_TYPE_STRUCT ? tl_desc_defaults(a->arena, f->desc, item)
                                                    : TL_OK;
         if (st != TL_OK) {

@@ -208,6 +208,7 @@ static void explain(tl_str *out, tl_config *c, const char *yaml, const char *key
         tl_str_addc(out, '\n');
         line = behind;
     }
+    if (path.failed) out->failed = true;
     tl_str_deinit(&path);
 }
 

@@ -309,6 +309,7 @@ static tl_status write_end(writer *w)
     emit(w, &event, yaml_stream_end_event_initialize(&event));
     yaml_emitter_delete(&w->emitter);
     tl_arena_free(&w->scratch);
+    if (w->status == TL_OK) w->status = tl_str_status(&w->path);
     tl_str_deinit(&w->path);
     return w->status;
 }

@@ -246,7 +246,7 @@ OPTIMIZER(adagrad, "gradients divided by the root of the sum of all their square
 static const tl_field adafactor_keras_fields[] = {
     NAME_ROW(tl_adafactor_keras_config, "Adafactor"),
     TL_F(tl_adafactor_keras_config, learning_rate, .d = 0.001, .flags = TL_FIELD_UNREAD,
-         .help = "without effect: optimizer_config.learning_rate takes its place"),
+         .help = "optimizer_config.learning_rate takes its place"),
     TL_F(tl_adafactor_keras_config, beta_2_decay, .d = -0.8,
          .help = "power of the step number by which the decay of averages approaches 1"),
     TL_F(tl_adafactor_keras_config, epsilon_1, .d = 1e-30, TL_AT_LEAST(0),
@@ -308,7 +308,7 @@ OPTIMIZER(adafactor,
 /* The clip rows come with the base in Model Garden, which does not look at them. */
 #define EMA_CLIP_ROW(member)                                                                       \
     TL_F_AS(tl_ema_config, base.member, #member, TL_AT_LEAST(0), .flags = TL_FIELD_UNREAD,         \
-            .help = "without effect here: set " #member " of the optimizer")
+            .help = "set " #member " of the optimizer instead")
 
 static const tl_field ema_fields[] = {
     NAME_ROW(tl_ema_config, "ExponentialMovingAverage"),

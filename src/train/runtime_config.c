@@ -25,7 +25,7 @@ static const char *const precisions[] = {
          __VA_ARGS__)
 /* Model Garden declares these, and nothing there looks at them. */
 #define UNREAD_ROW(member, text, ...)                                                              \
-    TL_F(tl_runtime_config, member, .help = "without effect: " text, __VA_ARGS__)
+    TL_F(tl_runtime_config, member, .help = text, __VA_ARGS__)
 
 static const tl_field runtime_fields[] = {
     TL_F(tl_runtime_config, distribution_strategy, .s = "mirrored",

@@ -226,8 +226,8 @@ static void test_mock_is_the_originals_mock(void **state)
     tl_config_free(&c);
 }
 
-/* All 41 experiments of Model Garden: their runtime and trainer, put on top of `mock`, are written
- * back as they were. */
+/* All 41 experiments of Model Garden: their runtime and trainer, put on top of the defaults, are
+ * written back as they were. (Some ask for what is not there yet, so the configs are not finished.) */
 static void test_runtime_and_trainer_of_all_experiments(void **state)
 {
     (void)state;
@@ -242,17 +242,15 @@ static void test_runtime_and_trainer_of_all_experiments(void **state)
             {.key = "trainer", .value = tl_value_get(file, "trainer")},
         };
         const tl_value *sections = tl_value_new_map(arena, (tl_place){0}, pairs, TL_COUNT(pairs));
-        tl_str text = TL_STR_INIT;
-        assert_ok(tl_yaml_write_value(&text, sections));
         tl_config *c;
-        tl_status st = parse(&c, "mock", tl_str_text(&text));
-        if (st != TL_OK) fail_msg("%s: %s", files.items[i], tl_error_message());
+        assert_ok(tl_config_new(&c, registry, &tl_experiment_config_desc));
+        if (tl_config_apply(c, sections) != TL_OK)
+            fail_msg("%s: %s", files.items[i], tl_error_message());
         const tl_value *found = written(c);
         for (int64_t k = 0; k < TL_COUNT(pairs); k++)
             if (!same_data(tl_value_get(found, pairs[k].key), pairs[k].value))
                 fail_msg("%s: %s is not written as it was read", files.items[i], pairs[k].key);
         tl_config_free(&c);
-        tl_str_deinit(&text);
     }
     assert_int_equal(logged.length, 0);
 }
@@ -676,9 +674,9 @@ static void test_values_that_are_fine(void **state)
     (void)state;
     static const char *const changes[] = {
         "runtime.distribution_strategy=ONE_DEVICE", "runtime.distribution_strategy='off'",
-        "{runtime: {distribution_strategy: off}}", "runtime.distribution_strategy=tpu",
-        "runtime.loss_scale=dynamic", "runtime.loss_scale=2.5", "runtime.loss_scale=null",
-        "runtime.mixed_precision_dtype=float16", "runtime.mixed_precision_dtype=null",
+        "{runtime: {distribution_strategy: off}}", "runtime.distribution_strategy=mirrored",
+        "runtime.loss_scale=null", "runtime.mixed_precision_dtype=float32",
+        "runtime.mixed_precision_dtype=null", "trainer.validation_interval=0",
         "trainer.validation_steps=-1", "trainer.continuous_eval_timeout=null",
         "task.train_data=null", "task.model=null", "task.init_checkpoint=null",
         "task.train_data.input_path='a*, b'", "{task: {train_data: {input_path: [a, b]}}}",

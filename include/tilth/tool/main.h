@@ -1,0 +1,49 @@
+/* The `tilth` program as a function, for programs that bring tasks and experiments of their own.
+ *
+ *     int main(int argc, char **argv)
+ *     {
+ *         return tl_main(argc, argv, &my_module);
+ *     }
+ *
+ * is all of a program that knows every command of `tilth` and, beside what is built in, the classes
+ * of my_module. Flags of its own are a described struct, which every command then takes, and which
+ * the program's classes may read while a command runs (afterwards its strings are gone):
+ *
+ *     static my_flags given;
+ *     tl_main_options o = {.modules = modules, .module_count = 2,
+ *                          .flags = &my_flags_desc, .flags_value = &given};
+ *     return tl_main_with(argc, argv, &o);
+ *
+ * Thread word: one thread at a time; it is what `main` does. */
+#ifndef TILTH_TOOL_MAIN_H
+#define TILTH_TOOL_MAIN_H
+
+#include <tilth/desc/registry.h>
+
+TL_BEGIN
+
+/* What the program gives back to its caller. */
+enum {
+    TL_EXIT_OK = 0,
+    TL_EXIT_FAILED = 1, /* the work failed: files, memory, a defect */
+    TL_EXIT_USAGE = 2   /* the command line or the configuration is wrong */
+};
+/* The one that fits a status. */
+TL_API int tl_exit_code(tl_status status);
+
+typedef struct tl_main_options {
+    const char *program;              /* NULL: the last part of argv[0] */
+    const char *version;              /* NULL: that of Tilth */
+    const tl_module *const *modules;  /* beside what is built in */
+    int64_t module_count;
+    const tl_desc *flags;             /* NULL: none */
+    void *flags_value;                /* the struct they describe; filled when a command starts */
+} tl_main_options;
+
+/* `module` may be NULL. */
+TL_API int tl_main(int argc, char **argv, const tl_module *module);
+TL_API int tl_main_with(int argc, char **argv, const tl_main_options *options);
+
+TL_END
+
+#endif

@@ -1,0 +1,279 @@
+#include <tilth/tool/main.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tilth/builtin/builtin.h>
+#include <tilth/desc/logging_flags.h>
+
+#include "tool/tool.h"
+
+static const tli_command *const commands[] = {
+    &tli_command_list,
+    &tli_command_describe,
+    &tli_command_params,
+};
+
+/* Flags that every command takes. */
+typedef struct common_flags {
+    tl_strings plugin;
+} common_flags;
+static const tl_field common_fields[] = {
+    TL_F(common_flags, plugin, .help = "shared object with tasks, experiments or other classes of "
+                                       "its own, to be loaded first"),
+    TL_F_END
+};
+static const tl_desc common_flags_desc = {
+    .name = "common", .help = "flags of every command", .size = sizeof(common_flags),
+    .fields = common_fields,
+};
+
+int tl_exit_code(tl_status status)
+{
+    switch (status) {
+    case TL_OK: return TL_EXIT_OK;
+    case TL_EINVAL:
+    case TL_ENOTFOUND:
+    case TL_EEXISTS:
+    case TL_ELIMIT:
+    case TL_EUNSUPPORTED: return TL_EXIT_USAGE;
+    default: return TL_EXIT_FAILED;
+    }
+}
+
+/* --- streams ------------------------------------------------------------------------------------ */
+
+/* "tilth params: MESSAGE", further lines indented; bytes that a terminal would obey are shown as
+ * numbers, for they may come from a file. */
+static void complain(const tli_tool *tool, const char *command, const char *message)
+{
+    fprintf(tool->err, "%s%s%s: ", tool->program, *command ? " " : "", command);
+    for (const char *p = message; *p; p++) {
+        unsigned char c = (unsigned char)*p;
+        if (c == '\n') fputs(p[1] == ' ' ? "\n" : "\n    ", tool->err);
+        else if ((c < 0x20 && c != '\t') || c == 0x7f) fprintf(tool->err, "\\x%02x", c);
+        else fputc(c, tool->err);
+    }
+    fputc('\n', tool->err);
+    fflush(tool->err);
+}
+
+static int fail(const tli_tool *tool, const char *command, tl_status status)
+{
+    complain(tool, command, tl_error_message());
+    return tl_exit_code(status);
+}
+
+static tl_status write_out(const tli_tool *tool, const tl_str *text)
+{
+    TL_TRY(tl_str_status(text));
+    errno = 0;
+    bool written = fwrite(tl_str_text(text), 1, text->length, tool->out) == text->length;
+    if (written && fflush(tool->out) == 0) return TL_OK;
+    return TL_FAIL(TL_EIO, "standard output: %s", errno ? strerror(errno) : "cannot be written");
+}
+
+/* --- one command -------------------------------------------------------------------------------- */
+
+typedef struct common {
+    common_flags flags;
+    tl_logging_flags logging_flags;
+    tl_logging logging;
+} common;
+
+static tl_status define_flags(tl_flags *flags, const tli_tool *tool, const tli_command *command,
+                              tli_run *run, common *c)
+{
+    for (int i = 0; i < TLI_MAX_FLAGS && command->flags[i].desc; i++) {
+        const tl_desc *desc = command->flags[i].desc;
+        run->given[i] = tl_arena_alloc(run->arena, desc->size);
+        if (!run->given[i]) return TL_ENOMEM;
+        TL_TRY(tl_flags_define(flags, command->flags[i].title, desc, run->given[i]));
+    }
+    if (tool->options->flags)
+        TL_TRY(tl_flags_define(flags, tool->program, tool->options->flags,
+                               tool->options->flags_value));
+    TL_TRY(tl_flags_define(flags, "Extensions", &common_flags_desc, &c->flags));
+    return tl_logging_define(flags, &c->logging_flags);
+}
+
+static tl_status fill_registry(tl_registry *r, const tli_tool *tool, tl_strings plugins)
+{
+    for (int64_t i = 0; i < tool->options->module_count; i++)
+        TL_TRY(tl_registry_add(r, tool->options->modules[i]));
+    for (int64_t i = 0; i < plugins.count; i++)
+        TL_TRY_NOTE(tl_registry_load(r, plugins.items[i]), "--plugin");
+    return TL_OK;
+}
+
+static tl_status help(tli_run *run, const tli_command *command)
+{
+    TL_TRY(tl_flags_help(&run->text, run->flags, run->tool->width));
+    bool more = tl_flags_help_asked(run->flags) == TL_HELP_FULL && command->more_help;
+    return more ? command->more_help(run) : TL_OK;
+}
+
+static int run_command(const tli_tool *tool, const tli_command *command, int argc,
+                       char *const *argv)
+{
+    tli_run run = {.tool = tool, .text = TL_STR_INIT};
+    common c = {.logging = TL_LOGGING_INIT};
+    tl_flags *flags = NULL;
+    tl_str name = TL_STR_INIT;
+    tl_status st;
+    tl_str_addf(&name, "%s %s", tool->program, command->name);
+    TL_TRY_DONE(st, tl_str_status(&name));
+    TL_TRY_DONE(st, tl_arena_new(&run.arena));
+    TL_TRY_DONE(st, tl_flags_new(&flags, tl_str_text(&name), command->usage));
+    TL_TRY_DONE(st, define_flags(flags, tool, command, &run, &c));
+    TL_TRY_DONE(st, tl_flags_parse(&run.words, flags, argc, argv));
+    run.flags = flags;
+    TL_TRY_DONE(st, tl_logging_begin(&c.logging, &c.logging_flags, tool->program));
+    TL_TRY_DONE(st, tl_registry_new_builtin(&run.registry));
+    TL_TRY_DONE(st, fill_registry(run.registry, tool, c.flags.plugin));
+    TL_TRY_DONE(st, tl_flags_help_asked(flags) ? help(&run, command) : command->run(&run));
+    st = write_out(tool, &run.text);
+done:;
+    int code = st == TL_OK ? TL_EXIT_OK : fail(tool, command->name, st);
+    tl_str_deinit(&run.text);
+    tl_registry_free(&run.registry);
+    tl_logging_end(&c.logging);
+    tl_flags_free(&flags);
+    tl_arena_free(&run.arena);
+    tl_str_deinit(&name);
+    return code;
+}
+
+/* --- the program -------------------------------------------------------------------------------- */
+
+static void write_usage(tl_str *out, const tli_tool *tool)
+{
+    tl_str_addf(out, "Usage: %s COMMAND [flags] [arguments]\n\nCommands:\n", tool->program);
+    for (int64_t i = 0; i < TL_COUNT(commands); i++)
+        tl_help_row(out, 2, commands[i]->name, 14, commands[i]->brief, tool->width);
+    tl_help_row(out, 2, "help", 14, "this text, or that of a command", tool->width);
+    tl_str_addf(out, "\n`%s help COMMAND` tells the flags of a command, `%s --version` the version."
+                     "\n\nExit codes:\n", tool->program, tool->program);
+    tl_help_row(out, 2, "0", 5, "all went well", tool->width);
+    tl_help_row(out, 2, "1", 5, "the work failed: a file, memory, or a defect of the program",
+                tool->width);
+    tl_help_row(out, 2, "2", 5, "the command line or the configuration is wrong", tool->width);
+}
+
+static int print(const tli_tool *tool, tl_str *text)
+{
+    tl_status st = write_out(tool, text);
+    tl_str_deinit(text);
+    return st == TL_OK ? TL_EXIT_OK : fail(tool, "", st);
+}
+
+static int show_usage(const tli_tool *tool)
+{
+    tl_str text = TL_STR_INIT;
+    write_usage(&text, tool);
+    return print(tool, &text);
+}
+
+static int show_version(const tli_tool *tool)
+{
+    tl_str text = TL_STR_INIT;
+    const char *version = tool->options->version;
+    tl_str_addf(&text, "%s %s\n", tool->program, version ? version : TL_VERSION);
+    return print(tool, &text);
+}
+
+static const tli_command *find_command(const char *name)
+{
+    for (int64_t i = 0; i < TL_COUNT(commands); i++)
+        if (strcmp(commands[i]->name, name) == 0) return commands[i];
+    return NULL;
+}
+
+static int unknown_command(const tli_tool *tool, const char *word)
+{
+    const char *names[TL_COUNT(commands) + 3];
+    int64_t count = 0;
+    for (int64_t i = 0; i < TL_COUNT(commands); i++) names[count++] = commands[i]->name;
+    names[count++] = "help";
+    names[count++] = "--help";
+    names[count++] = "--version";
+    const char *nearest = tl_nearest(word, names, count);
+    bool flag = word[0] == '-';
+    return fail(tool, "",
+                TL_FAIL(TL_ENOTFOUND, "unknown %s '%.80s'%s%s%s%s", flag ? "flag" : "command", word,
+                        nearest ? ", did you mean '" : "", nearest ? nearest : "",
+                        nearest ? "'?" : "",
+                        flag && !nearest ? " (flags of a command stand behind it)" : ""));
+}
+
+static bool is_any(const char *word, const char *const *words)
+{
+    while (*words && strcmp(word, *words) != 0) words++;
+    return *words != NULL;
+}
+
+int tli_tool_main(const tli_tool *tool, int argc, char *const *argv)
+{
+    static const char *const help_words[] = {"help",   "--help",     "-help",       "-h",
+                                             "-?",     "--helpfull", "--helpshort", NULL};
+    static const char *const version_words[] = {"--version", "-version", "version", NULL};
+    if (argc < 2) {
+        tl_str text = TL_STR_INIT;
+        write_usage(&text, tool);
+        fputs(tl_str_text(&text), tool->err);
+        tl_str_deinit(&text);
+        return TL_EXIT_USAGE;
+    }
+    const char *word = argv[1];
+    const tli_command *command = find_command(word);
+    if (command) return run_command(tool, command, argc - 1, argv + 1);
+    if (is_any(word, version_words)) return show_version(tool);
+    if (!is_any(word, help_words)) return unknown_command(tool, word);
+    if (argc == 2 || strcmp(word, "help") != 0 || is_any(argv[2], help_words))
+        return show_usage(tool);
+    command = find_command(argv[2]);
+    if (!command) return unknown_command(tool, argv[2]);
+    char show[] = "--help";
+    char *const help_argv[] = {argv[2], show};
+    return run_command(tool, command, 2, help_argv);
+}
+
+/* A stream that the caller has closed is opened in a way that every write fails: else the next file
+ * opened would become standard output. */
+static void occupy_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF
+            && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+            return;
+}
+
+int tl_main_with(int argc, char **argv, const tl_main_options *options)
+{
+    occupy_streams();
+    // A reader that goes away is a failed write with a message, not a silent end.
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+    bool changed = sigaction(SIGPIPE, &ignore, &before) == 0;
+    const char *name = options->program ? options->program : argc > 0 ? argv[0] : "tilth";
+    const char *slash = strrchr(name, '/');
+    tli_tool tool = {
+        .program = slash && slash[1] ? slash + 1 : name,
+        .options = options,
+        .out = stdout,
+        .err = stderr,
+        .width = tl_help_width(STDOUT_FILENO),
+    };
+    int code = tli_tool_main(&tool, argc, argv);
+    if (changed) sigaction(SIGPIPE, &before, NULL);
+    return code;
+}
+
+int tl_main(int argc, char **argv, const tl_module *module)
+{
+    const tl_module *const modules[] = {module};
+    return tl_main_with(argc, argv, &(tl_main_options){.modules = modules,
+                                                       .module_count = module != NULL});
+}

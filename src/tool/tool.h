@@ -1,0 +1,56 @@
+/* Private to tool: commands, and what they are given. */
+#ifndef TILTH_SRC_TOOL_TOOL_H
+#define TILTH_SRC_TOOL_TOOL_H
+
+#include <stdio.h>
+
+#include <tilth/desc/flags.h>
+#include <tilth/desc/help.h>
+#include <tilth/tool/main.h>
+
+/* The program: its name and streams. */
+typedef struct tli_tool {
+    const char *program;
+    const tl_main_options *options;
+    FILE *out, *err;
+    int width; /* of what is written for people */
+} tli_tool;
+
+enum { TLI_MAX_FLAGS = 3 };
+
+/* One command while it runs. */
+typedef struct tli_run {
+    const tli_tool *tool;
+    const tl_flags *flags;
+    void *given[TLI_MAX_FLAGS]; /* the structs of the command's flags, in the order of its table */
+    tl_strings words;           /* positional arguments */
+    tl_registry *registry;
+    tl_arena *arena; /* lives until the command is done */
+    tl_str text;     /* what goes to standard output when all went well */
+} tli_run;
+
+typedef struct tli_command {
+    const char *name;
+    const char *brief; /* one line */
+    const char *usage; /* the arguments, then what it does */
+    struct {
+        const char *title;
+        const tl_desc *desc;
+    } flags[TLI_MAX_FLAGS];
+    tl_status (*run)(tli_run *run);
+    /* (optional) What --helpfull adds. The flags may be incomplete. */
+    tl_status (*more_help)(tli_run *run);
+} tli_command;
+
+extern const tli_command tli_command_list, tli_command_describe, tli_command_params;
+
+/* Runs the command line and gives the exit code. */
+int tli_tool_main(const tli_tool *tool, int argc, char *const *argv);
+
+/* The kind of that name or plural; NULL when there is none. */
+const tl_kind *tli_peek_kind(const tl_registry *registry, const char *name);
+/* The keys of an experiment with its defaults, or one part of them. */
+tl_status tli_describe_experiment(tl_str *out, const tl_registry *registry, const char *name,
+                                  const char *path, const tl_help_options *options);
+
+#endif

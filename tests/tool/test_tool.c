@@ -1,0 +1,750 @@
+/* The commands of the program: what they write where, and their exit codes. Most tests call them in
+ * this process with streams of their own; those about the process itself start the program. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "test.h"
+
+#include <tilth/base/alloc.h>
+#include <tilth/base/file.h>
+#include <tilth/builtin/builtin.h>
+#include <tilth/desc/config.h>
+#include <tilth/train/experiment.h>
+
+#include "tool/tool.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED true
+#elif defined(__has_feature)
+#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#define SANITIZED false
+#endif
+
+/* --- running ------------------------------------------------------------------------------------ */
+
+static char *out, *err;
+static int code;
+static tl_main_options options;
+
+static void forget(void)
+{
+    free(out);
+    free(err);
+    out = err = NULL;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    forget();
+    options = (tl_main_options){0};
+    return 0;
+}
+
+/* Runs `tilth WORDS` and keeps what it wrote. */
+static void run_list(const char *const *words)
+{
+    forget();
+    char *argv[32] = {"tilth"};
+    int argc = 1;
+    for (; *words; words++) argv[argc++] = (char *)(uintptr_t)*words;
+    size_t out_size, err_size;
+    tli_tool tool = {
+        .program = "tilth",
+        .options = &options,
+        .out = open_memstream(&out, &out_size),
+        .err = open_memstream(&err, &err_size),
+        .width = 80,
+    };
+    assert_non_null(tool.out);
+    assert_non_null(tool.err);
+    code = tli_tool_main(&tool, argc, argv);
+    fclose(tool.out);
+    fclose(tool.err);
+}
+#define run(...) run_list((const char *const[]){__VA_ARGS__, NULL})
+
+static void has(const char *text, const char *part)
+{
+    if (!strstr(text, part)) fail_msg("this is missing:\n%s\nin:\n%s", part, text);
+}
+
+static void has_not(const char *text, const char *part)
+{
+    if (strstr(text, part)) fail_msg("this is too much:\n%s\nin:\n%s", part, text);
+}
+
+/* The run went well and complained about nothing. */
+static void went_well(void)
+{
+    if (code != 0 || *err) fail_msg("exit code %d, on standard error:\n%s", code, err);
+}
+
+/* The run failed with this exit code and message, and wrote nothing to standard output. */
+static void failed(int expected, const char *message)
+{
+    if (code != expected) fail_msg("exit code %d, not %d: %s", code, expected, err);
+    has(err, message);
+    assert_string_equal(out, "");
+}
+
+/* --- the program -------------------------------------------------------------------------------- */
+
+static void test_usage(void **state)
+{
+    (void)state;
+    run_list((const char *const[]){NULL});
+    failed(2, "Usage: tilth COMMAND");
+    static const char *const words[] = {"help", "--help", "-h", "--helpfull", "-help"};
+    for (int64_t i = 0; i < TL_COUNT(words); i++) {
+        run(words[i]);
+        went_well();
+        has(out, "Usage: tilth COMMAND");
+        has(out, "  params      the effective configuration");
+        has(out, "Exit codes:\n  0  ");
+        has(out, "\n  1  ");
+        has(out, "\n  2  ");
+    }
+}
+
+static void test_version(void **state)
+{
+    (void)state;
+    run("--version");
+    went_well();
+    assert_string_equal(out, "tilth " TL_VERSION "\n");
+}
+
+static void test_help_of_commands(void **state)
+{
+    (void)state;
+    static const char *const commands[] = {"list", "describe", "params"};
+    for (int64_t i = 0; i < TL_COUNT(commands); i++) {
+        run("help", commands[i]);
+        went_well();
+        char *first = strdup(out);
+        has(first, "Usage: tilth ");
+        has(first, "--plugin=TEXT ...");
+        has(first, "--[no]alsologtostderr");
+        has(first, "-v, --verbosity=N");
+        run(commands[i], "--nonsense", "--help");
+        went_well();
+        assert_string_equal(out, first);
+        free(first);
+        // No line is wider than the terminal.
+        for (const char *line = out; *line;) {
+            size_t length = strcspn(line, "\n");
+            if (length > 80) fail_msg("too wide: %.*s", (int)length, line);
+            line += length + 1;
+        }
+    }
+}
+
+static void test_unknown_commands_and_flags(void **state)
+{
+    (void)state;
+    run("parms");
+    failed(2, "tilth: unknown command 'parms', did you mean 'params'?\n");
+    run("--versoin");
+    failed(2, "tilth: unknown flag '--versoin', did you mean '--version'?\n");
+    run("--experiment=mock", "params");
+    failed(2, "flags of a command stand behind it");
+    run("help", "lits");
+    failed(2, "did you mean 'list'?");
+    run("list", "--nmaes", "--nothing_like_it");
+    failed(2, "tilth list: --nmaes: unknown flag, did you mean --names?\n"
+              "    --nothing_like_it: unknown flag\n");
+    run("");
+    failed(2, "unknown command ''");
+}
+
+/* --- list --------------------------------------------------------------------------------------- */
+
+static void test_list(void **state)
+{
+    (void)state;
+    run("list");
+    went_well();
+    has(out, "experiments:\n  mock  ");
+    has(out, "\n\noptimizers:\n");
+    has(out, "\n  sgd ");
+    has(out, "\n\ntasks:\n  mock  ");
+    run("list", "optimizers");
+    went_well();
+    has(out, "  sgd ");
+    has_not(out, "mock");
+    run("list", "optimizer"); // the singular is as good
+    went_well();
+    has(out, "  sgd ");
+    run("list", "kinds");
+    went_well();
+    has(out, "  experiments  ");
+}
+
+static void test_list_for_scripts(void **state)
+{
+    (void)state;
+    run("list", "experiments", "--names");
+    went_well();
+    assert_string_equal(out, "mock\n");
+    run("list", "--names");
+    went_well();
+    has(out, "experiment:mock\n");
+    has(out, "optimizer:sgd\n");
+    has_not(out, " ");
+    run("list", "kinds", "--names");
+    went_well();
+    has(out, "experiments\n");
+    has_not(out, " ");
+}
+
+static void test_list_mistakes(void **state)
+{
+    (void)state;
+    run("list", "optimizerz");
+    failed(2, "optimizers");
+    run("list", "optimizers", "tasks");
+    failed(2, "tilth list: one kind at most, found also 'tasks'");
+}
+
+/* --- describe ----------------------------------------------------------------------------------- */
+
+static void test_describe(void **state)
+{
+    (void)state;
+    run("describe", "sgd");
+    went_well();
+    has(out, "sgd: optimizer of the module 'optimizers'\n    ");
+    has(out, "\nmomentum: float, default 0.0\n    ");
+    has(out, "\nclipnorm: float or null, default null\n    ");
+    run("describe", "optimizer:sgd", "momentum");
+    went_well();
+    assert_int_equal(strncmp(out, "momentum: float, default 0.0\n    ", 33), 0);
+    has_not(out, "clipnorm");
+    run("describe", "optimizers");
+    went_well();
+    has(out, "optimizers: ");
+    has(out, "\n  sgd ");
+}
+
+static void test_describe_experiment(void **state)
+{
+    (void)state;
+    run("describe", "experiment", "mock");
+    went_well();
+    has(out, "mock: experiment of the module 'mock'\n");
+    has(out, "\ntrainer.train_steps: int, default 0\n    ");
+    has(out, "\nruntime.distribution_strategy: string, default mirrored\n    ");
+    has(out, "\ntask.train_data.shuffle_buffer_size: int, default 100\n    ");
+    has(out, "\ntrainer.optimizer_config.optimizer.type: one of adafactor, ");
+    has(out, "only the default is accepted]");
+    char *first = strdup(out);
+    run("describe", "experiment:mock");
+    went_well();
+    assert_string_equal(out, first);
+    free(first);
+}
+
+static void test_describe_a_part(void **state)
+{
+    (void)state;
+    run("describe", "mock", "trainer.optimizer_config"); // the task of that name has no such key
+    went_well();
+    has(out, "trainer.optimizer_config: section\n");
+    has(out, "trainer.optimizer_config.warmup.type: one of linear, polynomial, default null\n");
+    has_not(out, "runtime");
+    run("describe", "mock", "trainer.optimizer_config.learning_rate.cosine");
+    went_well();
+    has(out, "trainer.optimizer_config.learning_rate.cosine.decay_steps: ");
+    run("describe", "mock", "trainer.optimizer_config.learning_rate.type");
+    went_well();
+    has(out, "trainer.optimizer_config.learning_rate.type: one of constant, cosine,\n");
+    run("describe", "mock", "task.differential_privacy_config"); // null by default
+    went_well();
+    has(out, "task.differential_privacy_config: section or null, default null\n");
+    has(out, "task.differential_privacy_config.clipping_norm: float");
+}
+
+static void test_describe_means_the_experiment_first(void **state)
+{
+    (void)state;
+    run("describe", "mock");
+    assert_int_equal(code, 0);
+    has(out, "trainer.train_steps: ");
+    has(err, "there is also task:mock");
+}
+
+static void test_describe_for_scripts(void **state)
+{
+    (void)state;
+    run("describe", "experiment:mock", "--names");
+    went_well();
+    has(out, "\ntrainer.train_steps\n");
+    has(out, "\ntrainer.optimizer_config.optimizer.type\n");
+    has_not(out, " ");
+}
+
+static void test_describe_mistakes(void **state)
+{
+    (void)state;
+    run("describe");
+    failed(2, "a name is missing");
+    run("describe", "sdg");
+    failed(2, "nothing is called 'sdg', did you mean 'sgd'?");
+    run("describe", "optimizer", "sdg");
+    failed(2, "did you mean 'sgd'?");
+    run("describe", "sgd", "momentun");
+    failed(2, "there is no key 'momentun', did you mean 'momentum'?");
+    run("describe", "mock", "trainer.train_step");
+    failed(2, "there is no key 'train_step' in 'trainer', did you mean 'train_steps'?");
+    run("describe", "mock", "trainer.train_steps.x");
+    failed(2, "'trainer.train_steps' has no keys");
+    run("describe", "mock", "trainer.optimizer_config.optimizer.sdg");
+    failed(2, "did you mean 'sgd'?");
+    run("describe", "sgd", "momentum", "more");
+    failed(2, "one key at most, found also 'more'");
+}
+
+/* --- params ------------------------------------------------------------------------------------- */
+
+static const char *write_file(const char *name, const char *text)
+{
+    assert_ok(tl_file_write_atomic(name, text, strlen(text)));
+    return name;
+}
+
+static void test_params(void **state)
+{
+    (void)state;
+    run("params", "--experiment=mock");
+    went_well();
+    assert_int_equal(strncmp(out, "runtime:\n", 9), 0);
+    has(out, "\n  train_steps: 0\n");
+    // What is written is a configuration file: it reads back as the same.
+    char *first = strdup(out);
+    write_file("back.yaml", first);
+    run("params", "--experiment", "mock", "--config_file=back.yaml");
+    went_well();
+    assert_string_equal(out, first);
+    free(first);
+    unlink("back.yaml");
+}
+
+static void test_params_later_sources_win(void **state)
+{
+    (void)state;
+    write_file("a.yaml", "trainer: {train_steps: 1, steps_per_loop: 11, summary_interval: 21}\n");
+    write_file("b.yaml", "trainer: {train_steps: 2, steps_per_loop: 12}\n");
+    run("params", "--experiment=mock", "--trainer.train_steps=5", "--config_file=a.yaml",
+        "--params_override=trainer.train_steps=3,trainer.validation_interval=30",
+        "--config_file=b.yaml", "trainer.validation_steps=40");
+    went_well();
+    has(out, "  train_steps: 5\n");
+    has(out, "  steps_per_loop: 12\n");
+    has(out, "  summary_interval: 21\n");
+    has(out, "  validation_interval: 30\n");
+    has(out, "  validation_steps: 40\n");
+    run("params", "--experiment=mock", "--trainer.train_steps=5", "trainer.train_steps=6");
+    has(out, "  train_steps: 6\n");
+    run("params", "--experiment=mock", "trainer.train_steps=6", "--trainer.train_steps", "5");
+    has(out, "  train_steps: 5\n");
+    unlink("a.yaml");
+    unlink("b.yaml");
+}
+
+static void test_params_words(void **state)
+{
+    (void)state;
+    run("params", "--experiment=mock", "~task.validation_data", "++task.name=x",
+        "trainer.optimizer_config.optimizer={type: sgd, sgd: {momentum: 0.9}}");
+    went_well();
+    has(out, "  validation_data: null\n");
+    has(out, "  name: x\n");
+    has(out, "momentum: 0.9\n");
+    run("params", "--experiment=mock", "--words=trainer.train_steps=7");
+    went_well();
+    has(out, "  train_steps: 7\n");
+    run("params", "--experiment=mock", "--", "--trainer.train_steps=7"); // no flag any more
+    failed(2, "--trainer: unknown key");
+}
+
+static void test_params_explain(void **state)
+{
+    (void)state;
+    write_file("e.yaml", "trainer:\n  steps_per_loop: 11\n");
+    run("params", "--experiment=mock", "--config_file=e.yaml", "--explain",
+        "--params_override=trainer.validation_steps=4");
+    went_well();
+    has(out, "  steps_per_loop: 11");
+    has(out, "# e.yaml:2:");
+    has(out, "# --params_override\n");
+    has(out, "# default\n");
+    unlink("e.yaml");
+}
+
+static void test_params_from_a_flagfile(void **state)
+{
+    (void)state;
+    write_file("run.flags", "# run\n--experiment=mock\n--trainer.train_steps=9\n"
+                            "trainer.steps_per_loop=3\n");
+    run("params", "--flagfile=run.flags");
+    went_well();
+    has(out, "  train_steps: 9\n");
+    has(out, "  steps_per_loop: 3\n");
+    unlink("run.flags");
+}
+
+static void test_params_mistakes(void **state)
+{
+    (void)state;
+    run("params");
+    failed(2, "tilth params: no experiment");
+    run("params", "--experiment=mokc");
+    failed(2, "did you mean 'mock'?");
+    run("params", "--experimnet=mock");
+    failed(2, "--experimnet: unknown flag, did you mean --experiment?");
+    run("params", "--experiment=mock", "--trainer.train_stesp=5");
+    failed(2, "trainer.train_stesp");
+    has(err, "did you mean");
+    run("params", "--experiment=mock", "trainer.train_steps=many");
+    failed(2, "trainer.train_steps: expected an integer");
+    run("params", "--experiment=mock", "word");
+    failed(2, "'word'");
+    run("params", "--experiment=mock", "--config_file=no_such.yaml");
+    failed(2, "no_such.yaml");
+    write_file("bad.yaml", "trainer:\n  train_stesp: 5\n  steps_per_loop: x\n");
+    run("params", "--experiment=mock", "--config_file=bad.yaml");
+    failed(2, "tilth params: bad.yaml:2:3: trainer.train_stesp: unknown key");
+    has(err, "\n    bad.yaml:3:"); // all together, further lines indented
+    unlink("bad.yaml");
+    run("params", "--experiment=mock", "--plugin=./no_such.so");
+    failed(2, "tilth params: --plugin: ");
+    has(err, "no_such.so");
+}
+
+static void test_params_not_strict(void **state)
+{
+    (void)state;
+    run("params", "--experiment=mock", "--nostrict_override", "--verbosity=-2",
+        "--params_override=trainer.nonsense=1,trainer.train_steps=2");
+    assert_int_equal(code, 0);
+    has(out, "  train_steps: 2\n");
+    has_not(out, "nonsense");
+}
+
+static void test_params_gin(void **state)
+{
+    (void)state;
+    write_file("bad.gin", "# a comment\nx = [1, 2\n");
+    run("params", "--experiment=mock", "--gin_file=bad.gin");
+    failed(2, "bad.gin:");
+    run("params", "--experiment=mock", "--gin_params=nobody.knows = 1");
+    failed(2, "nobody");
+    write_file("good.gin", "x = 5\n");
+    run("params", "--experiment=mock", "--gin_file=good.gin", "--gin_params=y = 6");
+    went_well();
+    has(out, "runtime:\n");
+    unlink("bad.gin");
+    unlink("good.gin");
+}
+
+static void test_params_helpfull(void **state)
+{
+    (void)state;
+    run("params", "--experiment=mock", "--helpfull");
+    went_well();
+    has(out, "--config_file=TEXT ...");
+    has(out, "\nKeys of the experiment 'mock'");
+    has(out, "\ntrainer.train_steps: int, default 0\n");
+    run("params", "--helpfull");
+    went_well();
+    has_not(out, "trainer.train_steps: int");
+}
+
+static void test_control_bytes_do_not_reach_the_terminal(void **state)
+{
+    (void)state;
+    run("params", "--experiment=\x1b[2J");
+    failed(2, "\\x1b[2J");
+    has_not(err, "\x1b");
+    run("params", "--experiment=mock", "trainer.train_steps=\x1b]0;x\a");
+    assert_int_equal(code, 2);
+    has_not(err, "\x1b");
+}
+
+static void test_log_file(void **state)
+{
+    (void)state;
+    run("params", "--experiment=mock", "--log_dir=logs", "--nostrict_override",
+        "--params_override=trainer.nonsense=1");
+    assert_int_equal(code, 0);
+    char *text;
+    assert_ok(tl_file_read(&text, NULL, "logs/tilth.INFO", 1 << 20));
+    has(text, "trainer.nonsense");
+    tl_free(text);
+    run("list", "--log_dir=/dev/null/x");
+    assert_int_equal(code == 1 || code == 2, 1);
+    has(err, "--log_dir");
+    assert_int_equal(system("rm -rf logs"), 0);
+}
+
+/* --- an application ----------------------------------------------------------------------------- */
+
+static const tl_field mine_fields[] = {TL_F_END};
+static const tl_desc mine_task_desc = {
+    .name = "mine_task", .help = "my task", .size = sizeof(tl_task_config), .fields = mine_fields,
+    .base = &tl_task_config_desc,
+};
+static const tl_task_class mine_task = {
+    .cls = {.class_size = sizeof(tl_task_class), .name = "mine", .config = &mine_task_desc},
+};
+typedef struct mine_flags {
+    const char *hospital;
+} mine_flags;
+static const tl_field mine_flag_fields[] = {
+    TL_F(mine_flags, hospital, .s = "none", .help = "where the images come from"), TL_F_END};
+static const tl_desc mine_flags_desc = {
+    .name = "mine", .help = "m", .size = sizeof(mine_flags), .fields = mine_flag_fields};
+static mine_flags given;
+
+/* Flags of the application are there while a command runs. */
+static tl_status mine_fill(tl_experiment_config *experiment, tl_arena *arena)
+{
+    tl_task_config *task = experiment->task.value;
+    task->name = tl_arena_strdup(arena, given.hospital);
+    return task->name ? TL_OK : TL_ENOMEM;
+}
+static const tl_experiment_class mine_experiment = {
+    .cls = {.class_size = sizeof(tl_experiment_class), .name = "mine/small", .help = "my own"},
+    .task = &mine_task_desc,
+    .defaults = "trainer: {train_steps: 77}",
+    .fill = mine_fill,
+};
+static const tl_entry mine_entries[] = {
+    {&tl_kind_task, &mine_task.cls},
+    {&tl_kind_experiment, &mine_experiment.cls},
+};
+static const tl_module mine_module = {TL_MODULE_HEAD("mine"), mine_entries, TL_COUNT(mine_entries)};
+static const tl_module *const mine_modules[] = {&mine_module};
+
+static void test_application(void **state)
+{
+    (void)state;
+    options = (tl_main_options){.modules = mine_modules, .module_count = 1, .version = "9.9",
+                                .flags = &mine_flags_desc, .flags_value = &given};
+    run("list", "experiments", "--names");
+    went_well();
+    assert_string_equal(out, "mine/small\nmock\n");
+    run("params", "--experiment=mine/small", "--hospital=Basel");
+    went_well();
+    has(out, "  train_steps: 77\n");
+    has(out, "  name: Basel\n");
+    run("describe", "mine/small", "trainer.train_steps");
+    went_well();
+    has(out, "trainer.train_steps: int, default 77\n"); // the experiment's, not the table's
+    run("params", "--help");
+    has(out, "--hospital=TEXT             where the images come from (default: none)\n");
+    run("--version");
+    assert_string_equal(out, "tilth 9.9\n");
+}
+
+static void test_application_flag_that_is_taken(void **state)
+{
+    (void)state;
+    static const tl_field taken[] = {
+        TL_F_AS(mine_flags, hospital, "verbosity", .help = "taken"), TL_F_END};
+    static const tl_desc taken_desc = {
+        .name = "taken", .help = "t", .size = sizeof(mine_flags), .fields = taken};
+    options = (tl_main_options){.flags = &taken_desc, .flags_value = &given};
+    run("list");
+    failed(2, "the flag --verbosity is defined twice: by 'tilth' and by 'Logging'");
+}
+
+/* --- memory ------------------------------------------------------------------------------------- */
+
+static void test_every_allocation_may_fail(void **state)
+{
+    (void)state;
+    static const char *const words[][6] = {
+        {"list", NULL},
+        {"describe", "mock", "trainer.optimizer_config", NULL},
+        {"params", "--experiment=mock", "--explain", "--trainer.train_steps=5", NULL},
+        {"params", "--experiment=mock", "--helpfull", NULL},
+    };
+    for (int64_t c = 0; c < TL_COUNT(words); c++) {
+        int64_t before = tl_alloc_calls();
+        run_list(words[c]);
+        went_well();
+        int64_t calls = tl_alloc_calls() - before, lost = 0;
+        char *whole = strdup(out);
+        // In steps, for there are thousands; the last ones always.
+        for (int64_t i = 1; i <= calls; i += calls < 400 ? 1 : calls / 400) {
+            tl_alloc_fail_at(i, 1);
+            run_list(words[c]);
+            tl_alloc_fail_at(0, 0);
+            // Some memory serves messages alone; without it the output must still be whole.
+            if (code == 0) assert_string_equal(out, whole);
+            else failed(1, "memory");
+            lost += code == 1;
+        }
+        assert_true(lost > 0);
+        free(whole);
+    }
+}
+
+/* --- the process -------------------------------------------------------------------------------- */
+
+/* Starts the program with standard output at `fd` (-1: closed) and standard error in a file; gives
+ * its exit code, or minus the signal that ended it. */
+static int spawn(int fd, char *const *argv)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        int errors = open("spawn.err", O_CREAT | O_TRUNC | O_WRONLY, 0600);
+        dup2(errors, STDERR_FILENO);
+        if (fd >= 0) dup2(fd, STDOUT_FILENO);
+        else close(STDOUT_FILENO);
+        execv(TILTH_PROGRAM, argv);
+        _exit(99);
+    }
+    int status = 0;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid) fail_msg("cannot start: %s", strerror(errno));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static void complained(const char *message)
+{
+    char *text;
+    assert_ok(tl_file_read(&text, NULL, "spawn.err", 1 << 16));
+    has(text, message);
+    tl_free(text);
+    unlink("spawn.err");
+}
+
+static void test_full_disk(void **state)
+{
+    (void)state;
+    if (access("/dev/full", W_OK) != 0) skip();
+    int fd = open("/dev/full", O_WRONLY);
+    assert_int_equal(spawn(fd, (char *[]){"tilth", "list", NULL}), 1);
+    close(fd);
+    complained("tilth list: standard output: No space left on device");
+}
+
+static void test_reader_goes_away(void **state)
+{
+    (void)state;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    close(ends[0]);
+    assert_int_equal(spawn(ends[1], (char *[]){"tilth", "help", NULL}), 1);
+    close(ends[1]);
+    complained("tilth: standard output: Broken pipe");
+}
+
+static void test_closed_output(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        spawn(-1, (char *[]){"tilth", "params", "--experiment=mock", "--log_dir=closed", NULL}), 1);
+    complained("tilth params: standard output: ");
+    assert_int_equal(system("rm -rf closed"), 0);
+}
+
+static void test_start_is_quick(void **state)
+{
+    (void)state;
+    if (SANITIZED) skip(); // the sanitizers alone take longer
+    int fd = open("/dev/null", O_WRONLY);
+    double best = 1e9;
+    for (int i = 0; i < 20; i++) {
+        struct timespec from, to;
+        clock_gettime(CLOCK_MONOTONIC, &from);
+        assert_int_equal(spawn(fd, (char *[]){"tilth", "list", NULL}), 0);
+        clock_gettime(CLOCK_MONOTONIC, &to);
+        double ms = (double)(to.tv_sec - from.tv_sec) * 1e3;
+        ms += (double)(to.tv_nsec - from.tv_nsec) / 1e6;
+        if (ms < best) best = ms;
+    }
+    close(fd);
+    unlink("spawn.err");
+    if (best > 5) fail_msg("`tilth list` takes %.1f ms", best);
+}
+
+/* --- completion --------------------------------------------------------------------------------- */
+
+/* What bash would offer for the line, one a line. */
+static const char *complete(const char *line)
+{
+    static char replies[1 << 16];
+    char command[2048];
+    snprintf(command, sizeof command,
+             "source '" TEST_DATA "/../tool/tilth.bash'; COMP_LINE='%s'; COMP_POINT=%zu; "
+             "COMP_WORDS=('" TILTH_PROGRAM "'); _tilth; printf '%%s\\n' \"${COMPREPLY[@]}\"",
+             line, strlen(line));
+    assert_ok(tl_file_write_atomic("complete.sh", command, strlen(command)));
+    FILE *pipe_end = popen("bash complete.sh", "r");
+    assert_non_null(pipe_end);
+    size_t length = fread(replies, 1, sizeof replies - 1, pipe_end);
+    replies[length] = '\0';
+    assert_int_equal(pclose(pipe_end), 0);
+    unlink("complete.sh");
+    return replies;
+}
+
+static void test_completion(void **state)
+{
+    (void)state;
+    if (system("bash -c true") != 0) skip();
+    assert_string_equal(complete("tilth pa"), "params\n");
+    has(complete("tilth "), "list\n");
+    has(complete("tilth list o"), "optimizers\n");
+    assert_string_equal(complete("tilth describe optimizer:sg"), "sgd\nsgd_experimental\n");
+    assert_string_equal(complete("tilth describe sgd mom"), "momentum\n");
+    has(complete("tilth describe mock trainer.optimizer_config.o"),
+        "trainer.optimizer_config.optimizer.type\n");
+    assert_string_equal(complete("tilth params --experi"), "--experiment=\n");
+    assert_string_equal(complete("tilth params --noexp"), "--noexplain\n");
+    assert_string_equal(complete("tilth params --experiment=m"), "mock\n");
+    assert_string_equal(complete("tilth params --experiment mo"), "mock\n");
+    assert_string_equal(complete("tilth params --experiment=mock --trainer.train_s"),
+                        "--trainer.train_steps=\n");
+    assert_string_equal(complete("tilth params --experiment=mock trainer.train_s"),
+                        "trainer.train_steps=\n");
+    write_file("complete me.yaml", "");
+    assert_string_equal(complete("tilth params --config_file=complet"),
+                        "complete me.yaml\ncomplete.sh\n");
+    unlink("complete me.yaml");
+}
+
+#define t(name) cmocka_unit_test_teardown(name, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        t(test_usage), t(test_version), t(test_help_of_commands),
+        t(test_unknown_commands_and_flags), t(test_list), t(test_list_for_scripts),
+        t(test_list_mistakes), t(test_describe), t(test_describe_experiment),
+        t(test_describe_a_part), t(test_describe_means_the_experiment_first),
+        t(test_describe_for_scripts), t(test_describe_mistakes),
+        t(test_params), t(test_params_later_sources_win), t(test_params_words),
+        t(test_params_explain), t(test_params_from_a_flagfile), t(test_params_mistakes),
+        t(test_params_not_strict), t(test_params_gin), t(test_params_helpfull),
+        t(test_control_bytes_do_not_reach_the_terminal), t(test_log_file), t(test_application),
+        t(test_application_flag_that_is_taken), t(test_every_allocation_may_fail),
+        t(test_full_disk), t(test_reader_goes_away), t(test_closed_output),
+        t(test_start_is_quick), t(test_completion),
+    };
+    // Files of this program alone, whatever runs beside it.
+    char folder[] = "tool-XXXXXX";
+    if (!mkdtemp(folder) || chdir(folder) != 0) return 1;
+    int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    return chdir("..") == 0 && rmdir(folder) == 0 ? failures : failures + 1;
+}
