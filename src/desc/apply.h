@@ -42,6 +42,13 @@ typedef struct tli_apply {
     void *payload;
 } tli_apply;
 
+/* What tells that nobody wrote a value: tl_config_source gives it, and it is the place of the values
+ * that rows have by default. */
+#define TLI_DEFAULT "default"
+
+/* True when a free-form row takes a value of this kind. */
+bool tli_accepts(const tl_field *field, const tl_value *v);
+
 /* Merges a map into a struct. Everything wrong goes to `diags`. */
 void tli_apply_struct(tli_apply *a, const tl_desc *desc, void *value, const tl_value *map);
 /* Sets one member. `value` is the struct that holds it. The path must already name the member. */

@@ -3,11 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tilth/base/vec.h>
 #include <tilth/desc/config.h>
 
 /* What has been said about one name so far. */
 typedef struct group {
     const char *name;
+    size_t length; /* of the name */
     const tl_value *leaf;     /* name=value */
     struct group *first, *last; /* name.x=..., in order */
     struct group *next;
@@ -38,12 +40,13 @@ static void skip_blanks(reader *r)
 static tl_status find_child(group **out, reader *r, group *parent, const char *name, size_t length)
 {
     for (group *g = parent->first; g; g = g->next) {
-        if (strlen(g->name) != length || memcmp(g->name, name, length) != 0) continue;
+        if (g->length != length || memcmp(g->name, name, length) != 0) continue;
         *out = g;
         return TL_OK;
     }
     group *g = tl_arena_alloc(r->arena, sizeof *g);
     if (!g || !(g->name = tl_arena_strndup(r->arena, name, length))) return TL_ENOMEM;
+    g->length = length;
     *(parent->last ? &parent->last->next : &parent->first) = g;
     parent->last = g;
     *out = g;
@@ -109,26 +112,39 @@ static tl_status read_plain(const tl_value **out, reader *r, const char *stops)
     return *out ? TL_OK : TL_ENOMEM;
 }
 
-static tl_status read_list(const tl_value **out, reader *r)
+typedef struct value_list {
+    const tl_value **items;
+    int64_t count, capacity;
+} value_list;
+
+static tl_status read_items(value_list *list, reader *r)
 {
-    int64_t count = 0, most = 1;
-    for (const char *p = r->at; *p; p++) most += *p == ',';
-    if (most > LONGEST_LIST) most = LONGEST_LIST;
-    const tl_value **items = tl_arena_array(r->arena, most, sizeof *items);
-    if (!items) return TL_ENOMEM;
     r->at++;
     for (skip_blanks(r); *r->at != ']'; skip_blanks(r)) {
-        if (count == most) return malformed(r, "a list of at most 4096");
+        const tl_value *item;
+        if (list->count == LONGEST_LIST) return malformed(r, "a list of at most 4096");
         if (*r->at == '[') return malformed(r, "a flat list (lists of lists are not possible)");
-        if (*r->at == '\'' || *r->at == '"') TL_TRY(read_quoted(&items[count++], r));
-        else TL_TRY(read_plain(&items[count++], r, ",[]"));
+        if (*r->at == '\'' || *r->at == '"') TL_TRY(read_quoted(&item, r));
+        else TL_TRY(read_plain(&item, r, ",[]"));
+        if (!TL_VEC_PUSH(list, item)) return TL_ENOMEM;
         skip_blanks(r);
         if (*r->at == ',') r->at++;
         else if (*r->at != ']') return malformed(r, "',' or ']'");
     }
     r->at++;
-    *out = tl_value_new_list(r->arena, r->place, items, count);
-    return *out ? TL_OK : TL_ENOMEM;
+    return TL_OK;
+}
+
+static tl_status read_list(const tl_value **out, reader *r)
+{
+    value_list list = {0};
+    tl_status st = read_items(&list, r);
+    if (st == TL_OK) {
+        *out = tl_value_new_list(r->arena, r->place, list.items, list.count);
+        st = *out ? TL_OK : TL_ENOMEM;
+    }
+    TL_VEC_FREE(&list);
+    return st;
 }
 
 static tl_status read_value(const tl_value **out, reader *r)

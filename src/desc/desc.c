@@ -6,6 +6,7 @@
 
 #include <tilth/base/map.h>
 #include <tilth/desc/class.h>
+#include <tilth/desc/config.h>
 
 #include "desc/apply.h"
 
@@ -133,6 +134,16 @@ static tl_status new_default_struct(void **out, tl_arena *arena, const tl_field 
     return *out ? default_struct(arena, f, *out) : TL_ENOMEM;
 }
 
+/* YAML text; "" is the empty string rather than nothing. */
+static tl_status default_value(tl_arena *arena, const tl_field *f, const tl_value **out)
+{
+    *out = NULL;
+    if (!f->s) return TL_OK;
+    if (*f->s) return tl_yaml_parse(out, arena, f->s, strlen(f->s), TLI_DEFAULT);
+    *out = tl_value_new_scalar(arena, (tl_place){TLI_DEFAULT, 0, 0}, "", true);
+    return *out ? TL_OK : TL_ENOMEM;
+}
+
 static tl_status default_field(tl_arena *arena, const tl_field *f, void *member)
 {
     if (f->shape == TL_LIST) {
@@ -167,13 +178,10 @@ static tl_status default_field(tl_arena *arena, const tl_field *f, void *member)
         *o = (tl_object){f->desc, NULL};
         return f->set ? new_default_struct(&o->value, arena, f) : TL_OK;
     }
-    case TL_TYPE_ONEOF: *(tl_oneof *)member = (tl_oneof){0}; return TL_OK;
-    case TL_TYPE_VALUE: {
-        const tl_value *v = NULL;
-        if (f->s && !(v = tl_value_new_scalar(arena, (tl_place){0}, f->s, true))) return TL_ENOMEM;
-        *(const tl_value **)member = v;
-        return TL_OK;
-    }
+    case TL_TYPE_ONEOF:
+        *(tl_oneof *)member = (tl_oneof){0};
+        return f->s ? tl_oneof_select(NULL, member, f, f->s, arena, NULL) : TL_OK;
+    case TL_TYPE_VALUE: return default_value(arena, f, member);
     case TL_TYPE_REF: *(tl_ref *)member = (tl_ref){.scope = ""}; return TL_OK;
     case TL_TYPE_NONE: break;
     }

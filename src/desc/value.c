@@ -1,6 +1,7 @@
 #include <tilth/desc/value.h>
 
 #include <errno.h>
+#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,29 +42,30 @@ bool tl_value_bool(const tl_value *v, bool *out)
 
 enum { NUMBER_ROOM = 80 };
 
-/* Copies a number without the underscores that may group its digits. False when it is too long to be
- * a number, or an underscore does not stand behind a digit. */
-static bool strip_underscores(char out[NUMBER_ROOM], const char *text)
+/* A number without the underscores that may group its digits: the text itself, or a copy in `room`.
+ * NULL when it is too long to be a number, or an underscore does not stand behind a digit. */
+static const char *strip_underscores(char room[NUMBER_ROOM], const char *text)
 {
+    if (!strchr(text, '_')) return text;
     size_t n = 0;
     for (const char *p = text; *p; p++) {
         if (*p == '_') {
-            if (p == text || strchr("+-._", p[-1])) return false;
+            if (p == text || strchr("+-._", p[-1])) return NULL;
             continue;
         }
-        if (n + 1 >= NUMBER_ROOM) return false;
-        out[n++] = *p;
+        if (n + 1 >= NUMBER_ROOM) return NULL;
+        room[n++] = *p;
     }
-    out[n] = '\0';
-    return n > 0;
+    room[n] = '\0';
+    return room;
 }
 
 /* 12, -0x1f, 0b101, 0o17 and, as YAML 1.1 has it, 017. */
 static bool read_whole(const char *text, int64_t *out)
 {
-    char digits[NUMBER_ROOM];
-    if (!strip_underscores(digits, text)) return false;
-    const char *p = digits;
+    char room[NUMBER_ROOM];
+    const char *p = strip_underscores(room, text);
+    if (!p) return false;
     bool negative = *p == '-';
     if (*p == '-' || *p == '+') p++;
     int base = 10;
@@ -86,12 +88,15 @@ static bool read_whole(const char *text, int64_t *out)
 /* Decimal notation alone: 1.5, 1e-4, 1.0e6, .5, 5. */
 static bool read_decimal(const char *text, double *out)
 {
-    char digits[NUMBER_ROOM];
-    if (!strip_underscores(digits, text)) return false;
+    char room[NUMBER_ROOM];
+    const char *digits = strip_underscores(room, text);
+    if (!digits) return false;
     if (strspn(digits, "+-0123456789.eE") != strlen(digits)) return false;
     if (!strpbrk(digits, "0123456789")) return false;
     char *end;
-    *out = strtod(digits, &end);
+    // Numbers have a point, whatever the program's language writes. (The C library has this locale
+    // built in; nothing is allocated.)
+    *out = strtod_l(digits, &end, newlocale(LC_ALL_MASK, "C", (locale_t)0));
     return *end == '\0';
 }
 
@@ -102,7 +107,7 @@ static bool read_special(const char *text, bool bare, double *out)
     if (*p == '-' || *p == '+') p++;
     if (*p == '.') p++;
     else if (!bare) return false;
-    static const char *const infinities[] = {"inf", "Inf", "INF", "infinity", NULL};
+    static const char *const infinities[] = {"inf", "Inf", "INF", "infinity", "Infinity", NULL};
     static const char *const nans[] = {"nan", "NaN", "NAN", NULL};
     if (is_one_of(p, infinities)) *out = negative ? -INFINITY : INFINITY;
     else if (is_one_of(p, nans)) *out = NAN;
@@ -126,9 +131,17 @@ bool tl_value_int(const tl_value *v, int64_t *out)
     if (v->kind != TL_VALUE_SCALAR || v->quoted) return false;
     if (read_whole(v->text, out)) return true;
     double d;
-    if (!read_decimal(v->text, &d) || d != floor(d) || fabs(d) > 9007199254740992.0) return false;
+    // From 2^53 on the text may have been another number than the double it was rounded to.
+    if (!read_decimal(v->text, &d) || d != floor(d) || fabs(d) >= 9007199254740992.0) return false;
     *out = (int64_t)d;
     return true;
+}
+
+/* 08: neither octal nor, in YAML 1.1, decimal. */
+static bool is_padded(const char *text)
+{
+    if (*text == '-' || *text == '+') text++;
+    return *text == '0' && !text[strspn(text, "0123456789_")];
 }
 
 tl_scalar tl_value_scalar(const tl_value *v)
@@ -140,6 +153,7 @@ tl_scalar tl_value_scalar(const tl_value *v)
     if (tl_value_is_null(v)) return TL_SCALAR_NULL;
     if (tl_value_bool(v, &b)) return TL_SCALAR_BOOL;
     if (read_whole(v->text, &i)) return TL_SCALAR_INT;
+    if (is_padded(v->text)) return TL_SCALAR_STRING;
     if (read_decimal(v->text, &d) || read_special(v->text, false, &d)) return TL_SCALAR_DOUBLE;
     return TL_SCALAR_STRING;
 }
@@ -281,13 +295,16 @@ uint64_t tl_value_hash(uint64_t seed, const tl_value *v)
     return h;
 }
 
+static bool copy_place(tl_arena *arena, tl_place *place)
+{
+    return !place->source || (place->source = tl_arena_strdup(arena, place->source));
+}
+
 const tl_value *tl_value_copy(tl_arena *arena, const tl_value *v)
 {
     if (!v) return NULL;
     tl_value *copy = tl_arena_copy(arena, v, sizeof *v);
-    if (!copy) return NULL;
-    if (v->place.source && !(copy->place.source = tl_arena_strdup(arena, v->place.source)))
-        return NULL;
+    if (!copy || !copy_place(arena, &copy->place)) return NULL;
     if (v->text && !(copy->text = tl_arena_strdup(arena, v->text))) return NULL;
     if (v->kind == TL_VALUE_LIST) {
         const tl_value **items = tl_arena_array(arena, v->count, sizeof *items);
@@ -302,16 +319,31 @@ const tl_value *tl_value_copy(tl_arena *arena, const tl_value *v)
             pairs[i] = v->pairs[i];
             pairs[i].key = tl_arena_strdup(arena, v->pairs[i].key);
             pairs[i].value = tl_value_copy(arena, v->pairs[i].value);
-            if (!pairs[i].key || !pairs[i].value) return NULL;
+            if (!pairs[i].key || !pairs[i].value || !copy_place(arena, &pairs[i].place)) return NULL;
         }
         copy->pairs = pairs;
     }
     return copy;
 }
 
+enum { SHOWN = 32 }; /* bytes of a text in a message */
+
+/* The beginning of a text, cut between two characters, on one line. */
+static void add_beginning(tl_str *out, const char *text)
+{
+    size_t length = strlen(text), shown = length;
+    if (length > SHOWN)
+        for (shown = SHOWN; shown && ((unsigned char)text[shown] & 0xc0) == 0x80;) shown--;
+    for (size_t i = 0; i < shown; i++) {
+        if (text[i] == '\n') tl_str_add(out, "\\n");
+        else if (text[i] == '\t') tl_str_add(out, "\\t");
+        else tl_str_addc(out, (unsigned char)text[i] < ' ' ? '?' : text[i]);
+    }
+    if (shown < length) tl_str_add(out, "...");
+}
+
 void tl_value_name(tl_str *out, const tl_value *v)
 {
-    enum { SHOWN = 32 };
     switch (v->kind) {
     case TL_VALUE_LIST: tl_str_addf(out, "a list of %lld", (long long)v->count); return;
     case TL_VALUE_MAP: tl_str_addf(out, "a map of %lld", (long long)v->count); return;
@@ -332,6 +364,7 @@ void tl_value_name(tl_str *out, const tl_value *v)
     tl_str_add(out, names[type]);
     if (type == TL_SCALAR_NULL) return;
     const char *quote = type == TL_SCALAR_STRING ? "\"" : "";
-    tl_str_addf(out, "%s%.*s%s%s", quote, SHOWN, v->text, strlen(v->text) > SHOWN ? "..." : "",
-                quote);
+    tl_str_add(out, quote);
+    add_beginning(out, v->text);
+    tl_str_add(out, quote);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <tilth/desc/class.h>
+#include <tilth/desc/yaml.h>
 
 #include "desc/apply.h"
 
@@ -41,20 +42,63 @@ static size_t member_alignment(const tl_field *f)
     return _Alignof(void *);
 }
 
+static tl_status verify_enum_default(const tl_field *f, int64_t number)
+{
+    int64_t count = 0;
+    while (f->names[count]) count++;
+    return number >= 0 && number < count ? TL_OK
+                                         : TL_FAIL(TL_EINVAL, "its default is none of its names");
+}
+
+static tl_status verify_range(const tl_field *f, double number)
+{
+    if (!f->ranged || (number >= f->min && number <= f->max)) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "its default is outside its own range");
+}
+
+/* A value's default is YAML text. */
+static tl_status verify_value_default(const tl_field *f)
+{
+    tl_arena *scratch;
+    TL_TRY(tl_arena_new(&scratch));
+    const tl_value *v = NULL;
+    tl_status st = tl_yaml_parse(&v, scratch, f->s, strlen(f->s), TLI_DEFAULT);
+    bool accepted = st == TL_OK && (v ? tli_accepts(f, v) : !!(f->accept & TL_ACCEPT_STRING));
+    tl_arena_free(&scratch);
+    TL_TRY_NOTE(st, "its default is not YAML");
+    return accepted ? TL_OK : TL_FAIL(TL_EINVAL, "it does not accept its own default");
+}
+
+static tl_status verify_oneof_default(const tl_field *f)
+{
+    if (f->kind)
+        return TL_FAIL(TL_EINVAL, "an open one-of has no default type, as its types come with modules");
+    for (const tl_branch *b = f->branches; b->name; b++)
+        if (strcmp(b->name, f->s) == 0) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "its default is none of its branches");
+}
+
+static tl_status verify_list_default(const tl_field *f)
+{
+    if (f->count < 0 || (f->count > 0 && !f->items))
+        return TL_FAIL(TL_EINVAL, "its default has a count but no items");
+    for (int64_t i = 0; i < f->count; i++) {
+        if (f->type == TL_TYPE_INT) TL_TRY(verify_range(f, (double)((const int64_t *)f->items)[i]));
+        if (f->type == TL_TYPE_DOUBLE) TL_TRY(verify_range(f, ((const double *)f->items)[i]));
+        if (f->type == TL_TYPE_ENUM) TL_TRY(verify_enum_default(f, ((const int *)f->items)[i]));
+    }
+    return TL_OK;
+}
+
 static tl_status verify_default(const tl_field *f)
 {
-    if (f->type == TL_TYPE_ENUM && f->shape == TL_ONE) {
-        int64_t count = 0;
-        while (f->names[count]) count++;
-        if (f->i < 0 || f->i >= count) return TL_FAIL(TL_EINVAL, "its default is none of its names");
-    }
-    if (f->ranged && f->shape == TL_ONE && (f->type == TL_TYPE_INT || f->type == TL_TYPE_DOUBLE)) {
-        double number = f->type == TL_TYPE_INT ? (double)f->i : f->d;
-        if (!(f->flags & TL_FIELD_REQUIRED) && (number < f->min || number > f->max))
-            return TL_FAIL(TL_EINVAL, "its default is outside its own range");
-    }
-    if (f->type == TL_TYPE_ONEOF && f->s)
-        return TL_FAIL(TL_EINVAL, "a one-of has no default type; select one in init");
+    if (f->shape == TL_LIST) return verify_list_default(f);
+    bool there = f->shape == TL_OPTIONAL ? f->set : !(f->flags & TL_FIELD_REQUIRED);
+    if (f->type == TL_TYPE_ENUM) return verify_enum_default(f, f->i);
+    if (f->type == TL_TYPE_INT && there) return verify_range(f, (double)f->i);
+    if (f->type == TL_TYPE_DOUBLE && there) return verify_range(f, f->d);
+    if (f->type == TL_TYPE_VALUE && f->s) return verify_value_default(f);
+    if (f->type == TL_TYPE_ONEOF && f->s) return verify_oneof_default(f);
     return TL_OK;
 }
 
@@ -73,7 +117,8 @@ static tl_status verify_row(const tl_desc *desc, const tl_field *f, const open_d
     if (f->type == TL_TYPE_ONEOF && !f->branches == !f->kind)
         return TL_FAIL(TL_EINVAL, "it needs either branches or a kind");
     if (f->type == TL_TYPE_VALUE && !f->accept) return TL_FAIL(TL_EINVAL, "it accepts nothing");
-    if (f->offset + f->size > desc->size) return TL_FAIL(TL_EINVAL, "it lies outside the struct");
+    if (f->size > desc->size || f->offset > desc->size - f->size)
+        return TL_FAIL(TL_EINVAL, "it lies outside the struct");
     if (f->size != member_size(f))
         return TL_FAIL(TL_EINVAL, "the member has %zu bytes, its type %zu", f->size, member_size(f));
     if (f->pattern) {
@@ -131,6 +176,12 @@ static tl_status verify_desc(const tl_desc *desc, const open_desc *outer)
     if (desc->size == 0)
         return TL_FAIL(TL_EINVAL, "description '%s' has no size", desc->name);
     if (desc->base) {
+        enum { LONGEST = 32 };
+        int length = 0;
+        for (const tl_desc *b = desc->base; b; b = b->base)
+            if (b == desc || ++length > LONGEST)
+                return TL_FAIL(TL_EINVAL, "the base chain of description '%s' does not end",
+                               desc->name);
         TL_TRY(verify_desc(desc->base, &here));
         if (desc->base->size > desc->size)
             return TL_FAIL(TL_EINVAL, "description '%s' is smaller than its base '%s'", desc->name,

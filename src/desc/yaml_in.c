@@ -10,7 +10,7 @@
 
 typedef struct anchor {
     const tl_value *value; /* NULL while the anchored node is still being read */
-    tl_place place;
+    int height;            /* levels of that node, aliases inside it followed */
 } anchor;
 
 typedef struct reader {
@@ -20,7 +20,10 @@ typedef struct reader {
     yaml_event_t event; /* the current one, owned */
     bool has_event;
     tl_map anchors; /* name -> anchor */
-    int depth;
+    const char *text; /* the whole input */
+    size_t length;
+    int depth;   /* of the node being read */
+    int deepest; /* level reached inside the node being read, aliases followed */
 } reader;
 
 static tl_place place_of(const reader *r, yaml_mark_t mark)
@@ -36,15 +39,28 @@ static tl_status fail_at(tl_place place, tl_status code)
     return tl_error_note(code, "%s:%d:%d", place.source, place.line, place.column);
 }
 
+/* Where a byte of the input is. libyaml counts bytes only where it cannot read characters. */
+static tl_place place_of_byte(const reader *r, size_t offset)
+{
+    tl_place place = {r->source, 1, 1};
+    size_t mark = r->length >= 3 && memcmp(r->text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    for (size_t i = mark; i < offset && i < r->length; i++) {
+        if (r->text[i] == '\n') place.line++, place.column = 1;
+        else if (((unsigned char)r->text[i] & 0xc0) != 0x80) place.column++;
+    }
+    return place;
+}
+
 static tl_status syntax_error(reader *r)
 {
     const yaml_parser_t *p = &r->parser;
     if (p->error == YAML_MEMORY_ERROR) return TL_FAIL(TL_ENOMEM, "out of memory");
     const char *problem = p->problem ? p->problem : "cannot be read";
-    if (p->error == YAML_READER_ERROR) {
+    if (p->error == YAML_READER_ERROR && p->encoding != YAML_UTF8_ENCODING)
         return TL_FAIL(TL_EINVAL, "%s: not YAML: %s at byte %zu", r->source, problem,
                        p->problem_offset);
-    }
+    if (p->error == YAML_READER_ERROR)
+        return FAIL_AT(TL_EINVAL, place_of_byte(r, p->problem_offset), "not YAML: %s", problem);
     return FAIL_AT(TL_EINVAL, place_of(r, p->problem_mark), "not YAML: %s%s%s", problem,
                    p->context ? ", " : "", p->context ? p->context : "");
 }
@@ -104,10 +120,16 @@ static tl_status open_anchor(anchor **out, reader *r, const yaml_char_t *name)
     if (!name) return TL_OK;
     anchor *a = tl_arena_alloc(r->arena, sizeof *a);
     if (!a) return TL_ENOMEM;
-    a->place = place_of(r, r->event.start_mark);
     TL_TRY(tl_map_set(&r->anchors, (const char *)name, a)); // a later anchor of that name wins
     *out = a;
     return TL_OK;
+}
+
+static tl_status check_depth(const reader *r, int depth)
+{
+    if (depth <= TL_YAML_MAX_DEPTH) return TL_OK;
+    return FAIL_AT(TL_ELIMIT, place_of(r, r->event.start_mark), "nested deeper than %d levels",
+                   TL_YAML_MAX_DEPTH);
 }
 
 static tl_status read_alias(const tl_value **out, reader *r)
@@ -117,6 +139,8 @@ static tl_status read_alias(const tl_value **out, reader *r)
     const anchor *a = tl_map_get(&r->anchors, name);
     if (!a) return FAIL_AT(TL_EINVAL, place, "the alias *%s has no anchor &%s before it", name, name);
     if (!a->value) return FAIL_AT(TL_EINVAL, place, "the alias *%s stands inside its own anchor", name);
+    TL_TRY(check_depth(r, r->depth + a->height));
+    if (r->deepest < r->depth + a->height) r->deepest = r->depth + a->height;
     *out = a->value;
     return TL_OK;
 }
@@ -218,7 +242,7 @@ static tl_status read_key(tl_value_pair *pair, reader *r)
 
 static tl_status read_pairs(pair_list *list, reader *r)
 {
-    value_list merges = {0};
+    pair_list merges = {.seen = TL_MAP_INIT};
     tl_status st = TL_OK;
     int64_t weight = 0;
     for (;;) {
@@ -231,7 +255,7 @@ static tl_status read_pairs(pair_list *list, reader *r)
         weight += pair.value->weight + 1;
         TL_TRY_DONE(st, check_weight(weight, pair.place));
         if (strcmp(pair.key, "<<") == 0 && !pair.key_quoted) {
-            TL_TRY_DONE(st, TL_VEC_PUSH(&merges, pair.value) ? TL_OK : TL_ENOMEM);
+            TL_TRY_DONE(st, TL_VEC_PUSH(&merges, pair) ? TL_OK : TL_ENOMEM);
             continue;
         }
         int64_t first = (intptr_t)tl_map_get(&list->seen, pair.key);
@@ -243,9 +267,10 @@ static tl_status read_pairs(pair_list *list, reader *r)
         }
         TL_TRY_DONE(st, add_pair(list, pair));
     }
-    // Merged keys come last, wherever << stands: what is written out wins.
-    for (int64_t i = 0; i < merges.count; i++)
-        TL_TRY_DONE(st, merge(list, merges.items[i], merges.items[i]->place, false));
+    // Merged keys come last, wherever << stands: what is written out wins. Of two << the later one
+    // does, as in Model Garden's reader.
+    for (int64_t i = merges.count; i-- > 0;)
+        TL_TRY_DONE(st, merge(list, merges.items[i].value, merges.items[i].place, false));
 done:
     TL_VEC_FREE(&merges);
     return st;
@@ -271,10 +296,9 @@ static tl_status read_map(const tl_value **out, reader *r)
 static tl_status read_node(const tl_value **out, reader *r)
 {
     if (r->event.type == YAML_ALIAS_EVENT) return read_alias(out, r);
-    if (r->depth == TL_YAML_MAX_DEPTH)
-        return FAIL_AT(TL_ELIMIT, place_of(r, r->event.start_mark), "nested deeper than %d levels",
-                       TL_YAML_MAX_DEPTH);
-    r->depth++;
+    TL_TRY(check_depth(r, r->depth + 1));
+    int outer_deepest = r->deepest;
+    r->deepest = ++r->depth;
     anchor *a = NULL;
     tl_status st;
     switch (r->event.type) {
@@ -293,7 +317,11 @@ static tl_status read_node(const tl_value **out, reader *r)
     default: st = TL_FAIL(TL_EINTERNAL, "%s: unexpected YAML event", r->source); break;
     }
     r->depth--;
-    if (st == TL_OK && a) a->value = *out;
+    if (st == TL_OK && a) {
+        a->value = *out;
+        a->height = r->deepest - r->depth;
+    }
+    if (r->deepest < outer_deepest) r->deepest = outer_deepest;
     return st;
 }
 
@@ -304,7 +332,10 @@ static tl_status read_document(const tl_value **out, reader *r)
     TL_TRY(next_event(r));
     if (r->event.type == YAML_STREAM_END_EVENT) return TL_OK;
     TL_TRY(next_event(r)); // past document start
+    bool nothing = r->event.type == YAML_SCALAR_EVENT && r->event.data.scalar.length == 0
+                   && r->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
     TL_TRY(read_node(out, r));
+    if (nothing) *out = NULL; // `---` alone
     TL_TRY(next_event(r)); // document end
     TL_TRY(next_event(r));
     if (r->event.type != YAML_STREAM_END_EVENT)
@@ -319,7 +350,7 @@ tl_status tl_yaml_parse(const tl_value **out, tl_arena *arena, const char *text,
     if (length > TL_YAML_MAX_BYTES)
         return TL_FAIL(TL_ELIMIT, "%s: %zu bytes, more than the %d that are read as YAML", source,
                        length, TL_YAML_MAX_BYTES);
-    reader r = {.arena = arena, .anchors = TL_MAP_INIT};
+    reader r = {.arena = arena, .anchors = TL_MAP_INIT, .text = text, .length = length};
     if (!(r.source = tl_arena_strdup(arena, source))) return TL_ENOMEM;
     if (!yaml_parser_initialize(&r.parser)) return TL_FAIL_NOMEM(sizeof r.parser);
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, length);

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <yaml.h>
@@ -18,6 +19,7 @@ typedef struct writer {
     tl_str *out;
     tl_arena *scratch;
     tl_status status; /* the first failure; later events do nothing */
+    bool sorted;  /* free-form maps too are written in the order of their keys */
     tl_str *keys; /* for tli_yaml_write_keys, or NULL */
     tl_str path;  /* of what is being written */
 } writer;
@@ -41,9 +43,31 @@ static void emit(writer *w, yaml_event_t *event, int made)
                        : TL_FAIL(TL_EINTERNAL, "YAML emitter: %s", w->emitter.problem);
 }
 
+static bool is_utf8(const char *text)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    while (*p) {
+        int width = *p < 0x80 ? 1 : *p < 0xc2 ? 0 : *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : *p < 0xf5 ? 4 : 0;
+        if (width == 0) return false;
+        bool overlong = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90);
+        bool surrogate = p[0] == 0xed && p[1] > 0x9f, beyond = p[0] == 0xf4 && p[1] > 0x8f;
+        if (overlong || surrogate || beyond) return false;
+        for (int i = 1; i < width; i++)
+            if ((p[i] & 0xc0) != 0x80) return false;
+        p += width;
+    }
+    return true;
+}
+
 /* Plain when the text may stand without quotes and would be read back as what it is. */
 static void put_text(writer *w, const char *text, bool plain)
 {
+    if (w->status == TL_OK && !is_utf8(text)) {
+        const char *path = tl_str_text(&w->path);
+        w->status = TL_FAIL(TL_EINVAL, "%s%sa string that is not UTF-8 cannot be written as YAML",
+                            path, *path ? ": " : "");
+        return;
+    }
     yaml_event_t event;
     emit(w, &event,
          yaml_scalar_event_initialize(&event, NULL, NULL, (const yaml_char_t *)text,
@@ -52,16 +76,23 @@ static void put_text(writer *w, const char *text, bool plain)
                                             : YAML_SINGLE_QUOTED_SCALAR_STYLE));
 }
 
+/* What a YAML 1.1 reader may see a date, a clock or an odd number in: 2001-01-01, 10:30, 1__0. */
+static bool is_number_to_others(const char *text)
+{
+    if (!*text || !strchr("+-.0123456789", *text)) return false;
+    size_t digits = strspn(text, "0123456789");
+    if (digits == 4 && text[4] == '-') return !text[strspn(text, "0123456789:-+.tTzZ \t")];
+    return strpbrk(text, "_:") && !text[strspn(text, "+-.0123456789_:xXabcdefABCDEF")];
+}
+
 /* A string must not be taken for a number, bool or null by us, nor by a YAML 1.1 reader, which sees
- * more in a plain scalar than we do: dates, 10:30 and the merge key. */
+ * more in a plain scalar than we do. */
 static bool reads_as_string(const char *text)
 {
     tl_value v = {.kind = TL_VALUE_SCALAR, .text = text};
     double number;
     if (tl_value_scalar(&v) != TL_SCALAR_STRING || tl_value_double(&v, &number)) return false;
-    if (strcmp(text, "<<") == 0 || strcmp(text, "=") == 0) return false;
-    if (strcmp(text, "y") == 0 || strcmp(text, "n") == 0) return true;
-    return text[strspn(text, "0123456789:-+._tTzZ ")] != '\0';
+    return strcmp(text, "<<") != 0 && strcmp(text, "=") != 0 && !is_number_to_others(text);
 }
 
 /* An integer is written as one and a double always shows that it is one. */
@@ -125,6 +156,33 @@ static void end_map(writer *w)
     emit(w, &event, yaml_mapping_end_event_initialize(&event));
 }
 
+static int by_key(const void *a, const void *b)
+{
+    return strcmp(((const tl_value_pair *)a)->key, ((const tl_value_pair *)b)->key);
+}
+
+static void put_value(writer *w, const tl_value *v);
+
+static void put_pairs(writer *w, const tl_value *map)
+{
+    const tl_value_pair *pairs = map->pairs;
+    if (w->sorted && map->count > 0) {
+        tl_value_pair *sorted = tl_arena_copy(w->scratch, pairs, (size_t)map->count * sizeof *pairs);
+        if (!sorted) {
+            w->status = w->status != TL_OK ? w->status : TL_ENOMEM;
+            return;
+        }
+        qsort(sorted, (size_t)map->count, sizeof *sorted, by_key);
+        pairs = sorted;
+    }
+    begin_map(w);
+    for (int64_t i = 0; i < map->count; i++) {
+        put_string(w, pairs[i].key);
+        put_value(w, pairs[i].value);
+    }
+    end_map(w);
+}
+
 static void put_value(writer *w, const tl_value *v)
 {
     if (!v) {
@@ -134,12 +192,7 @@ static void put_value(writer *w, const tl_value *v)
         for (int64_t i = 0; i < v->count; i++) put_value(w, v->items[i]);
         end_list(w);
     } else if (v->kind == TL_VALUE_MAP) {
-        begin_map(w);
-        for (int64_t i = 0; i < v->count; i++) {
-            put_string(w, v->pairs[i].key);
-            put_value(w, v->pairs[i].value);
-        }
-        end_map(w);
+        put_pairs(w, v);
     } else {
         double d;
         bool b;
@@ -250,6 +303,7 @@ static void put_one(writer *w, const tl_field *f, const void *m)
         tl_str text = TL_STR_INIT;
         if (ref->target)
             tl_str_addf(&text, "@%s%s%s", ref->scope, *ref->scope ? "/" : "", ref->target->name);
+        if (w->status == TL_OK) w->status = tl_str_status(&text);
         put_string(w, ref->target ? tl_str_text(&text) : NULL);
         tl_str_deinit(&text);
         break;
@@ -307,6 +361,7 @@ static tl_status write_end(writer *w)
     yaml_event_t event;
     emit(w, &event, yaml_document_end_event_initialize(&event, 1));
     emit(w, &event, yaml_stream_end_event_initialize(&event));
+    if (w->status == TL_OK) w->status = tl_str_status(&w->path);
     yaml_emitter_delete(&w->emitter);
     tl_arena_free(&w->scratch);
     if (w->status == TL_OK) w->status = tl_str_status(&w->path);
@@ -316,7 +371,7 @@ static tl_status write_end(writer *w)
 
 tl_status tli_yaml_write_keys(tl_str *out, tl_str *keys, const tl_desc *desc, const void *value)
 {
-    writer w = {.keys = keys};
+    writer w = {.keys = keys, .sorted = true};
     TL_TRY(write_begin(&w, out, WIDTH));
     put_struct(&w, desc, value);
     return write_end(&w);

@@ -7,6 +7,7 @@ the whole configuration of both must be the same. The cases are written by hand 
 """
 
 import enum
+import importlib.util  # gin-config uses it without importing it
 import logging
 import os
 import pathlib
@@ -130,9 +131,7 @@ def peer(case, folder):
         for scope, name, given in case['calls']:
             with gin.config_scope(scope):
                 function = gin.get_configurable(name)
-                defaults = gin.config._get_kwarg_defaults(
-                    gin.config._REGISTRY.get_match(name.split('/')[-1]).wrapped)
-                function(**{key: defaults[key] for key in given})
+                function(**{key: 0 for key in given})
         return gin.operative_config_str() + '----\n' + gin.config_str()
     except Exception as error:  # whatever it is, it is a refusal
         logging.debug('gin-config: %s', error)
@@ -390,6 +389,42 @@ class Draw:
         return case('\n'.join(lines), *calls)
 
 
+# --- imports that load a plug-in ------------------------------------------------------------------------
+
+PLUGIN = '''
+#include <tilth/desc/gin.h>
+typedef struct args { int64_t size; } args;
+static const tl_field fields[] = {TL_F(args, size, .i = 1, .help = "size"), TL_F_END};
+static const tl_desc desc = {.name = "Thing", .help = "args", .size = sizeof(args), .fields = fields};
+static tl_status call(void **out, tl_gin *gin, const void *a) { (void)gin, (void)a, *out = 0; return TL_OK; }
+static const tl_configurable_class thing = {
+    .cls = TL_CONFIGURABLE("extra.Thing", &desc, .help = "a thing"), .call = call};
+static tl_entry entries[] = {{&tl_kind_configurable, &thing.cls}};
+TL_EXPORT extern const tl_module tl_module_main;
+const tl_module tl_module_main = {TL_MODULE_HEAD("extra"), entries, TL_COUNT(entries)};
+'''
+
+
+def check_plugin(folder):
+    """What is wrong with `import`, when the module is a shared object in TILTH_PLUGIN_PATH."""
+    source, library = folder / 'plugin.c', folder / 'libtilth-extra.so'
+    source.write_text(PLUGIN)
+    subprocess.run([os.environ.get('CC', 'cc'), '-std=c17', '-shared', '-fPIC', f'-I{ROOT / "include"}',
+                    str(source), '-o', str(library)], check=True)
+    library.chmod(0o755)
+    for path, binding, code, words in (
+            (folder, 'Thing.size = 3', 0, ''),
+            (folder, 'Thing.size = "x"', 2, 'expected an integer'),
+            (folder, 'Thing.sise = 3', 2, "did you mean 'size'?"),
+            (HERE, 'Thing.size = 3', 2, 'libtilth-extra.so')):
+        done = subprocess.run(
+            [os.environ['TILTH'], 'params', '--experiment=mock', '--gin_params=import my.extra',
+             f'--gin_params={binding}'], text=True, capture_output=True,
+            env={**os.environ, 'TILTH_PLUGIN_PATH': str(path)})
+        if done.returncode != code or words not in done.stderr:
+            yield f'import with {binding}: exit code {done.returncode}: {done.stderr}'
+
+
 # --- running them -------------------------------------------------------------------------------------
 
 def write_files(folder, this):
@@ -428,6 +463,7 @@ def judge(driver, folder, name, this, wanted):
 
 
 def main():
+    logging.getLogger().setLevel(logging.CRITICAL)  # gin-config tells of every path that it tries
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 150
     cases = [(name, this, 'agree') for name, this in AGREE.items()]
     cases += [(name, this, 'refused') for name, this in REFUSED.items()]
@@ -442,6 +478,7 @@ def main():
             said = judge(driver, temporary / 'case', name, this, wanted)
             if said:
                 wrong.append(said)
+        wrong += check_plugin(temporary)
     for line in wrong:
         print(line)
     print(f'{len(cases) - len(wrong)} of {len(cases)} cases are as they should be')

@@ -1,6 +1,6 @@
-/* The other side of check_gin.py: reads a gin file with the toys of tests/desc/gin_toys.h, makes the
- * calls that the command line asks for, and prints the operative configuration, a line of dashes, and
- * the whole configuration.
+/* The other side of check_gin.py: reads a gin file with the toys of tests/desc/gin_toys.h, makes
+ * the calls that the command line asks for, and prints the operative configuration, a line of
+ * dashes, and the whole configuration.
  *
  *     gin_driver FILE [--param=BINDING]... [--path=FOLDER]... [[SCOPE|]NAME[,GIVEN]...]...
  *
@@ -51,7 +51,8 @@ int main(int argc, char **argv)
     tl_str out = TL_STR_INIT;
     tl_status st;
     if (argc < 2) {
-        fprintf(stderr, "usage: gin_driver FILE [--param=BINDING]... [[SCOPE|]NAME[,GIVEN]...]...\n");
+        fprintf(stderr,
+                "usage: gin_driver FILE [--param=BINDING]... [[SCOPE|]NAME[,GIVEN]...]...\n");
         return 1;
     }
     TL_TRY_DONE(st, tl_registry_new(&registry));

@@ -17,7 +17,8 @@ mistake()
     shift
     text=$("$program" "${@:2}" 2>&1 >/dev/null) || status=$?
     [[ $status == 2 ]] || { echo "mistakes: '$title' gave exit code $status: $text" >&2; exit 1; }
-    printf '## %s\n```\n$ %s\n%s\n```\n\n' "$title" "$*" "$text"
+    [[ $text != *$'\n'* ]] || { echo "mistakes: '$title' gave several lines" >&2; exit 1; }
+    printf '| %s | `%s` | `%s` |\n' "$title" "$*" "$text"
 }
 
 plugin()
@@ -65,25 +66,27 @@ all_mistakes()
 Written by `tests/tool/mistakes.sh`, which the test command runs to see that it is still true. Each one ends with exit
 code 2 (the command line or the configuration is wrong), and nothing is written to standard output.
 
+| mistake | command | what it says |
+|---|---|---|
 TEXT
-    mistake "A typo" "${mock[@]}" --params_override=trainer.train_stps=100
-    mistake "A wrong type" "${mock[@]}" --config_file=type.yaml
-    mistake "Out of range" "${mock[@]}" --config_file=range.yaml
-    mistake "A file that is not there" "${mock[@]}" --config_file=missing.yaml
-    mistake "A key given twice" "${mock[@]}" --config_file=twice.yaml
-    mistake "A bad list index" "${mock[@]}" \
+    mistake "a typo" "${mock[@]}" --params_override=trainer.train_stps=100
+    mistake "a wrong type" "${mock[@]}" --config_file=type.yaml
+    mistake "out of range" "${mock[@]}" --config_file=range.yaml
+    mistake "a file that is not there" "${mock[@]}" --config_file=missing.yaml
+    mistake "a key given twice" "${mock[@]}" --config_file=twice.yaml
+    mistake "a bad list index" "${mock[@]}" \
         trainer.optimizer_config.learning_rate.stepwise.boundaries=[100,200] \
         trainer.optimizer_config.learning_rate.stepwise.boundaries[5]=300
-    mistake "An unknown gin parameter" "${mock[@]}" --plugin=./liblayers.so \
+    mistake "an unknown gin parameter" "${mock[@]}" --plugin=./liblayers.so \
         --gin_params=vision.Dense.unit=4
-    mistake "A gin selector that fits two" "${mock[@]}" --plugin=./liblayers.so \
+    mistake "a gin selector that fits two" "${mock[@]}" --plugin=./liblayers.so \
         --gin_params=Dense.units=4
-    mistake "A plug-in built for another ABI" "${mock[@]}" --plugin=./libold.so
-    mistake "Files that include each other" "${mock[@]}" --gin_file=a.gin
+    mistake "a plug-in built for another ABI" "${mock[@]}" --plugin=./libold.so
+    mistake "files that include each other" "${mock[@]}" --gin_file=a.gin
 }
 
 write_inputs
-all_mistakes | sed -e '${/^$/d}' >page.md
+all_mistakes >page.md
 if [[ ${2:-} == --write ]]; then
     cp page.md "$page"
 else

@@ -123,7 +123,7 @@ struct tl_field {
     bool b;
     int64_t i; /* also the enum's number */
     double d;
-    const char *s;      /* string; also a value that is a string by default */
+    const char *s;      /* string; type of a one-of with closed branches; YAML text of a value */
     bool set;           /* an optional, object or nullable list that is not null by default */
     const void *items;  /* list */
     int64_t count;

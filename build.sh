@@ -1,0 +1,371 @@
+#!/usr/bin/env bash
+# The door of the project: `./build.sh help` lists the words it knows. From a bare Debian 12 each word
+# installs what it needs, builds and runs; a second time it only does what is new.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libyaml-dev)
+TEST_PACKAGES=(g++ clang libclang-rt-14-dev libcmocka-dev universal-ctags)
+PYTHON_PACKAGES=(python3 python3-venv)
+
+FUZZ_SECONDS=3 # for each target, in `test`
+
+die()
+{
+    printf 'build.sh: %s\n' "$*" >&2
+    exit 1
+}
+
+# --- packages -------------------------------------------------------------------------------------
+
+missing_packages()
+{
+    local package
+    for package in "$@"; do
+        dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed \
+            || printf '%s\n' "$package"
+    done
+}
+
+as_root()
+{
+    if [[ $EUID == 0 ]]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        die "this needs root or sudo: $*"
+    fi
+}
+
+apt_get()
+{
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o Dpkg::Use-Pty=0 "$@"
+}
+
+# Lists are fetched only when a package is not in them, or when they turn out to be stale.
+install_packages()
+{
+    [[ $EUID == 0 ]] || command -v sudo >/dev/null \
+        || die "these packages are missing, and there is neither root nor sudo to install them: $*"
+    echo "installing: $*"
+    apt-cache show --no-all-versions "$@" >/dev/null 2>&1 || apt_get update
+    if ! apt_get install -y --no-install-recommends "$@"; then
+        apt_get update
+        apt_get install -y --no-install-recommends "$@"
+    fi
+}
+
+need_packages()
+{
+    command -v dpkg-query >/dev/null || return 0 # another system: its owner knows what is there
+    local missing
+    mapfile -t missing < <(missing_packages "$@")
+    [[ ${#missing[@]} == 0 ]] || install_packages "${missing[@]}"
+}
+
+# quietly LOG COMMAND... : what it says is shown only when it fails.
+quietly()
+{
+    local log=$1
+    shift
+    mkdir -p "$(dirname "$log")"
+    "$@" >"$log" 2>&1 || { cat "$log"; return 1; }
+}
+
+# --- building -------------------------------------------------------------------------------------
+
+# configure FOLDER OPTION... : unless it was done with the same options before.
+configure()
+{
+    local folder=$1 stamp=$1/.configured
+    shift
+    [[ -f $folder/build.ninja && -f $stamp && $(<"$stamp") == "$*" ]] && return
+    quietly "$folder/configure.txt" cmake -S . -B "$folder" -G Ninja "$@"
+    printf '%s\n' "$*" >"$stamp"
+}
+
+# compile FOLDER OPTION... : configures and builds all there; shows its progress to people only.
+compile()
+{
+    configure "$@"
+    if [[ -t 1 ]]; then ninja -C "$1"; else ninja -C "$1" --quiet | sed '/no work to do/d'; fi
+}
+
+build_release()
+{
+    need_packages "${BUILD_PACKAGES[@]}"
+    compile build -DCMAKE_C_COMPILER=gcc
+}
+
+build_fuzzers()
+{
+    need_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+    compile build/fuzz -DCMAKE_C_COMPILER=clang -DTILTH_TESTS=ON -DTILTH_WERROR=ON \
+        -DTILTH_SANITIZE=fuzzer
+}
+
+# The virtual environment, filled once for each state of the list.
+build_venv()
+{
+    local list=tests/interop/requirements.txt stamp=.venv/.installed
+    need_packages "${PYTHON_PACKAGES[@]}"
+    [[ -f $list ]] || die "$list is missing"
+    [[ -x .venv/bin/python ]] || python3 -m venv .venv
+    cmp -s "$list" "$stamp" && return
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check -r "$list"
+    cp "$list" "$stamp"
+}
+
+# --- demo -----------------------------------------------------------------------------------------
+
+# show LINES COMMAND... : prints the command, runs it, prints the first lines of what it says.
+show()
+{
+    local lines=$1
+    shift
+    printf '\n$ %s\n' "$*"
+    "$@" 2>&1 | awk -v lines="$lines" 'NR <= lines { print }
+        END { if (NR > lines) printf "... (%d lines more)\n", NR - lines }'
+}
+
+word_demo()
+{
+    build_release
+    export PATH=$PWD/build:$PATH
+    local changed='--params_override=trainer.train_steps=100' mistake status=0
+    mistake=${changed/steps/stps}
+    show 40 tilth list
+    show 40 tilth list optimizers
+    show 25 tilth describe mock
+    show 25 tilth params --experiment=mock "$changed"
+    echo
+    echo "what the override changed:"
+    diff -U 1 <(tilth params --experiment=mock) <(tilth params --experiment=mock "$changed") \
+        | tail -n +4 || true
+    show 25 tilth params --experiment=mock "$mistake" || status=$?
+    echo "(exit code $status)"
+    [[ $status != 0 ]] || die "the demo's mistake was not noticed"
+}
+
+# --- test -----------------------------------------------------------------------------------------
+
+passed=0 # tests and checks so far
+running= # the stage that ends everything when it fails
+
+tell_failure()
+{
+    [[ -z $running ]] || printf 'FAILED: %s (%d passed before it)\n' "$running" "$passed"
+}
+
+# stage NAME COMMAND... : runs it and tells how long it took.
+stage()
+{
+    local from=$SECONDS
+    running=$1
+    shift
+    printf '== %s\n' "$running"
+    "$@"
+    printf '   %d s\n' $((SECONDS - from))
+    running=
+}
+
+# Address space randomisation confuses the older sanitizers on newer kernels.
+without_aslr()
+{
+    if setarch -R true 2>/dev/null; then setarch -R "$@"; else "$@"; fi
+}
+
+# Counts the cmocka cases in CTest's log; a test that shows none counts as one.
+count_cases()
+{
+    awk '/^[0-9]+\/[0-9]+ Testing: / { total += tests && !cases; tests++; cases = 0 }
+         /^\[       OK \]/ { cases++; total++ }
+         END { print total + (tests && !cases) }' "$1/Testing/Temporary/LastTest.log"
+}
+
+run_tests()
+{
+    local folder=$1 cases
+    quietly "$folder/ctest.txt" without_aslr ctest --test-dir "$folder" --output-on-failure \
+        --no-tests=error --parallel "$(nproc)"
+    cases=$(count_cases "$folder")
+    echo "   $cases cases"
+    passed=$((passed + cases))
+}
+
+compile_and_test()
+{
+    compile "$@"
+    run_tests "$1"
+}
+
+# check SCRIPT ARGUMENT... : one that prints what it found and fails.
+check()
+{
+    "$@"
+    passed=$((passed + 1))
+}
+
+run_checks()
+{
+    local name
+    for name in layers headers sizes selftest; do check "tests/checks/$name.sh"; done
+}
+
+fuzz_targets()
+{
+    find tests/fuzz -name 'fuzz_*.c' | sed 's,.*/fuzz_,,; s,\.c$,,' | sort
+}
+
+# fuzz_one NAME OPTION... : new inputs go below build/, seeds come from the corpus.
+fuzz_one()
+{
+    local name=$1 corpus=tests/fuzz/corpus/$1 new=build/fuzz/new/$1 found=build/fuzz/found/$1
+    shift
+    [[ -x build/fuzz/fuzz_$name ]] \
+        || die "no fuzz target '$name'; there are: $(fuzz_targets | xargs)"
+    [[ -d $corpus ]] || die "$corpus has no seeds"
+    mkdir -p "$new" "$found"
+    local options=(-timeout=10 -rss_limit_mb=2048 "-artifact_prefix=$found/")
+    [[ ! -f tests/fuzz/$name.dict ]] || options+=("-dict=tests/fuzz/$name.dict")
+    without_aslr "build/fuzz/fuzz_$name" "${options[@]}" "$@" "$new" "$corpus"
+}
+
+# All seeds, then a little more.
+fuzz_briefly()
+{
+    local log=build/fuzz/$1.txt
+    quietly "$log" fuzz_one "$1" "-max_total_time=$FUZZ_SECONDS"
+    echo "   $1: $(sed -n 's/^Done \([0-9]*\) runs.*/\1 inputs/p' "$log")"
+}
+
+fuzz_all()
+{
+    build_fuzzers
+    export -f fuzz_briefly quietly fuzz_one fuzz_targets without_aslr die
+    export FUZZ_SECONDS
+    fuzz_targets | xargs -r -P "$(nproc)" -I{} bash -euc 'fuzz_briefly {}'
+    passed=$((passed + $(fuzz_targets | wc -l)))
+}
+
+word_test()
+{
+    local gcc=(-DCMAKE_C_COMPILER=gcc -DTILTH_TESTS=ON -DTILTH_WERROR=ON)
+    local clang=(-DCMAKE_C_COMPILER=clang -DTILTH_TESTS=ON -DTILTH_WERROR=ON)
+    SECONDS=0
+    trap tell_failure EXIT
+    stage "packages" need_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+    stage "checks: layers, headers, sizes" run_checks
+    stage "gcc" compile_and_test build/test "${gcc[@]}"
+    stage "clang, warnings only" compile build/clang "${clang[@]}"
+    stage "address and undefined-behaviour sanitizers" \
+        compile_and_test build/asan "${gcc[@]}" -DTILTH_SANITIZE=address
+    stage "thread sanitizer" compile_and_test build/tsan "${gcc[@]}" -DTILTH_SANITIZE=thread
+    stage "install" check tests/install/run.sh build/test
+    stage "fuzz: seeds and a few seconds more" fuzz_all
+    printf '%d passed, 0 failed (%d s)\n' "$passed" "$SECONDS"
+}
+
+# --- the other words ------------------------------------------------------------------------------
+
+word_build()
+{
+    build_release
+}
+
+word_install()
+{
+    local prefix=${1:-/usr/local} run=()
+    build_release
+    mkdir -p "$prefix" 2>/dev/null || true
+    [[ -w $prefix ]] || run=(as_root)
+    "${run[@]}" cmake --install build --prefix "$prefix"
+    case $prefix in /usr | /usr/local) as_root ldconfig ;; esac
+}
+
+word_interop()
+{
+    build_release
+    build_venv
+    TILTH=$PWD/build/tilth .venv/bin/python tests/interop/run.py "$@"
+}
+
+bench_names()
+{
+    local file name
+    for file in bench/bench_*.c bench/*.sh bench/*.py; do
+        [[ -f $file ]] || continue
+        name=$(basename "${file%.*}")
+        printf '%s\n' "${name#bench_}"
+    done | sort -u | xargs
+}
+
+word_bench()
+{
+    local name=${1:-} result=build/bench/${1:-}.json
+    [[ " $(bench_names) " == *" $name "* && -n $name ]] \
+        || die "no benchmark '$name'; there are: $(bench_names)"
+    build_release
+    mkdir -p build/bench
+    if [[ -f bench/$name.sh ]]; then
+        TILTH=$PWD/build/tilth bash "bench/$name.sh" "$result"
+    elif [[ -f bench/$name.py ]]; then
+        build_venv
+        TILTH=$PWD/build/tilth .venv/bin/python "bench/$name.py" "$result"
+    else
+        compile build/bench-build -DCMAKE_C_COMPILER=gcc -DTILTH_BENCH=ON
+        "build/bench-build/bench/bench_$name" "$result"
+    fi
+    echo "wrote $result"
+}
+
+word_fuzz()
+{
+    [[ $# == 2 && $2 =~ ^[1-9][0-9]*$ ]] || die "usage: ./build.sh fuzz NAME SECONDS"
+    build_fuzzers
+    fuzz_one "$1" "-max_total_time=$2" -print_final_stats=1
+}
+
+word_soak()
+{
+    local script
+    if [[ $# -gt 0 && ! -f tests/soak/$1.sh ]]; then
+        die "no soak test '$1'; there are: $(basename -s .sh tests/soak/*.sh | xargs)"
+    fi
+    build_release
+    for script in tests/soak/${1:-*}.sh; do bash "$script"; done
+}
+
+word_help()
+{
+    cat <<'TEXT'
+usage: ./build.sh WORD
+  demo               build the program and show what it does
+  test               build and run all tests and checks
+  build              build the program (build/tilth) and the libraries
+  install [PREFIX]   build and install, into /usr/local when nothing is said
+  interop [NAME...]  run the checks against other readers of our files (Python)
+  bench NAME         run a benchmark; its result is build/bench/NAME.json
+  fuzz NAME SECONDS  fuzz one parser
+  soak [NAME]        run the long tests, or one of them
+  help               this list
+TEXT
+}
+
+main()
+{
+    local word=${1:-help}
+    [[ $# == 0 ]] || shift
+    case $word in
+    demo | test | build | install | interop | bench | fuzz | soak | help) "word_$word" "$@" ;;
+    -h | --help) word_help ;;
+    *)
+        word_help >&2
+        die "no word '$word'"
+        ;;
+    esac
+}
+
+# The soak tests read this file for its functions.
+[[ ${BASH_SOURCE[0]} != "$0" ]] || main "$@"

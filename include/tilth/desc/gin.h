@@ -1,0 +1,191 @@
+/* gin: arguments of configurables bound from text, as gin-config does it for Python.
+ *
+ * A configurable is a class (class.h) with a described struct of parameters and one method, `call`,
+ * which makes an object from them:
+ *
+ *     typedef struct dense_args { int64_t units; const char *activation; tl_ref init; } dense_args;
+ *     static tl_status dense_call(void **out, tl_gin *gin, const void *args);
+ *     static const tl_configurable_class dense = {
+ *         .cls = TL_CONFIGURABLE("layers.Dense", &dense_desc, .help = "a fully connected layer"),
+ *         .call = dense_call,
+ *     };
+ *     static const tl_entry entries[] = {{&tl_kind_configurable, &dense.cls}};
+ *
+ * Text binds its parameters, and a call takes them from there:
+ *
+ *     tl_gin *gin;
+ *     TL_TRY(tl_gin_new(&gin, registry));
+ *     TL_TRY_DONE(st, tl_gin_parse(gin, "Dense.units = 256\n"
+ *                                       "head/Dense.units = %classes\n"
+ *                                       "classes = 10\n", "example"));
+ *     TL_TRY_DONE(st, tl_gin_finalize(gin));                     // all that is wrong, at once
+ *     TL_TRY_DONE(st, tl_gin_call_name(&layer, gin, "head/Dense"));    // units = 10
+ *     TL_TRY_DONE(st, tl_gin_operative(&text, gin));             // what the calls really used
+ * done:
+ *     tl_gin_free(&gin);
+ *
+ * What a parameter gets: what the caller gave, else what gin binds in the innermost scope, else the
+ * default of its row. Names may leave out leading modules (`Dense`) as long as they are unique. A
+ * row with TL_FIELD_REQUIRED must be given or bound, one with TL_FIELD_DENIED cannot be bound.
+ *
+ * The language: `[scope/]name.param = value`, `name:` with indented `param = value` lines below it,
+ * `macro = value`, `include 'file'` (also `include 'file' in scope`, which puts all that the file
+ * binds into that scope), `import module`, `from package import module`. Values are Python literals,
+ * `@[scope/]name` (the configurable itself, to be called later), `@[scope/]name()` (what it gives,
+ * called anew for each consumer), and `%macro` (or `%CONSTANT`), looked up when it is used. A later
+ * binding wins. `@key/gin.singleton()` is made once for each key, by what is bound to its parameter
+ * `constructor`.
+ *
+ * Objects: what your own calls give is yours. Objects that were made for `@name()` arguments, and
+ * singletons, are gin's, and are freed with it (last ones first, through their class's `free`).
+ *
+ * Thread word: one thread at a time. */
+#ifndef TILTH_DESC_GIN_H
+#define TILTH_DESC_GIN_H
+
+#include <tilth/desc/registry.h>
+
+TL_BEGIN
+
+typedef struct tl_gin tl_gin;
+
+/* --- configurables ---------------------------------------------------------------------------- */
+
+/* cls.name is the whole dotted selector, cls.config its parameters (NULL: it has none). */
+typedef struct tl_configurable_class {
+    tl_class cls;
+    /* Makes the object. `args` (a struct of cls.config, or NULL) lives until the call returns; its
+     * tl_refs may be kept as long as `gin`. */
+    tl_status (*call)(void **out, tl_gin *gin, const void *args);
+    /* (optional) Frees an object that belongs to gin. NULL: it lives in an arena of somebody's. */
+    void (*free)(void *object);
+} tl_configurable_class;
+
+extern TL_API const tl_kind tl_kind_configurable;
+
+#define TL_CONFIGURABLE(selector, arguments, ...)                                                  \
+    {.class_size = sizeof(tl_configurable_class), .name = (selector), .config = (arguments),       \
+     __VA_ARGS__}
+
+/* --- texts ------------------------------------------------------------------------------------ */
+
+enum { /* what is accepted at most */
+    TL_GIN_MAX_BYTES = 16 << 20,   /* of one file or text */
+    TL_GIN_MAX_TOTAL = 64 << 20,   /* of all of them together */
+    TL_GIN_MAX_FILES = 1024,       /* opened in all */
+    TL_GIN_MAX_INCLUDES = 32,      /* inside each other */
+    TL_GIN_MAX_DEPTH = 64,         /* brackets inside each other */
+    TL_GIN_MAX_NODES = 1 << 20,    /* items that macros may add when they are put in */
+    TL_GIN_MAX_CALLS = 1 << 16,    /* `@name()` arguments evaluated for one call */
+    TL_GIN_MAX_NESTING = 256       /* calls, macros and brackets inside each other at run time */
+};
+
+/* `registry` must outlive gin; `import` may add modules to it. */
+TL_API TL_NODISCARD tl_status tl_gin_new(tl_gin **out, tl_registry *registry);
+TL_API void tl_gin_free(tl_gin **gin);
+
+/* A folder in which files that are not found from the working directory are looked for. */
+TL_API TL_NODISCARD tl_status tl_gin_add_path(tl_gin *gin, const char *folder);
+/* Lets `import a.b.c` load `libtilth-c.so` when no module of that name is there, from the folders
+ * in `path` (separated by ':'); NULL takes them from the environment variable TILTH_PLUGIN_PATH. */
+TL_API TL_NODISCARD tl_status tl_gin_allow_plugins(tl_gin *gin, const char *path);
+/* From here on, bindings of unknown configurables are left out instead of being errors: all of
+ * them, or those of the given names. Unknown imports are left out with either. */
+TL_API void tl_gin_skip_unknown(tl_gin *gin, bool skip);
+TL_API TL_NODISCARD tl_status tl_gin_skip_names(tl_gin *gin, tl_strings names);
+
+/* Reads bindings. What is wrong with the text itself is reported here, at its first place; wrong
+ * names and types are reported when it is finalised, all together. */
+TL_API TL_NODISCARD tl_status tl_gin_parse_file(tl_gin *gin, const char *path);
+TL_API TL_NODISCARD tl_status tl_gin_parse(tl_gin *gin, const char *text, const char *source);
+/* One binding of --gin_params. Messages show the text itself instead of a place. */
+TL_API TL_NODISCARD tl_status tl_gin_parse_param(tl_gin *gin, const char *text);
+/* Files in order, then --gin_params in order, then tl_gin_finalize when `finalize` is true. */
+TL_API TL_NODISCARD tl_status tl_gin_parse_files_and_params(tl_gin *gin, tl_strings files,
+                                                            tl_strings params, bool finalize);
+/* Binds "scope/name.param" (or a macro: "name") from C; the value is copied. */
+TL_API TL_NODISCARD tl_status tl_gin_bind(tl_gin *gin, const char *key, const tl_value *value);
+
+/* `%module.NAME`, or any unique end of that name. Constants win over macros of the same name and
+ * are not written out. The value holds no references or macros; it is copied. */
+TL_API TL_NODISCARD tl_status tl_gin_constant(tl_gin *gin, const char *name, const tl_value *value);
+/* The constants "enumeration.NAME" for all names of an enum (a list that ends with NULL). */
+TL_API TL_NODISCARD tl_status tl_gin_constants(tl_gin *gin, const char *enumeration,
+                                               const char *const *names);
+
+/* Checks every name, parameter, type, macro and `%gin.REQUIRED`, reports all that is wrong, and
+ * locks: a binding after that is an error. Calls made before check what has been read so far in the
+ * same way. */
+TL_API TL_NODISCARD tl_status tl_gin_finalize(tl_gin *gin);
+TL_API bool tl_gin_locked(const tl_gin *gin);
+/* Allows bindings again, until the next tl_gin_finalize. */
+TL_API void tl_gin_unlock(tl_gin *gin);
+
+/* What "scope/name.param", "macro" or "CONSTANT" is bound to, exactly there: scopes are not
+ * inherited, references and macros inside it are not looked up. It lives as long as gin. */
+TL_API TL_NODISCARD tl_status tl_gin_query(const tl_value **out, tl_gin *gin, const char *key);
+
+/* --- scopes and calls ------------------------------------------------------------------------- */
+
+/* Opens a scope inside the current one: "a", or "a/b" for two at once. NULL or "" leaves all scopes
+ * until its end. */
+TL_API TL_NODISCARD tl_status tl_gin_scope_begin(tl_gin *gin, const char *scope);
+TL_API void tl_gin_scope_end(tl_gin *gin);
+/* "" at the root. */
+TL_API const char *tl_gin_scope(const tl_gin *gin);
+
+/* Calls with nothing given by the caller. The name may have scopes before it, which then stand in
+ * place of the current ones, as with a reference. */
+TL_API TL_NODISCARD tl_status tl_gin_call_name(void **out, tl_gin *gin, const char *name);
+TL_API TL_NODISCARD tl_status tl_gin_call_ref(void **out, tl_gin *gin, const tl_ref *ref);
+
+/* Calls with arguments:
+ *
+ *     tl_gin_call *call;
+ *     TL_TRY(tl_gin_call_begin(&call, gin, "Dense"));
+ *     dense_args *args = tl_gin_call_args(call);         // with their defaults
+ *     args->units = 10;
+ *     tl_gin_call_give(call, "units");                   // wins over gin
+ *     tl_gin_call_require(call, "activation");           // gin must bind it
+ *     TL_TRY(tl_gin_call_run(&layer, &call));            // frees the call, also when it fails
+ *
+ * A wrong parameter name is reported by tl_gin_call_run. */
+typedef struct tl_gin_call tl_gin_call;
+TL_API TL_NODISCARD tl_status tl_gin_call_begin(tl_gin_call **out, tl_gin *gin, const char *name);
+TL_API TL_NODISCARD tl_status tl_gin_call_begin_ref(tl_gin_call **out, tl_gin *gin,
+                                                    const tl_ref *ref);
+/* NULL when the configurable has no parameters. */
+TL_API void *tl_gin_call_args(tl_gin_call *call);
+TL_API void tl_gin_call_give(tl_gin_call *call, const char *param);
+TL_API void tl_gin_call_require(tl_gin_call *call, const char *param);
+TL_API TL_NODISCARD tl_status tl_gin_call_run(void **out, tl_gin_call **call);
+/* For a call that will not be run. */
+TL_API void tl_gin_call_free(tl_gin_call **call);
+
+/* For a `call` method with a TL_TYPE_VALUE parameter that holds references: what a reference inside
+ * of it stands for. `@name()` has been called already. */
+TL_API TL_NODISCARD tl_status tl_gin_value_ref(tl_ref *out, const tl_gin *gin,
+                                               const tl_value *reference);
+
+/* Calls the configurable named by the key `_target_` of a map, with the map's other keys as
+ * arguments given by the caller. A map with `_target_` under a tl_ref parameter is made first, in
+ * the same way; its object is gin's. */
+TL_API TL_NODISCARD tl_status tl_instantiate(void **out, tl_gin *gin, const tl_value *map);
+
+/* Something that all configurables need (what they build into); NULL until it is set. */
+TL_API void tl_gin_set_payload(tl_gin *gin, void *payload);
+TL_API void *tl_gin_payload(const tl_gin *gin);
+
+/* --- out -------------------------------------------------------------------------------------- */
+
+/* What the calls so far have used, scope by scope, defaults included, in gin's own layout; values
+ * that callers gave are left out. Reading it back gives the same calls. */
+TL_API TL_NODISCARD tl_status tl_gin_operative(tl_str *out, tl_gin *gin);
+/* All bindings, used or not. */
+TL_API TL_NODISCARD tl_status tl_gin_config_str(tl_str *out, tl_gin *gin);
+/* With this on, both say where each binding was written, in a comment above it. */
+TL_API void tl_gin_show_sources(tl_gin *gin, bool show);
+
+TL_END
+
+#endif

@@ -1,0 +1,494 @@
+#include <tilth/base/file.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <tilth/base/alloc.h>
+
+#include "base/file_io.h"
+
+static tl_status status_of(int error)
+{
+    switch (error) {
+    case ENOENT:
+    case ENOTDIR: return TL_ENOTFOUND;
+    case EEXIST: return TL_EEXISTS;
+    case ENOMEM: return TL_ENOMEM;
+    case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG: return TL_EINVAL;
+    default: return TL_EIO;
+    }
+}
+
+tl_status tli_fail_system(const char *file, int line, int error, const char *verb, const char *path)
+{
+    char reason[128];
+    return tl_error_set(status_of(error), file, line, "cannot %s '%s': %s", verb, path,
+                        strerror_r(error, reason, sizeof reason));
+}
+
+/* A terminal that another program made non-blocking takes the rest a little later. */
+static void wait_until_writable(int fd)
+{
+    struct pollfd wanted = {.fd = fd, .events = POLLOUT};
+    (void)poll(&wanted, 1, -1);
+}
+
+int tli_write_all(int fd, struct iovec *pieces, int count)
+{
+    while (count > 0) {
+        if (pieces->iov_len == 0) {
+            pieces++;
+            count--;
+            continue;
+        }
+        ssize_t written = writev(fd, pieces, count);
+        if (written < 0 && errno == EAGAIN)
+            wait_until_writable(fd);
+        else if (written < 0 && errno != EINTR)
+            return errno;
+        for (size_t left = written > 0 ? (size_t)written : 0; left > 0;) {
+            size_t step = left < pieces->iov_len ? left : pieces->iov_len;
+            pieces->iov_base = (char *)pieces->iov_base + step;
+            pieces->iov_len -= step;
+            left -= step;
+            if (pieces->iov_len == 0) {
+                pieces++;
+                count--;
+            }
+        }
+    }
+    return 0;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+static tl_status open_for_reading(int *fd, struct stat *info, const char *path)
+{
+    do *fd = open(path, O_RDONLY | O_CLOEXEC);
+    while (*fd < 0 && errno == EINTR); // opening a pipe waits for its writer
+    if (*fd < 0) return TLI_FAIL_SYSTEM(errno, "open", path);
+    int error = 0;
+    if (fstat(*fd, info) != 0)
+        error = errno;
+    else if (S_ISDIR(info->st_mode))
+        error = EISDIR;
+    if (!error) return TL_OK;
+    close(*fd);
+    *fd = -1;
+    return TLI_FAIL_SYSTEM(error, "read", path);
+}
+
+static tl_status fail_too_large(const char *path, size_t limit)
+{
+    return TL_FAIL(TL_ELIMIT, "'%s' is larger than the %zu bytes that are accepted", path, limit);
+}
+
+/* Room for one byte more than is there, which is how the end is told from a full buffer. */
+static tl_status grow(char **data, size_t *room, size_t wanted)
+{
+    char *grown = tl_realloc(*data, wanted);
+    if (!grown) return TL_FAIL_NOMEM(wanted);
+    *data = grown;
+    *room = wanted;
+    return TL_OK;
+}
+
+static tl_status read_to_end(char **data, size_t *size, int fd, const char *path, size_t limit,
+                             size_t expected)
+{
+    size_t room = 0;
+    *size = 0;
+    TL_TRY(grow(data, &room, expected + 1));
+    for (;;) {
+        ssize_t got = read(fd, *data + *size, room - *size);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return TLI_FAIL_SYSTEM(errno, "read", path);
+        if (got == 0) break;
+        *size += (size_t)got;
+        if (*size > limit) return fail_too_large(path, limit);
+        if (*size == room) TL_TRY(grow(data, &room, room < 4096 ? 8192 : room * 2));
+    }
+    (*data)[*size] = '\0';
+    return TL_OK;
+}
+
+tl_status tl_file_read(char **data, size_t *size, const char *path, size_t limit)
+{
+    int fd;
+    struct stat info;
+    size_t length = 0;
+    *data = NULL;
+    if (size) *size = 0;
+    TL_TRY(open_for_reading(&fd, &info, path));
+    size_t expected = S_ISREG(info.st_mode) ? (size_t)info.st_size : 0;
+    tl_status status = expected > limit ? fail_too_large(path, limit)
+                                        : read_to_end(data, &length, fd, path, limit, expected);
+    close(fd);
+    if (status != TL_OK) {
+        tl_free(*data);
+        *data = NULL;
+        return status;
+    }
+    if (size) *size = length;
+    return TL_OK;
+}
+
+tl_status tl_file_map(tl_file_mapping *out, const char *path)
+{
+    int fd;
+    struct stat info;
+    tl_status status = TL_OK;
+    *out = (tl_file_mapping)TL_FILE_MAPPING_INIT;
+    TL_TRY(open_for_reading(&fd, &info, path));
+    if (!S_ISREG(info.st_mode)) {
+        status = TL_FAIL(TL_EINVAL, "cannot map '%s': it is not a regular file", path);
+    } else if (info.st_size == 0) {
+        out->data = ""; // the system does not map nothing
+    } else {
+        void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (data == MAP_FAILED)
+            status = TLI_FAIL_SYSTEM(errno, "map", path);
+        else
+            *out = (tl_file_mapping){data, (size_t)info.st_size};
+    }
+    close(fd);
+    return status;
+}
+
+void tl_file_unmap(tl_file_mapping *mapping)
+{
+    if (mapping->size) munmap((void *)(uintptr_t)mapping->data, mapping->size);
+    *mapping = (tl_file_mapping)TL_FILE_MAPPING_INIT;
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+enum { WRITER_BUFFER = 1 << 16, LONGEST_STEM = 200, TEMP_TRIES = 100 };
+
+struct tl_file_writer {
+    char *path;       /* where the file goes, symbolic links resolved */
+    const char *name; /* the last part of it */
+    int folder, fd;
+    char temp[LONGEST_STEM + 32]; /* name in the folder; "" while or once there is no such file */
+    bool failed;
+    mode_t mode; /* of the file that is replaced; 0 when there is none */
+    size_t used;
+    char buffer[WRITER_BUFFER];
+};
+
+/* Follows links, so that a link stays one, and keeps us from replacing what is no file. */
+static tl_status resolve_target(tl_file_writer *w, const char *path)
+{
+    struct stat info;
+    if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode)) {
+        char *resolved = realpath(path, NULL);
+        if (!resolved) return TLI_FAIL_SYSTEM(errno, "follow the symbolic link", path);
+        w->path = tl_strdup(resolved);
+        free(resolved);
+    } else {
+        w->path = tl_strdup(path);
+    }
+    if (!w->path) return TL_FAIL_NOMEM(strlen(path) + 1);
+    w->name = tl_path_basename(w->path);
+    if (stat(w->path, &info) != 0)
+        return TL_OK; // a new file; what else is wrong shows when it opens
+    if (S_ISDIR(info.st_mode)) return TLI_FAIL_SYSTEM(EISDIR, "write", path);
+    if (!S_ISREG(info.st_mode))
+        return TL_FAIL(TL_EINVAL, "cannot write '%s': it is not a regular file", path);
+    w->mode = info.st_mode & 0777;
+    return TL_OK;
+}
+
+/* The folder stays open: what comes later works also after a chdir, and allocates nothing. */
+static tl_status open_folder(tl_file_writer *w)
+{
+    size_t length = (size_t)(w->name - w->path);
+    char *folder = tl_alloc(length + 2);
+    if (!folder) return TL_FAIL_NOMEM(length + 2);
+    snprintf(folder, length + 2, "%.*s%s", (int)length, w->path, length ? "" : ".");
+    w->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int error = errno;
+    tl_free(folder);
+    return w->folder < 0 ? TLI_FAIL_SYSTEM(error, "open the directory of", w->path) : TL_OK;
+}
+
+static uint64_t random_bits(void)
+{
+    uint64_t bits;
+    if (getrandom(&bits, sizeof bits, 0) == (ssize_t)sizeof bits) return bits;
+    // Any number will do, since the file is opened exclusively; uniqueness only saves tries.
+    static uint64_t counter;
+    return (uint64_t)getpid() << 32 ^ __atomic_add_fetch(&counter, 1, __ATOMIC_RELAXED);
+}
+
+static tl_status open_temp(tl_file_writer *w)
+{
+    if (!*w->name) return TLI_FAIL_SYSTEM(EISDIR, "write", w->path);
+    int error = EEXIST;
+    for (int i = 0; i < TEMP_TRIES && (error == EEXIST || error == EINTR); i++) {
+        snprintf(w->temp, sizeof w->temp, ".%.*s.%016llx.tmp", LONGEST_STEM, w->name,
+                 (unsigned long long)random_bits());
+        w->fd = openat(w->folder, w->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (w->fd >= 0) break;
+        error = errno;
+    }
+    if (w->fd < 0) {
+        w->temp[0] = '\0';
+        return TLI_FAIL_SYSTEM(error, "make a temporary file beside", w->path);
+    }
+    if (w->mode && fchmod(w->fd, w->mode) != 0)
+        return TLI_FAIL_SYSTEM(errno, "set the mode of the new", w->path);
+    return TL_OK;
+}
+
+tl_status tl_file_writer_begin(tl_file_writer **out, const char *path)
+{
+    tl_status status;
+    tl_file_writer *w = tl_alloc(sizeof *w);
+    *out = NULL;
+    if (!w) return TL_FAIL_NOMEM(sizeof *w);
+    memset(w, 0, offsetof(tl_file_writer, buffer));
+    w->folder = w->fd = -1;
+    TL_TRY_DONE(status, resolve_target(w, path));
+    TL_TRY_DONE(status, open_folder(w));
+    TL_TRY_DONE(status, open_temp(w));
+    *out = w;
+    w = NULL;
+done:
+    tl_file_writer_abort(&w);
+    return status;
+}
+
+static tl_status flush(tl_file_writer *w, const void *more, size_t size)
+{
+    struct iovec pieces[] = {tli_piece(w->buffer, w->used), tli_piece(more, size)};
+    int error = tli_write_all(w->fd, pieces, 2);
+    w->used = 0;
+    w->failed = error != 0;
+    return error ? TLI_FAIL_SYSTEM(error, "write", w->path) : TL_OK;
+}
+
+static tl_status check_not_failed(const tl_file_writer *w)
+{
+    if (!w->failed) return TL_OK;
+    return TL_FAIL(TL_ESTATE, "cannot write '%s': an earlier write failed", w->path);
+}
+
+tl_status tl_file_writer_write(tl_file_writer *w, const void *data, size_t size)
+{
+    TL_TRY(check_not_failed(w));
+    if (size >= sizeof w->buffer - w->used) return flush(w, data, size);
+    if (size) memcpy(w->buffer + w->used, data, size);
+    w->used += size;
+    return TL_OK;
+}
+
+/* File systems that cannot sync say EINVAL; there is nothing to wait for then. */
+static int sync_fd(int fd)
+{
+    int result;
+    do result = fsync(fd);
+    while (result != 0 && errno == EINTR);
+    return result == 0 || errno == EINVAL ? 0 : errno;
+}
+
+/* Some file systems tell of a failed write only when the file is synced or closed. */
+static tl_status finish_temp(tl_file_writer *w)
+{
+    int error = sync_fd(w->fd);
+    int fd = w->fd;
+    w->fd = -1;
+    if (close(fd) != 0 && errno != EINTR && !error) error = errno;
+    return error ? TLI_FAIL_SYSTEM(error, "write", w->path) : TL_OK;
+}
+
+static tl_status put_in_place(tl_file_writer *w)
+{
+    if (renameat(w->folder, w->temp, w->folder, w->name) != 0)
+        return TLI_FAIL_SYSTEM(errno, "put in place", w->path);
+    w->temp[0] = '\0';
+    int error = sync_fd(w->folder); // a rename is on the disk only when its directory is
+    return error ? TLI_FAIL_SYSTEM(error, "sync the directory of", w->path) : TL_OK;
+}
+
+tl_status tl_file_writer_commit(tl_file_writer **writer)
+{
+    tl_status status;
+    TL_TRY_DONE(status, check_not_failed(*writer));
+    TL_TRY_DONE(status, flush(*writer, NULL, 0));
+    TL_TRY_DONE(status, finish_temp(*writer));
+    status = put_in_place(*writer);
+done:
+    tl_file_writer_abort(writer);
+    return status;
+}
+
+void tl_file_writer_abort(tl_file_writer **writer)
+{
+    tl_file_writer *w = *writer;
+    if (!w) return;
+    if (w->fd >= 0) close(w->fd);
+    if (w->temp[0]) unlinkat(w->folder, w->temp, 0);
+    if (w->folder >= 0) close(w->folder);
+    tl_free(w->path);
+    tl_free(w);
+    *writer = NULL;
+}
+
+tl_status tl_file_write_atomic(const char *path, const void *data, size_t size)
+{
+    tl_file_writer *w = NULL;
+    tl_status status;
+    TL_TRY_DONE(status, tl_file_writer_begin(&w, path));
+    TL_TRY_DONE(status, tl_file_writer_write(w, data, size));
+    status = tl_file_writer_commit(&w);
+done:
+    tl_file_writer_abort(&w);
+    return status;
+}
+
+tl_status tl_file_remove(const char *path)
+{
+    return unlink(path) == 0 ? TL_OK : TLI_FAIL_SYSTEM(errno, "remove", path);
+}
+
+/* Another process may make the same directory at the same time: that is as good as making it. */
+static tl_status make_folder(const char *path)
+{
+    struct stat info;
+    if (mkdir(path, 0777) == 0) return TL_OK;
+    int error = errno;
+    if (stat(path, &info) != 0) return TLI_FAIL_SYSTEM(error, "make the directory", path);
+    if (S_ISDIR(info.st_mode)) return TL_OK;
+    return TL_FAIL(TL_EEXISTS, "cannot make the directory '%s': a file of that name is there",
+                   path);
+}
+
+tl_status tl_mkdirs(const char *path)
+{
+    if (tl_dir_exists(path)) return TL_OK;
+    char *part = tl_strdup(path);
+    if (!part) return TL_FAIL_NOMEM(strlen(path) + 1);
+    tl_status status = TL_OK;
+    for (char *p = part; *p && status == TL_OK; p++) {
+        bool ends_name = *p == '/' && p > part && p[-1] != '/';
+        if (!ends_name) continue;
+        *p = '\0';
+        status = make_folder(part);
+        *p = '/';
+    }
+    if (status == TL_OK) status = make_folder(part);
+    tl_free(part);
+    return status;
+}
+
+/* --- asking ----------------------------------------------------------------------------------- */
+
+tl_status tl_file_stat(tl_file_info *out, const char *path)
+{
+    struct stat info;
+    *out = (tl_file_info){0};
+    if (stat(path, &info) != 0)
+        return status_of(errno) == TL_ENOTFOUND ? TL_OK : TLI_FAIL_SYSTEM(errno, "look at", path);
+    out->exists = true;
+    out->is_dir = S_ISDIR(info.st_mode);
+    out->is_regular = S_ISREG(info.st_mode);
+    out->size = out->is_regular ? (size_t)info.st_size : 0;
+    return TL_OK;
+}
+
+bool tl_file_exists(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+bool tl_dir_exists(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+/* --- paths ------------------------------------------------------------------------------------ */
+
+char *tl_path_join(tl_arena *arena, const char *folder, const char *name)
+{
+    size_t length = strlen(folder);
+    if (length == 0 || name[0] == '/') return tl_arena_strdup(arena, name);
+    const char *slash = folder[length - 1] == '/' ? "" : "/";
+    return tl_arena_printf(arena, "%s%s%s", folder, slash, name);
+}
+
+const char *tl_path_basename(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+char *tl_path_dirname(tl_arena *arena, const char *path)
+{
+    size_t length = (size_t)(tl_path_basename(path) - path);
+    if (length == 0) return tl_arena_strdup(arena, ".");
+    while (length > 1 && path[length - 1] == '/') length--;
+    return tl_arena_strndup(arena, path, length);
+}
+
+// glob() hands its error function no payload.
+static _Thread_local struct {
+    int error;
+    char path[1024];
+} glob_failure;
+
+static int stop_unless_absent(const char *path, int error)
+{
+    if (status_of(error) == TL_ENOTFOUND) return 0;
+    glob_failure.error = error;
+    snprintf(glob_failure.path, sizeof glob_failure.path, "%s", path);
+    return 1;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static tl_status copy_paths(tl_path_list *out, tl_arena *arena, const glob_t *found)
+{
+    const char **items = tl_arena_array(arena, (int64_t)found->gl_pathc, sizeof *items);
+    if (!items) return TL_ENOMEM;
+    for (size_t i = 0; i < found->gl_pathc; i++) {
+        items[i] = tl_arena_strdup(arena, found->gl_pathv[i]);
+        if (!items[i]) return TL_ENOMEM;
+    }
+    qsort(items, found->gl_pathc, sizeof *items, compare_paths);
+    *out = (tl_path_list){items, (int64_t)found->gl_pathc};
+    return TL_OK;
+}
+
+tl_status tl_glob(tl_path_list *out, tl_arena *arena, const char *pattern)
+{
+    glob_t found = {0};
+    tl_status status = TL_OK;
+    *out = (tl_path_list){NULL, 0};
+    switch (glob(pattern, GLOB_NOSORT, stop_unless_absent, &found)) {
+    case 0: status = copy_paths(out, arena, &found); break;
+    case GLOB_NOMATCH: break;
+    case GLOB_ABORTED:
+        status = TLI_FAIL_SYSTEM(glob_failure.error, "search the directory", glob_failure.path);
+        break;
+    default: status = TL_FAIL_NOMEM(strlen(pattern));
+    }
+    globfree(&found);
+    return status;
+}

@@ -1,0 +1,29 @@
+/* The ways to make many Philox blocks, of which rng.c uses the fastest and the tests compare all;
+ * and the making of normals, for tests of extreme words.
+ * Thread word: immutable. */
+#ifndef TILTH_BASE_RNG_IMPL_H
+#define TILTH_BASE_RNG_IMPL_H
+
+#include <tilth/base/api.h>
+
+/* The blocks `first` .. `first + count - 1` of a stream, four words each, into `out`. */
+typedef void tli_philox_fn(uint32_t *out, uint64_t key, uint64_t stream, uint64_t first,
+                           int64_t count);
+
+typedef struct tli_philox_impl {
+    const char *name;
+    tli_philox_fn *blocks;
+} tli_philox_impl;
+
+/* Those that this CPU can run, slowest first. */
+enum { TLI_PHILOX_IMPLS = 2 };
+int tli_philox_impls(tli_philox_impl out[TLI_PHILOX_IMPLS]);
+
+/* The last of them. */
+tli_philox_fn tli_philox_blocks;
+
+/* Two normals from two words, and from two times 64 bits. */
+void tli_normal_pair_f32(float out[2], uint32_t a, uint32_t b);
+void tli_normal_pair_f64(double out[2], uint64_t a, uint64_t b);
+
+#endif

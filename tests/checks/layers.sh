@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# layers.sh [ROOT]: every #include goes to its own folder or to a lower layer. The list below is that
+# of docs/design.md; folders on one line do not know each other. include/tilth/X/ and src/X/ are X;
+# include/tilth/tilth.h gathers all and is for users and the tool. Prints what breaks the rule.
+set -euo pipefail
+root=${1:-$(dirname "$0")/../..}
+cd "$root"
+
+layers='
+13 tool
+12 builtin
+11 zoo board
+10 train
+9 nn data
+8 io
+7 comm
+6 graph
+5 nest
+4 ops cpu cuda check
+3 core
+2 desc
+1 base'
+
+files()
+{
+    local folder
+    for folder in include src tool; do
+        [[ ! -d $folder ]] || find "$folder" -name '*.[ch]' -o -name '*.inc' -o -name '*.def' -o -name '*.cu'
+    done | sort
+}
+
+mapfile -t sources < <(files)
+[[ ${#sources[@]} -gt 0 ]] || { echo "layers: no source files below $root"; exit 1; }
+
+awk -v layers="$layers" '
+BEGIN {
+    count = split(layers, lines, "\n")
+    for (i = 1; i <= count; i++) {
+        words = split(lines[i], word, " ")
+        for (w = 2; w <= words; w++) rank[word[w]] = word[1] + 0
+    }
+}
+function offend(why) { printf "%s:%d: %s\n", FILENAME, FNR, why; bad = 1 }
+
+# "a/b/../c" becomes "a/c".
+function straighten(path,   parts, n, i, out, top) {
+    n = split(path, parts, "/"); top = 0
+    for (i = 1; i <= n; i++) {
+        if (parts[i] == "" || parts[i] == ".") continue
+        if (parts[i] == ".." && top > 0) { top--; continue }
+        out[++top] = parts[i]
+    }
+    path = ""
+    for (i = 1; i <= top; i++) path = path (i > 1 ? "/" : "") out[i]
+    return path
+}
+
+# The layer a path belongs to: "" for what is not ours, "*" for the header that gathers all.
+function layer_of(path,   parts) {
+    if (path == "include/tilth/tilth.h") return "*"
+    split(path, parts, "/")
+    if (parts[1] == "tool") return "tool"
+    if (parts[1] == "src") return parts[2]
+    if (parts[1] == "include" && parts[2] == "tilth") return parts[3]
+    return ""
+}
+
+# Where an #include leads: beside the file when it is there, else below src, as the build looks.
+function target_of(name, quoted,   beside, first) {
+    if (name ~ /^tilth\//) return "include/" name
+    if (!quoted) return ""
+    beside = FILENAME
+    sub(/[^\/]*$/, "", beside)
+    beside = straighten(beside name)
+    if ((getline line < beside) >= 0) { close(beside); return beside }
+    return "src/" straighten(name)
+}
+
+FNR == 1 {
+    own = layer_of(FILENAME)
+    if (own != "*" && !(own in rank)) offend("the folder \"" own "\" is in no layer")
+}
+own != "*" && /^[ \t]*#[ \t]*include[ \t]*[<"]/ {
+    name = $0
+    sub(/^[ \t]*#[ \t]*include[ \t]*/, "", name)
+    quoted = substr(name, 1, 1) == "\""
+    name = substr(name, 2)
+    sub(/[>"].*/, "", name)
+    to = layer_of(target_of(name, quoted))
+    if (to == "" || to == own) next
+    if (to == "*") {
+        if (own != "tool") offend(own " includes tilth.h, which gathers all layers")
+    } else if (!(to in rank)) {
+        offend("\"" name "\" is in no layer")
+    } else if (rank[to] == rank[own]) {
+        offend(own " includes " to " (" name "), its neighbour")
+    } else if (rank[to] > rank[own]) {
+        offend(own " (layer " rank[own] ") includes " to " (layer " rank[to] "): " name)
+    }
+}
+END { exit bad }
+' "${sources[@]}"
+echo "   layers: ${#sources[@]} files"

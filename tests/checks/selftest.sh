@@ -1,0 +1,147 @@
+#!/usr/bin/env bash
+# selftest.sh: the checks can fail. Each is given small trees with one mistake in them and must name
+# it; and a tree without mistakes, which it must take.
+set -euo pipefail
+checks=$(cd "$(dirname "$0")" && pwd)
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+cases=0
+
+# A fresh tree in which all is well.
+good_tree()
+{
+    rm -rf "${tree:?}"/*
+    mkdir -p "$tree"/include/tilth/{base,core} "$tree"/src/{base,core,nn,data,io} "$tree/tool"
+    put include/tilth/tilth.h '#include <tilth/base/a.h>' '#include <tilth/core/b.h>'
+    put include/tilth/base/a.h '#ifndef A_H' '#define A_H' '#include <stddef.h>' \
+        'typedef struct a { size_t size; } a;' '#endif'
+    put include/tilth/core/b.h '#ifndef B_H' '#define B_H' '#include <tilth/base/a.h>' \
+        'typedef struct b { a inner; } b;' '#endif'
+    put src/base/a_private.h 'int tli_a(void);'
+    put src/base/a.c '#include <tilth/base/a.h>' '#include <yaml.h>' '#include "a_private.h"'
+    put src/core/b.c '#include "base/a_private.h"' '#include <tilth/core/b.h>'
+    put src/nn/n.c '#include <tilth/core/b.h>'
+    put src/nn/n.h ''
+    put src/data/d.c '#include "../core/b.h"'
+    put src/core/b.h ''
+    put tool/main.c '#include <tilth/tilth.h>'
+}
+
+# put FILE LINE...
+put()
+{
+    local file=$tree/$1
+    shift
+    printf '%s\n' "$@" >"$file"
+}
+
+# takes CHECK : the check passes. A fresh tree follows, as after `refuses`.
+takes()
+{
+    local output
+    cases=$((cases + 1))
+    if ! output=$("$checks/$1.sh" "$tree" 2>&1); then
+        printf 'selftest: %s.sh refuses a tree without mistakes:\n%s\n' "$1" "$output"
+        exit 1
+    fi
+    good_tree
+}
+
+# refuses CHECK TEXT : the check fails and says the text.
+refuses()
+{
+    local output
+    cases=$((cases + 1))
+    if output=$("$checks/$1.sh" "$tree" 2>&1); then
+        echo "selftest: $1.sh does not see a mistake; it should say: $2"
+        exit 1
+    fi
+    if [[ $output != *"$2"* ]]; then
+        printf 'selftest: %s.sh does not say "%s" but:\n%s\n' "$1" "$2" "$output"
+        exit 1
+    fi
+    good_tree
+}
+
+# lines COUNT : that many lines of C.
+lines()
+{
+    awk -v count="$1" 'BEGIN { for (i = 1; i <= count; i++) printf "    x += %d;\n", i }'
+}
+
+# function_of COUNT : a function of that many lines.
+function_of()
+{
+    echo 'int f(int x)'
+    echo '{'
+    lines $(($1 - 3))
+    echo '}'
+}
+
+layers_cases()
+{
+    takes layers
+    put src/base/x.c '' '  #  include <tilth/core/b.h>'
+    refuses layers 'src/base/x.c:2: base (layer 1) includes core (layer 3): tilth/core/b.h'
+    put include/tilth/base/x.h '#include <tilth/core/b.h>'
+    refuses layers 'include/tilth/base/x.h:1: base (layer 1) includes core'
+    put src/base/x.c '#include "core/b.h"'
+    refuses layers 'src/base/x.c:1: base (layer 1) includes core'
+    put src/base/x.c '#include "../core/b.h"'
+    refuses layers 'src/base/x.c:1: base (layer 1) includes core'
+    put src/data/x.c '#include "nn/n.h"'
+    refuses layers 'src/data/x.c:1: data includes nn (nn/n.h), its neighbour'
+    put src/io/x.c '#include <tilth/tilth.h>'
+    refuses layers 'src/io/x.c:1: io includes tilth.h'
+    mkdir "$tree/src/misc"
+    put src/misc/x.c ''
+    refuses layers 'the folder "misc" is in no layer'
+    put src/io/x.c '#include <tilth/misc/x.h>'
+    refuses layers '"tilth/misc/x.h" is in no layer'
+    rm -rf "${tree:?}"/*
+    refuses layers 'no source files'
+}
+
+headers_cases()
+{
+    takes headers
+    put include/tilth/base/x.h 'size_t count(void);'
+    refuses headers 'tilth/base/x.h does not compile alone: gcc -x c'
+    put include/tilth/base/x.h 'typedef struct x { int y; } x;'
+    refuses headers 'tilth/base/x.h does not compile alone' # no guard
+    put include/tilth/base/x.h 'int twice(int new);'
+    refuses headers 'tilth/base/x.h does not compile alone: g++ -x c++'
+    put include/tilth/base/x.h '#ifdef __clang__' '#error' '#endif'
+    refuses headers 'tilth/base/x.h does not compile alone: clang -x c'
+    put include/tilth/base/x.h 'static int unused(void) { return 1; }'
+    refuses headers 'unused'
+    rm -rf "$tree/include/tilth"
+    refuses headers 'none below'
+}
+
+sizes_cases()
+{
+    takes sizes
+    lines 900 >"$tree/src/base/x.c"
+    takes sizes
+    lines 901 >"$tree/src/base/x.c"
+    refuses sizes 'src/base/x.c: 901 lines'
+    { echo '/* table: of numbers */' && lines 2000; } >"$tree/src/base/x.c"
+    takes sizes
+    { lines 20 && echo '/* table: too late */' && lines 900; } >"$tree/src/base/x.c"
+    refuses sizes 'src/base/x.c: 921 lines'
+    function_of 120 >"$tree/src/base/x.c"
+    takes sizes
+    function_of 121 >"$tree/src/base/x.c"
+    refuses sizes 'src/base/x.c:1: f has 121 lines'
+    { echo '/* table: */' && function_of 121; } >"$tree/src/base/x.c"
+    refuses sizes 'src/base/x.c:2: f has 121 lines'
+    rm -rf "${tree:?}"/*
+    refuses sizes 'no files'
+}
+
+good_tree
+layers_cases
+headers_cases
+sizes_cases
+echo "   selftest: $cases cases"
