@@ -7,6 +7,7 @@
 
 /* A branch of `optimizer: {type: ...}` like the built-in ones. */
 typedef struct sign_sgd_config {
+    tl_optimizer_config base;
     double beta;
 } sign_sgd_config;
 static const tl_field sign_sgd_fields[] = {
@@ -15,7 +16,7 @@ static const tl_field sign_sgd_fields[] = {
 };
 static const tl_desc sign_sgd_desc = {
     .name = "sign_sgd", .help = "steps by the sign of the gradient",
-    .size = sizeof(sign_sgd_config), .fields = sign_sgd_fields,
+    .size = sizeof(sign_sgd_config), .base = &tl_optimizer_config_desc, .fields = sign_sgd_fields,
 };
 static const tl_optimizer_class sign_sgd = {
     .cls = {.class_size = sizeof(tl_optimizer_class), .name = "sign_sgd",

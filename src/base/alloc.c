@@ -41,7 +41,8 @@ void tl_allocator_set(const tl_allocator *allocator)
 void tl_alloc_fail_at(int64_t nth, int64_t count)
 {
     faults.first = nth > 0 ? faults.calls + nth : 0;
-    faults.last = nth > 0 ? faults.first + count - 1 : 0;
+    bool endless = nth > 0 && count > INT64_MAX - faults.first;
+    faults.last = endless ? INT64_MAX : nth > 0 ? faults.first + count - 1 : 0;
 }
 
 int64_t tl_alloc_calls(void)

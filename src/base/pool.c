@@ -130,8 +130,8 @@ static uint32_t await_loop(tl_pool *p, uint32_t seen)
         uint32_t gate = gate_watch(p, has_news, seen);
         if (has_news(gate, seen)) return gate;
         // Sequentially consistent on both sides: either this thread sees the gate that the caller
-        // has opened, or the caller sees a sleeper and wakes it. Who wakes somebody counts him out,
-        // so that the loops before he is really there do not try again.
+        // has opened, or the caller sees a sleeper and wakes it. The waker takes those it woke off
+        // the count, so that loops before they are really there do not wake them again.
         atomic_fetch_add(&p->sleepers, 1);
         gate = atomic_load(&p->gate);
         if (has_news(gate, seen) || !gate_sleep(p, gate, SLEEPER_WORKER))

@@ -1,5 +1,6 @@
 #include <tilth/base/str.h>
 
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,30 +100,65 @@ char *tl_str_copy(const tl_str *s, tl_arena *arena)
     return tl_arena_strndup(arena, tl_str_text(s), s->length);
 }
 
-void tl_double_text(char *out, double value)
+enum { DOUBLE_ROOM = 32 };
+
+/* Moves a decimal text one unit of its last digit away from 0; false when that carries out of it. */
+static bool next_decimal(char *text)
 {
-    enum { ROOM = 32 };
-    if (isnan(value) || isinf(value)) {
-        snprintf(out, ROOM, "%s", isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
-        return;
+    char *p = strchr(text, 'e');
+    while (p-- > text) {
+        if (*p == '.') continue;
+        if (*p < '0' || *p > '9') return false;
+        if (*p != '9') {
+            ++*p;
+            return true;
+        }
+        *p = '0';
     }
-    char scientific[ROOM];
+    return false;
+}
+
+/* The fewest digits that read back as the value, as "d.ddde+xx". With n digits that is the nearest
+ * decimal or, just above a power of two, where doubles lie closer below than above, the next one. */
+static void shortest_scientific(char out[DOUBLE_ROOM], double value)
+{
     for (int digits = 0; digits < 17; digits++) {
-        snprintf(scientific, sizeof scientific, "%.*e", digits, value);
-        if (strtod(scientific, NULL) == value) break;
+        snprintf(out, DOUBLE_ROOM, "%.*e", digits, value);
+        if (strtod(out, NULL) == value) return;
+        if (next_decimal(out) && strtod(out, NULL) == value) return;
     }
+    snprintf(out, DOUBLE_ROOM, "%.16e", value);
+}
+
+static void finite_text(char *out, double value)
+{
+    char scientific[DOUBLE_ROOM];
+    shortest_scientific(scientific, value);
     char *e = strchr(scientific, 'e');
     int exponent = atoi(e + 1);
     int digits = 0; // significant digits after the first
     for (char *p = scientific; p < e; p++) digits += *p >= '0' && *p <= '9';
     digits--;
     if (exponent < -4 || exponent >= 16) {
-        snprintf(out, ROOM, "%.*se%c%02d", (int)(e - scientific), scientific,
+        snprintf(out, DOUBLE_ROOM, "%.*se%c%02d", (int)(e - scientific), scientific,
                  exponent < 0 ? '-' : '+', abs(exponent));
     } else {
         int decimals = digits - exponent;
-        snprintf(out, ROOM, "%.*f", decimals > 1 ? decimals : 1, value);
+        snprintf(out, DOUBLE_ROOM, "%.*f", decimals > 1 ? decimals : 1, strtod(scientific, NULL));
     }
+}
+
+void tl_double_text(char *out, double value)
+{
+    if (isnan(value) || isinf(value)) {
+        snprintf(out, DOUBLE_ROOM, "%s", isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
+        return;
+    }
+    // A point, whatever the program's language writes. (The C library has this locale built in;
+    // nothing is allocated.)
+    locale_t before = uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));
+    finite_text(out, value);
+    uselocale(before);
 }
 
 /* Edit distance with transpositions, or `limit + 1` when it is more than `limit`. */

@@ -31,8 +31,7 @@ static void wrong_type(tli_apply *a, const tl_value *v, const char *expected)
     tl_str_deinit(&found);
 }
 
-/* Remembers that the value at the current path was written at `place`. */
-static void remember(tli_apply *a, tl_place place)
+void tli_remember(tli_apply *a, tl_place place)
 {
     if (!a->sources) return;
     tli_source *kept = tl_arena_alloc(a->arena, sizeof *kept);
@@ -385,7 +384,7 @@ static void apply_type(tli_apply *a, const tl_field *f, tl_oneof *o, const tl_va
         if (st == TL_ENOMEM) no_memory(a);
         else if (st != TL_OK)
             tli_diag(a->diags, st, v->place, tl_str_text(&a->path), "%s", tl_error_message());
-        else remember(a, v->place);
+        else tli_remember(a, v->place);
     }
     tl_str_cut(&a->path, length);
 }
@@ -407,7 +406,9 @@ static void apply_branch(tli_apply *a, const tl_field *f, tl_oneof *o, const tl_
     size_t length = a->path.length;
     tli_path_name(&a->path, pair->key);
     if (part->desc) tli_apply_struct(a, part->desc, part->value, pair->value);
-    else if (pair->value->count) wrong_type(a, pair->value, "an empty map (this type has no fields)");
+    else if (!tl_value_is_null(pair->value)
+             && (pair->value->kind != TL_VALUE_MAP || pair->value->count > 0))
+        wrong_type(a, pair->value, "an empty map (this type has no fields)");
     tl_str_cut(&a->path, length);
 }
 
@@ -513,16 +514,16 @@ void tli_apply_field(tli_apply *a, const tl_field *f, void *value, const tl_valu
         WRONG(a, v, "macros such as %%%s work in gin files only", v->text);
     } else if (tl_value_is_null(v) && nullable(f)) {
         apply_null(f, member);
-        remember(a, v->place);
+        tli_remember(a, v->place);
     } else if (tl_value_is_null(v) && *v->text && !names_null) {
         WRONG(a, v, "cannot be null%s",
               f->type == TL_TYPE_STRING && f->shape == TL_ONE
                   ? " (write '' for an empty string, or the word in quotes)"
                   : f->shape == TL_LIST ? " (write [] for an empty list)" : "");
     } else if (f->shape == TL_LIST) {
+        tli_remember(a, v->place); // first, so that what is inside it counts as newer
         apply_list(a, f, member, v);
-        remember(a, v->place);
     } else if (apply_one(a, f, member, v)) {
-        remember(a, v->place);
+        tli_remember(a, v->place);
     }
 }

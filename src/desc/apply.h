@@ -6,18 +6,21 @@
 #include <tilth/desc/registry.h>
 
 /* Collects messages, one line each: "a.yaml:7:3: trainer.steps: expected an integer, found ...". */
+enum { TLI_DIAGS_SHOWN = 20 };
 typedef struct tli_diags {
     tl_str text;
+    size_t ends[TLI_DIAGS_SHOWN]; /* of the messages in the text */
     int64_t count;
     tl_status code; /* of the first message */
 } tli_diags;
-#define TLI_DIAGS_INIT {TL_STR_INIT, 0, TL_OK}
+#define TLI_DIAGS_INIT {TL_STR_INIT, {0}, 0, TL_OK}
 
 void tli_diags_deinit(tli_diags *d);
 /* `path` may be empty; a place without a source is left out. */
 void tli_diag(tli_diags *d, tl_status code, tl_place place, const char *path, const char *format, ...)
     TL_PRINTF(5, 6);
-/* TL_OK, or one failure that holds all messages (the first 20, then how many more). */
+/* TL_OK, or one failure that holds all messages (as many of the first 20 as fit, then how many
+ * more). */
 tl_status tli_diags_status(const tli_diags *d);
 
 /* Where each value came from: dotted path -> tli_source. Later ones have the higher order. */
@@ -53,6 +56,8 @@ bool tli_accepts(const tl_field *field, const tl_value *v);
 void tli_apply_struct(tli_apply *a, const tl_desc *desc, void *value, const tl_value *map);
 /* Sets one member. `value` is the struct that holds it. The path must already name the member. */
 void tli_apply_field(tli_apply *a, const tl_field *field, void *value, const tl_value *v);
+/* Remembers that the value at the current path was written at `place`. */
+void tli_remember(tli_apply *a, tl_place place);
 /* Appends ".name" (or "name" at the root) or "[3]" to the path; cut back with tl_str_cut. */
 void tli_path_name(tl_str *path, const char *name);
 void tli_path_index(tl_str *path, int64_t index);

@@ -16,17 +16,23 @@ typedef struct checker {
 tl_place tli_source_of(const tli_sources *sources, const char *path)
 {
     if (!sources) return (tl_place){0};
-    const tli_source *best = tl_map_get(&sources->map, path);
-    // A list that was replaced as a whole later on speaks for its items.
-    tl_str prefix = TL_STR_INIT;
-    for (const char *bracket = strchr(path, '['); bracket; bracket = strchr(bracket + 1, '[')) {
-        tl_str_cut(&prefix, 0);
-        tl_str_addn(&prefix, path, (size_t)(bracket - path));
-        const tli_source *list = tl_map_get(&sources->map, tl_str_text(&prefix));
-        if (list && (!best || list->order > best->order)) best = list;
+    // The newest of all that was said about the path and about what it lies in. A list speaks for
+    // its items; a struct is remembered only when it was made null, so that what is in it now was
+    // made anew from its defaults.
+    const tli_source *best = NULL;
+    char behind = '\0';
+    for (int64_t i = 0; i < tl_map_count(&sources->map); i++) {
+        const char *key = tl_map_key(&sources->map, i);
+        const tli_source *source = tl_map_at(&sources->map, i);
+        size_t length = strlen(key);
+        bool about = strncmp(path, key, length) == 0
+                     && (!path[length] || path[length] == '.' || path[length] == '[');
+        if (!about) continue;
+        if (best && best->order > source->order) continue;
+        best = source;
+        behind = path[length];
     }
-    tl_str_deinit(&prefix);
-    return best ? best->place : (tl_place){0};
+    return best && behind != '.' ? best->place : (tl_place){0};
 }
 
 static void add_failure(checker *c, tl_status st, tl_place place)

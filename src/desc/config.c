@@ -8,6 +8,7 @@
 
 #include "desc/check.h"
 #include "desc/config_impl.h"
+#include "desc/path.h"
 #include "desc/restrict.h"
 #include "desc/yaml_out.h"
 
@@ -137,6 +138,7 @@ tl_status tl_config_override(tl_config *c, const char *text, const char *source)
 
 tl_status tl_config_restrict(tl_config *c, const char *text)
 {
+    TL_TRY(tli_config_open(c));
     return TL_VEC_PUSH(&c->restrictions, text) ? TL_OK : TL_ENOMEM;
 }
 
@@ -148,6 +150,7 @@ tl_status tl_config_finish(tl_config *c)
     for (int64_t i = 0; i < c->restrictions.count; i++) {
         tl_status st = tli_restrict(c->restrictions.items[i], c->desc, c->value);
         if (st != TL_OK) tli_diag(&diags, st, (tl_place){0}, "", "%s", tl_error_message());
+        if (st == TL_ENOMEM) diags.code = st;
     }
     tl_status st = tli_diags_status(&diags);
     tli_diags_deinit(&diags);
@@ -157,25 +160,66 @@ tl_status tl_config_finish(tl_config *c)
 
 /* --- explaining --------------------------------------------------------------------------------- */
 
-const char *tl_config_source(tl_config *c, const char *path)
+/* Inside a free-form value each part knows its place itself; the others are remembered. */
+static tl_place source_of(tl_config *c, const char *path)
 {
-    tl_place place = tli_source_of(&c->sources, path);
-    if (!place.source) return "default";
-    tl_str text = TL_STR_INIT;
-    tl_place_write(&text, place);
-    const char *copy = tl_str_copy(&text, c->arena);
-    tl_str_deinit(&text);
-    return copy ? copy : place.source;
+    tl_error before;
+    tl_error_save(&before); // a path that leads nowhere is no failure here
+    tl_arena_mark scope = tl_arena_begin(c->arena);
+    tli_path steps;
+    tli_spot spot = {0};
+    tl_place place;
+    bool is_free = tli_path_parse(&steps, c->arena, path) == TL_OK
+                   && tli_path_find(&spot, NULL, c->desc, c->value, &steps) == TL_OK && spot.free;
+    if (!is_free) place = tli_source_of(&c->sources, path);
+    else place = spot.free->place;
+    tl_arena_end(c->arena, scope);
+    tl_error_restore(&before);
+    bool by_default = place.source && strcmp(place.source, TLI_DEFAULT) == 0;
+    return by_default ? (tl_place){0} : place;
 }
 
-/* Length of the line at `p`, and whether it starts with the last name of `path` at its depth. */
-static bool line_is_key(const char *line, const char *path, size_t path_length)
+static void write_source(tl_str *out, tl_config *c, const char *path)
+{
+    tl_place place = source_of(c, path);
+    if (place.source) tl_place_write(out, place);
+    else tl_str_add(out, TLI_DEFAULT);
+}
+
+const char *tl_config_source(tl_config *c, const char *path)
+{
+    tl_str text = TL_STR_INIT;
+    write_source(&text, c, path);
+    const char *copy = tl_str_copy(&text, c->arena);
+    tl_str_deinit(&text);
+    return copy ? copy : "?";
+}
+
+/* A key as tli_yaml_write_keys tells it. */
+typedef struct written_key {
+    const char *path; /* NULL: no more */
+    size_t length;
+    bool leaf; /* a value, rather than a struct with lines of its own */
+} written_key;
+
+static written_key next_key(const char **keys)
+{
+    const char *end = strchr(*keys, '\n');
+    if (!end) return (written_key){0};
+    written_key key = {*keys + 1, (size_t)(end - *keys - 1), **keys == TLI_KEY_LEAF};
+    *keys = end + 1;
+    return key;
+}
+
+/* Whether the line starts with the last name of the path at its depth. */
+static bool line_is_key(const char *line, const written_key *key)
 {
     size_t indent = 0, name = 0;
-    for (size_t i = 0; i < path_length; i++)
-        if (path[i] == '.') indent += 2, name = i + 1;
-    size_t length = path_length - name;
-    return strspn(line, " ") == indent && strncmp(line + indent, path + name, length) == 0
+    if (!key->path) return false;
+    for (size_t i = 0; i < key->length; i++)
+        if (key->path[i] == '.') indent += 2, name = i + 1;
+    size_t length = key->length - name;
+    return strspn(line, " ") == indent && strncmp(line + indent, key->path + name, length) == 0
            && line[indent + length] == ':';
 }
 
@@ -185,24 +229,23 @@ static void explain(tl_str *out, tl_config *c, const char *yaml, const char *key
     enum { COLUMN = 58 };
     tl_str path = TL_STR_INIT;
     bool open = false; // a value whose source is still to be written
-    size_t start = out->length;
+    written_key next = next_key(&keys);
     for (const char *line = yaml; *line;) {
-        const char *end = strchr(line, '\n'), *key_end = strchr(keys, '\n');
+        const char *end = strchr(line, '\n');
         const char *behind = end + 1;
-        if (key_end && line_is_key(line, keys, (size_t)(key_end - keys))) {
+        if (line_is_key(line, &next)) {
             tl_str_cut(&path, 0);
-            tl_str_addn(&path, keys, (size_t)(key_end - keys));
-            keys = key_end + 1;
-            open = end[-1] != ':'; // a struct's own line has no value
+            tl_str_addn(&path, next.path, next.length);
+            open = next.leaf || end[-1] != ':'; // a struct's own line has no value, unless it is {}
+            next = next_key(&keys);
         }
-        start = out->length;
+        size_t start = out->length;
         tl_str_addn(out, line, (size_t)(end - line));
-        const char *next_end = strchr(keys, '\n');
-        bool last = !*behind || (next_end && line_is_key(behind, keys, (size_t)(next_end - keys)));
-        if (open && last) {
+        if (open && (!*behind || line_is_key(behind, &next))) {
             int64_t width = (int64_t)(out->length - start);
             tl_str_pad(out, ' ', width < COLUMN ? COLUMN - width : 2);
-            tl_str_addf(out, "# %s", tl_config_source(c, tl_str_text(&path)));
+            tl_str_add(out, "# ");
+            write_source(out, c, tl_str_text(&path));
             open = false;
         }
         tl_str_addc(out, '\n');

@@ -296,7 +296,7 @@ static tl_status copy_field(tl_arena *arena, const tl_field *f, void *member)
 
 tl_status tl_desc_copy(tl_arena *arena, const tl_desc *desc, void *to, const void *from)
 {
-    memcpy(to, from, desc->size);
+    memmove(to, from, desc->size);
     const tl_field whole = {.type = TL_TYPE_STRUCT, .shape = TL_ONE, .desc = desc};
     return copy_field(arena, &whole, to);
 }

@@ -3,8 +3,6 @@
 
 #include "desc/apply.h"
 
-enum { SHOWN = 20 };
-
 void tli_diags_deinit(tli_diags *d)
 {
     tl_str_deinit(&d->text);
@@ -15,7 +13,7 @@ void tli_diags_deinit(tli_diags *d)
 void tli_diag(tli_diags *d, tl_status code, tl_place place, const char *path, const char *format, ...)
 {
     if (d->count++ == 0) d->code = code;
-    if (d->count > SHOWN) return;
+    if (d->count > TLI_DIAGS_SHOWN) return;
     if (d->count > 1) tl_str_addc(&d->text, '\n');
     if (place.source && *place.source) {
         tl_place_write(&d->text, place);
@@ -26,6 +24,7 @@ void tli_diag(tli_diags *d, tl_status code, tl_place place, const char *path, co
     va_start(args, format);
     tl_str_addv(&d->text, format, args);
     va_end(args);
+    d->ends[d->count - 1] = d->text.length;
 }
 
 tl_status tli_diags_status(const tli_diags *d)
@@ -33,9 +32,13 @@ tl_status tli_diags_status(const tli_diags *d)
     if (d->count == 0) return TL_OK;
     // Running out of memory is not a mistake in the input, whatever else was found before.
     if (d->code == TL_ENOMEM || d->text.failed) return TL_FAIL(TL_ENOMEM, "out of memory");
-    if (d->count <= SHOWN) return TL_FAIL(d->code, "%s", tl_str_text(&d->text));
-    return TL_FAIL(d->code, "%s\n... and %lld more", tl_str_text(&d->text),
-                   (long long)(d->count - SHOWN));
+    int64_t shown = d->count < TLI_DIAGS_SHOWN ? d->count : TLI_DIAGS_SHOWN;
+    // A message is left out rather than cut, unless it is the only one.
+    size_t room = TL_ERROR_TEXT - sizeof "\n... and 9223372036854775807 more";
+    while (shown > 1 && d->ends[shown - 1] > room) shown--;
+    if (shown == d->count) return TL_FAIL(d->code, "%s", tl_str_text(&d->text));
+    return TL_FAIL(d->code, "%.*s\n... and %lld more", (int)d->ends[shown - 1],
+                   tl_str_text(&d->text), (long long)(d->count - shown));
 }
 
 void tli_path_name(tl_str *path, const char *name)

@@ -3,6 +3,7 @@
 
 #include <tilth/base/alloc.h>
 
+#include "desc/check.h"
 #include "desc/gin_impl.h"
 
 /* --- scopes ---------------------------------------------------------------------------------- */
@@ -150,6 +151,9 @@ static tl_status fill_arguments(tl_gin_call *c)
     for (int64_t i = 0; i < c->bound_count && st == TL_OK; i++)
         if (c->marks[c->order[i]] != TLI_GIN_GIVEN) st = evaluate(c, &a, c->order[i]);
     if (st == TL_OK) st = tl_str_status(&a.path);
+    // Also what concerns several parameters at once, whoever gave them.
+    if (st == TL_OK && c->args && diags.count == 0)
+        tli_check(&diags, c->info->cls->config, c->args, NULL, true);
     if (st == TL_OK) st = tli_diags_status(&diags);
     tl_str_deinit(&a.path);
     tli_diags_deinit(&diags);

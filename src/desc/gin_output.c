@@ -60,6 +60,7 @@ static tl_status from_struct(const tl_value **out, tl_gin *gin, tl_arena *arena,
 static tl_status from_list(const tl_value **out, tl_gin *gin, tl_arena *arena, const tl_field *f,
                            const tl_structs *list)
 {
+    if (tli_list_is_null(f, list)) return plain(out, arena, "None");
     tl_field element = tli_element_field(f);
     const tl_value **items = tl_arena_array(arena, list->count, sizeof *items);
     if (!items) return TL_ENOMEM;

@@ -83,7 +83,11 @@ static tl_status find_item(walk *w, int64_t index)
         list->items = tl_arena_copy(w->arena, list->items, (size_t)list->count * element.size);
         if (!list->items) return TL_ENOMEM;
     }
-    *s = (tli_spot){.field = element, .value = (char *)list->items + (size_t)index * element.size};
+    void *item = (char *)list->items + (size_t)index * element.size;
+    // With all that it points at, which may lie in a table as well.
+    if (w->arena && element.type == TL_TYPE_STRUCT)
+        TL_TRY(tl_desc_copy(w->arena, element.desc, item, item));
+    *s = (tli_spot){.field = element, .value = item};
     return TL_OK;
 }
 

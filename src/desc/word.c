@@ -30,6 +30,14 @@ static const tl_value *wrap(tl_arena *arena, const tli_path *path, int64_t first
     return value;
 }
 
+static void add_steps(tl_str *text, const tli_path *path, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (path->steps[i].name) tli_path_name(text, path->steps[i].name);
+        else tli_path_index(text, path->steps[i].index);
+    }
+}
+
 /* Sets what a path names. Steps up to the last index are followed, the names behind it merged. */
 static tl_status set_path(tl_config *c, const tli_path *path, const char *text, const tl_value *value)
 {
@@ -48,10 +56,7 @@ static tl_status set_path(tl_config *c, const tli_path *path, const char *text, 
                                         "give the whole list", text);
     tli_diags diags = TLI_DIAGS_INIT;
     tli_apply a = tli_config_apply(c, &diags);
-    for (int64_t i = 0; i < followed.count; i++) {
-        if (followed.steps[i].name) tli_path_name(&a.path, followed.steps[i].name);
-        else tli_path_index(&a.path, followed.steps[i].index);
-    }
+    add_steps(&a.path, &followed, followed.count);
     tli_apply_field(&a, &spot.field, spot.value, wrapped);
     tl_status st = tli_diags_status(&diags);
     tl_str_deinit(&a.path);
@@ -98,8 +103,8 @@ static const tl_value *without(tl_arena *arena, const tl_value *map, const tli_s
     return tl_value_new_map(arena, map->place, pairs, kept);
 }
 
-/* Deletes inside the free-form value that `owner` points at. */
-static tl_status delete_free(tl_config *c, const tli_path *path, const char *text,
+/* Deletes inside the free-form value that `owner` points at, `steps` down the path. */
+static tl_status delete_free(int64_t *steps, tl_config *c, const tli_path *path, const char *text,
                              const tl_value **owner)
 {
     tli_path outer = *path; // shortened until it ends at the owner itself
@@ -113,16 +118,35 @@ static tl_status delete_free(tl_config *c, const tli_path *path, const char *tex
                                    path->count - outer.count);
     if (!rest) return TL_ENOMEM;
     *owner = rest;
+    *steps = outer.count;
     return TL_OK;
 }
 
-static tl_status delete_path(tl_config *c, const tli_path *path, const char *text)
+/* What is null, empty or shorter now came from the word, as any other value does. */
+static tl_status remember_deletion(tl_config *c, const tli_path *path, int64_t steps,
+                                   const tli_spot *spot, const char *source)
+{
+    tli_diags diags = TLI_DIAGS_INIT;
+    tli_apply a = tli_config_apply(c, &diags);
+    add_steps(&a.path, path, steps);
+    if (spot->field.type == TL_TYPE_ONEOF && !spot->oneof) tli_path_name(&a.path, "type");
+    tli_remember(&a, (tl_place){source, 0, 0});
+    tl_status st = tli_diags_status(&diags);
+    tl_str_deinit(&a.path);
+    tli_diags_deinit(&diags);
+    return st;
+}
+
+static tl_status delete_path(tl_config *c, const tli_path *path, const char *text,
+                             const char *source)
 {
     tli_spot s;
+    int64_t steps = path->count;
     TL_TRY(tli_path_find(&s, c->arena, c->desc, c->value, path));
     void *m = tl_field_at(&s.field, s.value);
-    if (s.free) return delete_free(c, path, text, m);
-    if (s.oneof || s.field.type == TL_TYPE_ONEOF) {
+    if (s.free) {
+        TL_TRY(delete_free(&steps, c, path, text, m));
+    } else if (s.oneof || s.field.type == TL_TYPE_ONEOF) {
         tl_oneof *o = m;
         *o = (tl_oneof){.parts = o->parts};
     } else if (s.field.shape == TL_LIST) {
@@ -134,7 +158,7 @@ static tl_status delete_path(tl_config *c, const tli_path *path, const char *tex
     } else {
         return TL_FAIL(TL_EINVAL, "%s: cannot be deleted, because it is not optional", text);
     }
-    return TL_OK;
+    return remember_deletion(c, path, steps, &s, source);
 }
 
 typedef enum word_mode { WORD_SET, WORD_ADD, WORD_ADD_OR_SET, WORD_DELETE } word_mode;
@@ -179,7 +203,7 @@ static tl_status apply_word(tl_config *c, tl_arena *scratch, const char *word, c
     tli_path path;
     if (!text) return TL_ENOMEM;
     TL_TRY(tli_path_parse(&path, scratch, text));
-    if (mode == WORD_DELETE) return delete_path(c, &path, text);
+    if (mode == WORD_DELETE) return delete_path(c, &path, text, source);
     const tl_value *value;
     TL_TRY(word_value(&value, c->arena, equals + 1, source));
     if (!value) return TL_FAIL(TL_EINVAL, "'%s': expected a value", word);

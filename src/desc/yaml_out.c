@@ -228,10 +228,10 @@ static void put_list(writer *w, const tl_field *f, const tl_structs *list)
     end_list(w);
 }
 
-static void put_key(writer *w, const char *key)
+static void put_key(writer *w, const char *key, bool is_leaf)
 {
     if (w->keys && !strchr(tl_str_text(&w->path), '[')) // what is in a list has no line of its own
-        tl_str_addf(w->keys, "%s\n", tl_str_text(&w->path));
+        tl_str_addf(w->keys, "%c%s\n", is_leaf ? TLI_KEY_LEAF : TLI_KEY_STRUCT, tl_str_text(&w->path));
     put_string(w, key);
 }
 
@@ -244,12 +244,12 @@ static void put_oneof(writer *w, const tl_oneof *o)
     for (int turn = 0; turn < 2; turn++) {
         if ((turn == 0) == branch_first && o->type) {
             tli_path_name(&w->path, o->type);
-            put_key(w, o->type);
+            put_key(w, o->type, false);
             if (o->value) put_struct(w, o->desc, o->value);
             else begin_map(w), end_map(w);
         } else if ((turn == 0) != branch_first) {
             tli_path_name(&w->path, "type");
-            put_key(w, "type");
+            put_key(w, "type", true);
             put_string(w, o->type);
         }
         tl_str_cut(&w->path, length);
@@ -328,7 +328,10 @@ static void put_struct(writer *w, const tl_desc *desc, const void *value)
             w->status = tl_field_is_default(&omit, desc, fields[i], value);
         if (omit || w->status != TL_OK) continue;
         tli_path_name(&w->path, fields[i]->name);
-        put_key(w, fields[i]->name);
+        const tl_type type = fields[i]->type;
+        bool is_struct = fields[i]->shape != TL_LIST
+                         && (type == TL_TYPE_STRUCT || type == TL_TYPE_OBJECT || type == TL_TYPE_ONEOF);
+        put_key(w, fields[i]->name, !is_struct);
         put_one(w, fields[i], tl_field_at(fields[i], value));
         tl_str_cut(&w->path, length);
     }

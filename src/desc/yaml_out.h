@@ -4,8 +4,9 @@
 
 #include <tilth/desc/yaml.h>
 
-/* Writes a document as tl_yaml_write does, and to `keys` (NULL: not) the dotted path of every key that
- * has a line of its own, in order, one a line. */
+/* Writes a document as tl_yaml_write does, and to `keys` (NULL: not) the dotted path of every key of a
+ * described struct that has a line of its own, in order, one a line, behind one of these: */
+enum { TLI_KEY_LEAF = '=', TLI_KEY_STRUCT = '.' };
 tl_status tli_yaml_write_keys(tl_str *out, tl_str *keys, const tl_desc *desc, const void *value);
 
 #endif

@@ -348,7 +348,7 @@ static void test_later_sources_win(void **state)
     assert_int_equal(now()->colors.count, 2); // nobody touched it
     source_is("count", "--params_override");
     source_is("rate", "b.yaml:1:18");
-    source_is("name", "a.yaml:1:28");
+    source_is("name", "a.yaml:1:27");
     source_is("origin.x", "b.yaml:1:33");
     source_is("origin.label", "a.yaml:1:71");
     source_is("origin.y", "default");
@@ -476,7 +476,7 @@ static void test_explain(void **state)
     static const char *const lines[] = {
         "\ncount: 5                                                  # a.yaml:1:8\n",
         "\nrate: 0.1                                                 # default\n",
-        "  it has more than eighty'                                # a.yaml:2:7\n",
+        "\n  than eighty'                                            # a.yaml:2:7\n",
         "  1000010]                                                # a.yaml:3:9\n",
         "\n  lines'                                                  # a.yaml:4:7\n",
         "\n  b: 1                                                    # a.yaml:5:8\n",
@@ -557,7 +557,7 @@ static void test_not_strict(void **state)
     tl_config_set_strict(config, false);
     yaml("{unheard_of: 1, origin: {z: 2, x: 5}, layers: [{q: 1, units: 2}], optimizer: {rmsprop: {}}, count: 6}");
     assert_int_equal(warnings, 4); // one each
-    assert_non_null(strstr(last_warning, "a.yaml:1:80: optimizer.rmsprop: unknown key is skipped"));
+    assert_non_null(strstr(last_warning, "a.yaml:1:79: optimizer.rmsprop: unknown key is skipped"));
     assert_int_equal(now()->count, 6);
     assert_true(now()->origin.x == 5);
     assert_int_equal(((layer *)now()->layers.items)[0].units, 2);

@@ -204,7 +204,34 @@ static const tl_configurable_class failing = {
     .cls = TL_CONFIGURABLE("toys.failing", NULL, .help = "fails"),
     .call = failing_call,
 };
+/* Has something to say about two parameters at once. */
+typedef struct span_args {
+    int64_t low, high, later;
+} span_args;
+static tl_status span_check(const void *value)
+{
+    const span_args *a = value;
+    return a->low <= a->high ? TL_OK : TL_FAIL(TL_EINVAL, "low is above high");
+}
+static const tl_field span_fields[] = {
+    TL_F(span_args, low, .i = 1, .help = "first"),
+    TL_F(span_args, high, .i = 5, .help = "last"),
+    TL_F(span_args, later, .flags = TL_FIELD_LATER, .help = "write low instead"),
+    TL_F_END,
+};
+static const tl_desc span_desc = {.name = "span", .help = "arguments", .size = sizeof(span_args),
+                                  .fields = span_fields, .check = span_check};
+static tl_status span_call(void **out, tl_gin *gin, const void *args)
+{
+    (void)args;
+    return zero_call(out, gin, NULL);
+}
+static const tl_configurable_class span = {
+    .cls = TL_CONFIGURABLE("toys.span", &span_desc, .help = "checks its arguments"),
+    .call = span_call,
+};
 static const tl_entry more_entries[] = {
+    {&tl_kind_configurable, &span.cls},
     {&tl_kind_configurable, &keeper.cls},
     {&tl_kind_configurable, &counted.cls},
     {&tl_kind_configurable, &derived.cls},
@@ -350,6 +377,23 @@ static void test_failures_name_the_call(void **state)
     assert_ok(tl_gin_call_begin(&call, gin, "EncoderScaffold"));
     tl_gin_call_free(&call);
     assert_null(call);
+}
+
+static void test_arguments_are_checked(void **state)
+{
+    tl_gin *gin = gin_of(state);
+    void *object;
+    (void)call_toy(gin, "span");
+    parse(gin, "span.low = 9\nspan.high = 20\n");
+    (void)call_toy(gin, "span");
+    tl_gin_call *call;
+    assert_ok(tl_gin_call_begin(&call, gin, "span"));
+    ((span_args *)tl_gin_call_args(call))->high = 3;
+    tl_gin_call_give(call, "high");
+    assert_fails(tl_gin_call_run(&object, &call), TL_EINVAL, "toys.span: low is above high");
+    parse(gin, "span.later = 1\n");
+    assert_fails(tl_gin_call_name(&object, gin, "span"), TL_EUNSUPPORTED,
+                 "toys.span: later: not available yet");
 }
 
 static void test_recursion(void **state)
@@ -611,6 +655,7 @@ int main(void)
         CASE(test_singletons),
         CASE(test_references_in_values),
         CASE_MORE(test_failures_name_the_call),
+        CASE_MORE(test_arguments_are_checked),
         CASE(test_recursion),
         CASE(test_too_many_calls),
         CASE(test_instantiate),

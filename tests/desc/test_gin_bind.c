@@ -1,5 +1,6 @@
 /* gin's bindings: names, macros, constants, types; and all that is wrong with them, at once. */
 #include "gin_setup.h"
+#include "sample.h"
 
 /* Reads the text, which is well formed; finalising it must fail with this in the message. */
 static void assert_wrong(const char *text, tl_status code, const char *message)
@@ -272,6 +273,124 @@ static void test_query(void **state)
     assert_fails(tl_gin_query(&v, gin, "a b"), TL_EINVAL, "not the key");
 }
 
+/* --- parameters of every type ------------------------------------------------------------------- */
+
+typedef struct holder {
+    tl_ref maker;
+    int64_t size;
+} holder;
+static const tl_field holder_fields[] = {
+    TL_F(holder, maker, .help = "a reference inside a struct"),
+    TL_F(holder, size, .i = 2, .help = "an integer"),
+    TL_F_END,
+};
+static const tl_desc holder_desc = {.name = "holder", .help = "a struct with a reference",
+                                    .size = sizeof(holder), .fields = holder_fields};
+typedef struct every_args {
+    sample base;
+    holder held;
+    tl_ref favourite;
+    tl_ints sizes; /* may be null */
+} every_args;
+static void every_init(void *value)
+{
+    ((every_args *)value)->favourite.target = &attention_b.cls;
+}
+static const tl_field every_fields[] = {
+    TL_F_STRUCT(every_args, held, &holder_desc, .help = "held"),
+    TL_F(every_args, favourite, .help = "a reference that is not None by default"),
+    TL_F(every_args, sizes, .flags = TL_FIELD_NULLABLE, .help = "integers or null"),
+    TL_F_END,
+};
+static const tl_desc every_desc = {.name = "every", .help = "arguments", .size = sizeof(every_args),
+                                   .fields = every_fields, .base = &sample_desc, .init = every_init};
+static every_args seen;
+static toy *seen_child;
+static tl_status every_call(void **out, tl_gin *gin, const void *args)
+{
+    TL_TRY(tl_desc_copy(tl_gin_payload(gin), &every_desc, &seen, args));
+    toy *t;
+    TL_TRY(toy_new(&t, gin, "every"));
+    TL_TRY(toy_add_ref(t, gin, &seen.held.maker));
+    seen_child = t->children[0];
+    *out = t;
+    return TL_OK;
+}
+static const tl_configurable_class every = {
+    .cls = TL_CONFIGURABLE("toys.every", &every_desc, .help = "has parameters of every type"),
+    .call = every_call,
+};
+static const tl_entry every_entries[] = {{&tl_kind_configurable, &every.cls}};
+static const tl_module every_module = {TL_MODULE_HEAD("every"), every_entries, 1};
+
+static void test_every_type(void **state)
+{
+    fixture *f = *state;
+    assert_ok(tl_registry_add(f->registry, &every_module));
+    (void)call_toy(f->gin, "every");
+    every_args first = seen;
+    const char *text = operative(state);
+    assert_contains(text, "every.color = 'green'\n");
+    assert_contains(text, "every.colors = ['red', 'off']\n");
+    assert_contains(text, "every.corner = {'label': 'here', 'x': 0.0, 'y': 1.5}\n");
+    assert_contains(text, "every.favourite = @vision.Attention\n");
+    assert_contains(text, "every.flags = [True, False]\n");
+    assert_contains(text, "every.held = {'maker': None, 'size': 2}\n");
+    assert_contains(text, "every.maybe_count = 7\n");
+    assert_contains(text, "every.maybe_rate = None\n");
+    assert_contains(text, "every.optimizer = {'type': None}\n");
+    assert_contains(text, "every.sizes = None\n");
+    assert_contains(text, "every.target = None\n");
+    // All of it can be read back, and means the same.
+    parse(f->gin, text);
+    assert_ok(tl_gin_finalize(f->gin));
+    (void)call_toy(f->gin, "every");
+    assert_true(tl_desc_equal(&every_desc, &first, &seen));
+    assert_string_equal(operative(state), text);
+}
+
+static void test_structs_from_dicts(void **state)
+{
+    fixture *f = *state;
+    assert_ok(tl_registry_add(f->registry, &every_module));
+    parse(f->gin, "every.origin = {'x': 3}\n"
+                  "every.target = {'label': %name}\n"
+                  "every.layers = [{'units': 1}, {'name': 'conv', 'kernel': (5, 5)}]\n"
+                  "every.optimizer = {'type': 'adam', 'adam': {'beta': 0.5, 'center': {'y': 2}}}\n"
+                  "every.held = {'maker': @s/TalkingHeadsAttention()}\n"
+                  "every.color = None\nevery.sizes = [1]\nevery.favourite = None\n"
+                  "s/TalkingHeadsAttention.num_heads = 3\n"
+                  "name = 'there'\n");
+    assert_ok(tl_gin_finalize(f->gin));
+    (void)call_toy(f->gin, "every");
+    assert_true(seen.base.origin.x == 3 && seen.base.origin.y == 1.5);
+    assert_string_equal(seen.base.origin.label, "origin");
+    assert_string_equal(seen.base.target->label, "there");
+    assert_int_equal(seen.base.layers.count, 2);
+    assert_int_equal(((layer *)seen.base.layers.items)[1].kernel.items[0], 5);
+    assert_string_equal(seen.base.optimizer.type, "adam");
+    assert_true(((adam *)seen.base.optimizer.value)->center.y == 2);
+    assert_int_equal(seen.base.color, TINT_NONE);
+    assert_int_equal(seen.sizes.count, 1);
+    assert_null(seen.favourite.target);
+    assert_ptr_equal(seen.held.maker.target, &talking_heads.cls);
+    assert_string_equal(seen.held.maker.scope, "s");
+    assert_int_equal(seen_child->number, 3);
+    assert_contains(operative(state), "every.held = {'maker': @s/TalkingHeadsAttention()}\n");
+
+    tl_gin_unlock(f->gin);
+    parse(f->gin, "every.origin = {'z': 3}\nevery.layers = [{'units': 'x'}]\n"
+                  "every.optimizer = {'type': 'adan'}\nevery.held = {'maker': 5}\n"
+                  "every.flags = [True, 1]\nevery.extra = @Zero\n");
+    assert_fails(tl_gin_finalize(f->gin), TL_ENOTFOUND, "every.origin.z: unknown key");
+    assert_contains(tl_error_message(), "every.layers[0].units: expected an integer");
+    assert_contains(tl_error_message(), "every.optimizer.type: ");
+    assert_contains(tl_error_message(), "did you mean 'adam'?");
+    assert_contains(tl_error_message(), "every.held.maker: expected a reference");
+    assert_contains(tl_error_message(), "every.flags[1]: expected true or false");
+    assert_contains(tl_error_message(), "every.extra: expected ");
+}
+
 static void test_long_names(void **state)
 {
     tl_gin *gin = gin_of(state);
@@ -317,6 +436,8 @@ int main(void)
         CASE(test_skip_unknown),
         CASE(test_skip_names),
         CASE(test_query),
+        CASE(test_every_type),
+        CASE(test_structs_from_dicts),
         CASE(test_long_names),
         CASE(test_show_sources),
     };

@@ -15,8 +15,7 @@
  *
  * Names and defaults are those of Model Garden's official/modeling/optimization/configs. Each
  * branch of the three one-ofs is a registered class, so that a module can bring optimizers and
- * schedules of its own. Members that are lists or null (`exclude_from_weight_decay`, `boundaries`,
- * ...) are values; a configuration that was checked holds the right kind of items in them.
+ * schedules of its own. A list that may be null is null when its items are NULL.
  *
  * Thread word: immutable. */
 #ifndef TILTH_NN_OPTIMIZATION_H
