@@ -173,14 +173,14 @@ static tl_status load_plugin(bool *found, tl_gin *gin, const char *name)
 
 static tl_status unknown_module(const tl_gin *gin, const char *module, const char *name)
 {
-    if (gin->plugin_path)
+    if (gin->plugin_path && *gin->plugin_path)
         return TL_FAIL(TL_ENOTFOUND,
                        "no module '%s' is registered, and no folder of the plug-in path "
                        "'%s' has libtilth-%s.so; load it with --plugin",
                        module, gin->plugin_path, name);
     return TL_FAIL(TL_ENOTFOUND,
-                   "no module '%s' is registered; load it with --plugin=libtilth-%s.so", module,
-                   name);
+                   "no module '%s' is registered; load it with --plugin=libtilth-%s.so%s", module,
+                   name, gin->plugin_path ? ", or name its folder in TILTH_PLUGIN_PATH" : "");
 }
 
 static tl_status remember_import(tl_gin *gin, const tli_gin_import *import)

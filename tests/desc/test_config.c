@@ -462,7 +462,8 @@ static void test_sources_outlive_their_text(void **state)
 static void test_explain(void **state)
 {
     (void)state;
-    yaml("count: 5\nname: 'a text that is long enough to be folded over two lines: it has more than eighty'\n"
+    yaml("count: 5\n"
+         "name: 'a text that is long enough to be folded over two lines: it has many more\n  than the eighty letters of one'\n"
          "counts: [1000001, 1000002, 1000003, 1000004, 1000005, 1000006, 1000007, 1000008, 1000009, 1000010]\n"
          "note: \"two\\nlines\"\nextra: {b: 1, a: {c: [1]}}\noptimizer: {type: zero}\n"
          "layers: [{name: a}, {name: b}, {name: c}]\ntarget: {x: 1}\n");
@@ -476,13 +477,13 @@ static void test_explain(void **state)
     static const char *const lines[] = {
         "\ncount: 5                                                  # a.yaml:1:8\n",
         "\nrate: 0.1                                                 # default\n",
-        "\n  than eighty'                                            # a.yaml:2:7\n",
-        "  1000010]                                                # a.yaml:3:9\n",
-        "\n  lines'                                                  # a.yaml:4:7\n",
-        "\n  b: 1                                                    # a.yaml:5:8\n",
-        "\n  type: zero                                              # a.yaml:6:19\n",
+        "\n  the eighty letters of one'                              # a.yaml:2:7\n",
+        "  1000010]                                                # a.yaml:4:9\n",
+        "\n  lines'                                                  # a.yaml:5:7\n",
+        "\n  b: 1                                                    # a.yaml:6:8\n",
+        "\n  type: zero                                              # a.yaml:7:19\n",
         "\ntarget:\n",
-        "\n  x: 1.0                                                  # a.yaml:8:13\n",
+        "\n  x: 1.0                                                  # a.yaml:9:13\n",
         "\n  y: 1.5                                                  # default\n",
     };
     for (int64_t i = 0; i < TL_COUNT(lines); i++)

@@ -273,7 +273,8 @@ static void test_query(void **state)
     assert_fails(tl_gin_query(&v, gin, "a b"), TL_EINVAL, "not the key");
 }
 
-/* --- parameters of every type ------------------------------------------------------------------- */
+/* --- parameters of every type -------------------------------------------------------------------
+ */
 
 typedef struct holder {
     tl_ref maker;
@@ -302,8 +303,12 @@ static const tl_field every_fields[] = {
     TL_F(every_args, sizes, .flags = TL_FIELD_NULLABLE, .help = "integers or null"),
     TL_F_END,
 };
-static const tl_desc every_desc = {.name = "every", .help = "arguments", .size = sizeof(every_args),
-                                   .fields = every_fields, .base = &sample_desc, .init = every_init};
+static const tl_desc every_desc = {.name = "every",
+                                   .help = "arguments",
+                                   .size = sizeof(every_args),
+                                   .fields = every_fields,
+                                   .base = &sample_desc,
+                                   .init = every_init};
 static every_args seen;
 static toy *seen_child;
 static tl_status every_call(void **out, tl_gin *gin, const void *args)

@@ -32,8 +32,8 @@
  * `macro = value`, `include 'file'` (also `include 'file' in scope`, which puts all that the file
  * binds into that scope), `import module`, `from package import module`. Values are literals of
  * Python, `@[scope/]name` (the configurable itself, to be called later), `@[scope/]name()` (what it
- * gives, called anew for each consumer), and `%macro` (or `%CONSTANT`), looked up when it is used. A
- * later binding wins. `@key/gin.singleton()` is made once for each key, by what is bound to its
+ * gives, called anew for each consumer), and `%macro` (or `%CONSTANT`), looked up when it is used.
+ * A later binding wins. `@key/gin.singleton()` is made once for each key, by what is bound to its
  * parameter `constructor`.
  *
  * Objects: what your own calls give is yours. Objects that were made for `@name()` arguments, and
