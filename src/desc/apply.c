@@ -293,85 +293,6 @@ static void apply_object(tli_apply *a, const tl_field *f, tl_object *o, const tl
 
 /* --- one-ofs ------------------------------------------------------------------------------------ */
 
-/* Looks a branch up; true with a NULL description for a branch without fields. */
-static bool find_branch(const tl_desc **out, const tl_field *f, const char *name,
-                        const tl_registry *registry)
-{
-    for (const tl_branch *b = f->branches; b && b->name; b++) {
-        if (strcmp(b->name, name) != 0) continue;
-        *out = b->desc;
-        return true;
-    }
-    const tl_class *cls = f->kind && registry ? tl_registry_peek(registry, f->kind, name) : NULL;
-    if (cls) *out = cls->config;
-    return cls != NULL;
-}
-
-/* The names of all branches, then the key "type" itself, which `count` does not include. */
-static const char **branch_names(tl_arena *arena, const tl_field *f, const tl_registry *registry,
-                                 int64_t *count)
-{
-    int64_t n = 0, open = f->kind && registry ? tl_registry_count(registry, f->kind) : 0;
-    for (const tl_branch *b = f->branches; b && b->name; b++) n++;
-    const char **names = tl_arena_array(arena, n + open + 1, sizeof *names);
-    if (!names) return NULL;
-    for (int64_t i = 0; i < n; i++) names[i] = f->branches[i].name;
-    for (int64_t i = 0; i < open; i++) names[n + i] = tl_registry_at(registry, f->kind, i)->name;
-    *count = n + open;
-    names[*count] = "type";
-    return names;
-}
-
-/* The part of that name, made with its defaults when it was not touched before. */
-static tl_status oneof_part(tl_oneof_part **out, tl_oneof *o, const char *name, const tl_desc *desc,
-                            tl_arena *arena)
-{
-    for (tl_oneof_part *p = o->parts; p; p = p->next) {
-        if (strcmp(p->name, name) != 0) continue;
-        *out = p;
-        return TL_OK;
-    }
-    tl_oneof_part *part = tl_arena_alloc(arena, sizeof *part);
-    if (!part || !(part->name = tl_arena_strdup(arena, name))) return TL_ENOMEM;
-    part->desc = desc;
-    if (desc) TL_TRY(tl_desc_new(&part->value, arena, desc));
-    part->next = o->parts;
-    o->parts = part;
-    *out = part;
-    return TL_OK;
-}
-
-tl_status tl_oneof_select(void **out, tl_oneof *o, const tl_field *field, const char *type,
-                          tl_arena *arena, const tl_registry *registry)
-{
-    if (!type) {
-        *o = (tl_oneof){.parts = o->parts};
-        if (out) *out = NULL;
-        return TL_OK;
-    }
-    const tl_desc *desc = NULL;
-    if (!find_branch(&desc, field, type, registry)) {
-        int64_t count = 0;
-        const char **names = branch_names(arena, field, registry, &count);
-        if (!names) return TL_ENOMEM;
-        tl_str known = TL_STR_INIT;
-        for (int64_t i = 0; i < count; i++) tl_str_addf(&known, "%s%s", i ? ", " : "", names[i]);
-        char suggestion[128];
-        tli_suggest(suggestion, sizeof suggestion, type, names, count);
-        tl_status st = TL_FAIL(TL_ENOTFOUND, "unknown type '%s'%s (known: %s)", type, suggestion,
-                               count ? tl_str_text(&known) : "none");
-        tl_str_deinit(&known);
-        return st;
-    }
-    tl_oneof_part *part;
-    TL_TRY(oneof_part(&part, o, type, desc, arena));
-    o->type = part->name;
-    o->desc = part->desc;
-    o->value = part->value;
-    if (out) *out = part->value;
-    return TL_OK;
-}
-
 static void apply_type(tli_apply *a, const tl_field *f, tl_oneof *o, const tl_value *v)
 {
     size_t length = a->path.length;
@@ -392,14 +313,14 @@ static void apply_type(tli_apply *a, const tl_field *f, tl_oneof *o, const tl_va
 static void apply_branch(tli_apply *a, const tl_field *f, tl_oneof *o, const tl_value_pair *pair)
 {
     const tl_desc *desc = NULL;
-    if (!find_branch(&desc, f, pair->key, a->registry)) {
+    if (!tli_oneof_branch(&desc, f, pair->key, a->registry)) {
         int64_t count = 0;
-        const char **names = branch_names(a->arena, f, a->registry, &count);
+        const char **names = tli_oneof_names(a->arena, f, a->registry, &count);
         unknown_key(a, pair, "key", names, count + 1);
         return;
     }
     tl_oneof_part *part;
-    if (oneof_part(&part, o, pair->key, desc, a->arena) != TL_OK) {
+    if (tli_oneof_part(&part, o, pair->key, desc, a->arena) != TL_OK) {
         no_memory(a);
         return;
     }

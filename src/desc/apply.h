@@ -86,6 +86,17 @@ static inline bool tli_list_is_null(const tl_field *field, const void *list)
 size_t tli_element_size(const tl_field *field);
 tl_field tli_element_field(const tl_field *field);
 
+/* One-ofs. A branch by its name; true with a NULL description for one without fields. */
+bool tli_oneof_branch(const tl_desc **out, const tl_field *field, const char *name,
+                      const tl_registry *registry);
+/* The names of all branches, then the key "type" itself, which `count` does not include. NULL when
+ * out of memory. */
+const char **tli_oneof_names(tl_arena *arena, const tl_field *field, const tl_registry *registry,
+                             int64_t *count);
+/* The part of that name, made with its defaults when it was not touched before. */
+tl_status tli_oneof_part(tl_oneof_part **out, tl_oneof *oneof, const char *name, const tl_desc *desc,
+                         tl_arena *arena);
+
 /* The description of what a struct-like member holds now (struct, optional, object, one-of branch). */
 const tl_desc *tli_field_desc(const tl_field *field, const void *value);
 
