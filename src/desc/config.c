@@ -236,7 +236,7 @@ static void explain(tl_str *out, tl_config *c, const char *yaml, const char *key
         if (line_is_key(line, &next)) {
             tl_str_cut(&path, 0);
             tl_str_addn(&path, next.path, next.length);
-            open = next.leaf || end[-1] != ':'; // a struct's own line has no value, unless it is {}
+            open = next.leaf || !strchr(":}", end[-1]); // a struct's own line has no value but null
             next = next_key(&keys);
         }
         size_t start = out->length;

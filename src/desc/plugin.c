@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -31,6 +32,19 @@ static tl_status find_module(const tl_module **module, void *handle)
     return TL_OK;
 }
 
+enum { LINK_ROOM = 128 };
+
+/* A path to an open file. The loader takes a name that it has seen for the file it saw then, but
+ * numbers of descriptors come again; so each call spells the path in a way of its own. */
+static void spell_link(char link[LINK_ROOM], int file)
+{
+    static atomic_uint calls;
+    int length = snprintf(link, LINK_ROOM, "/proc/self/fd/");
+    for (unsigned number = atomic_fetch_add(&calls, 1); number; number >>= 1)
+        length += snprintf(link + length, (size_t)(LINK_ROOM - length), number & 1 ? "./" : "/");
+    snprintf(link + length, (size_t)(LINK_ROOM - length), "%d", file);
+}
+
 /* dlerror names the descriptor; the caller names the file. */
 static const char *reason(const char *link)
 {
@@ -42,14 +56,14 @@ static const char *reason(const char *link)
 
 tl_status tli_plugin_open(void **handle, const tl_module **module, const char *path)
 {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe is refused, not waited for
     if (file < 0)
         return TL_FAIL(errno == ENOENT ? TL_ENOTFOUND : TL_EIO, "%s", strerror(errno));
     tl_status st = check_owner(file);
     if (st == TL_OK) {
         // By descriptor: what is loaded is what was checked, whatever happens to the path meanwhile.
-        char link[48];
-        snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+        char link[LINK_ROOM];
+        spell_link(link, file);
         *handle = dlopen(link, RTLD_NOW | RTLD_LOCAL);
         if (!*handle) st = TL_FAIL(TL_EINVAL, "%s", reason(link));
     }

@@ -220,13 +220,17 @@ static tl_status insert(tl_registry *r, const tl_entry *from, const tl_module *m
 
 static void forget(tl_registry *r, const tl_module *module)
 {
+    int64_t tables = 0;
     for (int64_t i = 0; i < r->tables.count; i++) {
         table *t = &r->tables.items[i];
         int64_t kept = 0;
         for (int64_t j = 0; j < t->count; j++)
             if (t->items[j].module != module) t->items[kept++] = t->items[j];
         t->count = kept;
+        if (kept) r->tables.items[tables++] = *t;
+        else TL_VEC_FREE(t); // a kind that came with this module
     }
+    r->tables.count = tables;
 }
 
 tl_status tl_registry_add(tl_registry *r, const tl_module *module)
@@ -244,8 +248,12 @@ tl_status tl_registry_add(tl_registry *r, const tl_module *module)
     }
     if (!TL_VEC_PUSH(&r->modules, module)) return TL_ENOMEM;
     tl_status st = TL_OK;
-    for (int64_t i = 0; i < module->count && st == TL_OK; i++)
-        st = insert(r, &module->entries[i], module);
+    for (int64_t i = 0; i < module->count && st == TL_OK; i++) {
+        const tl_entry *e = &module->entries[i];
+        st = e->kind && e->cls ? insert(r, e, module)
+                               : TL_FAIL(TL_EINVAL, "entry %lld has no %s", (long long)i,
+                                         e->kind ? "class" : "kind");
+    }
     if (st == TL_OK) return TL_OK;
     forget(r, module);
     r->modules.count--;
@@ -309,9 +317,13 @@ const tl_kind *tl_registry_kind_at(const tl_registry *r, int64_t index)
 
 tl_status tl_registry_find_kind(const tl_kind **out, const tl_registry *r, const char *name)
 {
+    enum { COMPARED = 64 };
+    const char *names[COMPARED];
+    int64_t count = 0;
     tl_str known = TL_STR_INIT;
     for (int64_t i = 0; i < r->tables.count; i++) {
         *out = r->tables.items[i].kind;
+        if (count < COMPARED) names[count++] = (*out)->plural;
         if (strcmp((*out)->name, name) == 0 || strcmp((*out)->plural, name) == 0) {
             tl_str_deinit(&known);
             return TL_OK;
@@ -319,7 +331,9 @@ tl_status tl_registry_find_kind(const tl_kind **out, const tl_registry *r, const
         tl_str_addf(&known, "%s%s", i ? ", " : "", (*out)->plural);
     }
     *out = NULL;
-    tl_status st = TL_FAIL(TL_ENOTFOUND, "there is no kind '%s' (there are: %s)", name,
+    char suggestion[160];
+    tl_status st = TL_FAIL(TL_ENOTFOUND, "there is no kind '%s'%s (there are: %s)", name,
+                           tli_suggest(suggestion, sizeof suggestion, name, names, count),
                            tl_str_text(&known));
     tl_str_deinit(&known);
     return st;

@@ -2,6 +2,7 @@
 #include "desc/restrict.h"
 
 #include <ctype.h>
+#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,7 +64,10 @@ static operand of_spot(const tli_spot *s)
     case TL_TYPE_INT: return of_number((double)*(const int64_t *)m);
     case TL_TYPE_DOUBLE: return of_number(*(const double *)m);
     case TL_TYPE_STRING: return of_string(*(const char *const *)m);
-    case TL_TYPE_ENUM: return of_string(f->names[*(const int *)m]);
+    case TL_TYPE_ENUM: {
+        const char *name = f->names[*(const int *)m];
+        return of_string(strcmp(name, "null") == 0 ? NULL : name);
+    }
     case TL_TYPE_VALUE: return of_value(*(const tl_value *const *)m);
     case TL_TYPE_OBJECT:
         return (operand){((const tl_object *)m)->value ? OPERAND_OTHER : OPERAND_NULL, 0, NULL};
@@ -77,7 +81,7 @@ static tl_status read_operand(operand *out, tl_arena *arena, const char *text, c
 {
     if (isdigit((unsigned char)text[0]) || (text[0] == '-' && isdigit((unsigned char)text[1]))) {
         char *end;
-        *out = of_number(strtod(text, &end));
+        *out = of_number(strtod_l(text, &end, newlocale(LC_ALL_MASK, "C", (locale_t)0)));
         return *end ? TL_FAIL(TL_EINVAL, "'%s' is not a number", text) : TL_OK;
     }
     if (strcmp(text, "None") == 0 || strcmp(text, "null") == 0) {
