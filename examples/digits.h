@@ -21,8 +21,8 @@ static const tl_desc digits_desc = {
 
 /* 2. The task, found by its config. */
 static const tl_task_class digits_task = {
-    .cls = TL_CLASS(tl_task_class, "digits", NULL, digits_config, &digits_desc,
-                    .help = "tells digits apart"),
+    .cls = {.class_size = sizeof(tl_task_class), .name = "digits", .help = "tells digits apart",
+            .config = &digits_desc},
 };
 
 /* 3. The experiment: which task, and what differs from the defaults. */

@@ -29,5 +29,4 @@ static const tl_entry entries[] = {
     {&tl_kind_optimizer, &sign_sgd.cls},
 };
 
-TL_EXPORT extern const tl_module tl_module_main;
 const tl_module tl_module_main = {TL_MODULE_HEAD("digits"), entries, TL_COUNT(entries)};

@@ -133,7 +133,11 @@ char *tl_arena_printf(tl_arena *a, const char *format, ...)
     va_start(args, format);
     int length = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    char *text = length < 0 ? NULL : tl_arena_alloc(a, (size_t)length + 1);
+    if (length < 0) {
+        (void)TL_FAIL(TL_EINVAL, "a text cannot be printed: it holds bytes that the locale lacks");
+        return NULL;
+    }
+    char *text = tl_arena_alloc(a, (size_t)length + 1);
     if (!text) return NULL;
     va_start(args, format);
     vsnprintf(text, (size_t)length + 1, format, args);

@@ -182,7 +182,8 @@ struct tl_file_writer {
     int folder, fd;
     char temp[LONGEST_STEM + 32]; /* name in the folder; "" while or once there is no such file */
     bool failed;
-    mode_t mode; /* of the file that is replaced; 0 when there is none */
+    bool replaces; /* a file that is there, and had this mode */
+    mode_t mode;
     size_t used;
     char buffer[WRITER_BUFFER];
 };
@@ -206,6 +207,7 @@ static tl_status resolve_target(tl_file_writer *w, const char *path)
     if (S_ISDIR(info.st_mode)) return TLI_FAIL_SYSTEM(EISDIR, "write", path);
     if (!S_ISREG(info.st_mode))
         return TL_FAIL(TL_EINVAL, "cannot write '%s': it is not a regular file", path);
+    w->replaces = true;
     w->mode = info.st_mode & 0777;
     return TL_OK;
 }
@@ -239,7 +241,9 @@ static tl_status open_temp(tl_file_writer *w)
     for (int i = 0; i < TEMP_TRIES && (error == EEXIST || error == EINTR); i++) {
         snprintf(w->temp, sizeof w->temp, ".%.*s.%016llx.tmp", LONGEST_STEM, w->name,
                  (unsigned long long)random_bits());
-        w->fd = openat(w->folder, w->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        // Nobody else may look in before the mode is that of the file it replaces.
+        w->fd = openat(w->folder, w->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                       w->replaces ? 0600 : 0666);
         if (w->fd >= 0) break;
         error = errno;
     }
@@ -247,7 +251,7 @@ static tl_status open_temp(tl_file_writer *w)
         w->temp[0] = '\0';
         return TLI_FAIL_SYSTEM(error, "make a temporary file beside", w->path);
     }
-    if (w->mode && fchmod(w->fd, w->mode) != 0)
+    if (w->replaces && fchmod(w->fd, w->mode) != 0)
         return TLI_FAIL_SYSTEM(errno, "set the mode of the new", w->path);
     return TL_OK;
 }

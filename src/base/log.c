@@ -49,8 +49,26 @@ static struct {
 
 int tl_log_threshold = TL_LEVEL_INFO;
 
+/* A fork waits until no sink runs, so that the child finds the lock free and the sinks whole. */
+static void before_fork(void)
+{
+    if (depth == 0) pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+    if (depth == 0) pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(before_fork, after_fork, after_fork);
+}
+
 static void enter(void)
 {
+    static pthread_once_t watched = PTHREAD_ONCE_INIT;
+    pthread_once(&watched, watch_forks);
     if (depth++ == 0) pthread_mutex_lock(&lock);
 }
 

@@ -54,6 +54,7 @@ void tl_str_addv(tl_str *s, const char *format, va_list args)
     va_list again;
     va_copy(again, args);
     int length = vsnprintf(NULL, 0, format, args);
+    if (length < 0) s->failed = true;
     if (length >= 0 && reserve(s, (size_t)length)) {
         vsnprintf(s->data + s->length, (size_t)length + 1, format, again);
         s->length += (size_t)length;
@@ -91,7 +92,9 @@ const char *tl_str_text(const tl_str *s)
 
 tl_status tl_str_status(const tl_str *s)
 {
-    return s->failed ? TL_FAIL_NOMEM(s->capacity * 2) : TL_OK;
+    return s->failed ? TL_FAIL(TL_ENOMEM, "out of memory for a text of more than %zu bytes",
+                               s->length)
+                     : TL_OK;
 }
 
 char *tl_str_copy(const tl_str *s, tl_arena *arena)
@@ -190,12 +193,17 @@ const char *tl_nearest(const char *word, const char *const *candidates, int64_t 
     size_t length = strlen(word);
     int limit = length <= 3 ? 1 : length <= 8 ? 2 : 3;
     const char *nearest = NULL;
+    size_t shared = 0; // first characters that word and nearest share
     for (int64_t i = 0; i < count; i++) {
         int d = distance(word, candidates[i], limit);
         if (d > limit || (size_t)d >= length) continue;
+        // Of those that are equally near, the one that starts most like it: people mistype ends.
+        size_t common = 0;
+        while (word[common] && word[common] == candidates[i][common]) common++;
+        if (nearest && d == limit && common <= shared) continue;
         nearest = candidates[i];
-        limit = d - 1;
-        if (limit < 0) break;
+        limit = d;
+        shared = common;
     }
     return nearest;
 }

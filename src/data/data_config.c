@@ -97,7 +97,7 @@ static tl_status check_data(const void *value)
     const tl_data_config *c = value;
     const tl_value *path = c->input_path;
     if (is_given(path) && is_given(c->tfds_name))
-        return TL_FAIL(TL_EINVAL, "input_path and tfds_name exclude each other: clear one of them");
+        return TL_FAIL(TL_EINVAL, "input_path: it and tfds_name exclude each other: clear one of them");
     if (!is_given(path)) return TL_OK;
     if (path->kind != TL_VALUE_MAP) return check_paths("input_path", path);
     for (int64_t i = 0; i < path->count; i++)

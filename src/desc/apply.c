@@ -19,16 +19,32 @@ static void no_memory(tli_apply *a)
     a->diags->count++;
 }
 
+static bool is_quoted_number(const tl_value *v)
+{
+    double number;
+    bool flag;
+    tl_value plain = *v;
+    plain.quoted = false;
+    return v->quoted && (tl_value_double(&plain, &number) || tl_value_bool(&plain, &flag));
+}
+
 /* "expected an integer, found the string \"x\"" */
 static void wrong_type(tli_apply *a, const tl_value *v, const char *expected)
 {
     tl_str found = TL_STR_INIT;
     tl_value_name(&found, v);
+    if (found.failed) no_memory(a);
     WRONG(a, v, "expected %s, found %s%s", expected, tl_str_text(&found),
-          v->kind == TL_VALUE_SCALAR && v->quoted && !strstr(expected, "string")
-              ? " (write it without quotes)"
-              : "");
+          is_quoted_number(v) && !strstr(expected, "string") ? " (write it without quotes)" : "");
     tl_str_deinit(&found);
+}
+
+/* The same, when what is expected had to be put together. */
+static void wrong_type_str(tli_apply *a, const tl_value *v, tl_str *expected)
+{
+    if (expected->failed) no_memory(a);
+    wrong_type(a, v, tl_str_text(expected));
+    tl_str_deinit(expected);
 }
 
 void tli_remember(tli_apply *a, tl_place place)
@@ -36,7 +52,7 @@ void tli_remember(tli_apply *a, tl_place place)
     if (!a->sources) return;
     tli_source *kept = tl_arena_alloc(a->arena, sizeof *kept);
     const char *path = tl_str_text(&a->path);
-    if (kept) *kept = (tli_source){place, a->sources->next++};
+    if (kept) *kept = (tli_source){place, a->sources->next++, a->sources->round};
     if (kept && place.source) kept->place.source = tl_arena_strdup(a->arena, place.source);
     if (!kept || (place.source && !kept->place.source) || tl_str_status(&a->path) != TL_OK
         || tl_map_set(&a->sources->map, path, kept) != TL_OK)
@@ -69,8 +85,10 @@ static bool matches(tli_apply *a, const tl_field *f, const tl_value *v)
         no_memory(a); // verified at registration, so only memory can lack
         return false;
     }
-    bool found = regexec(&expression, v->text, 0, NULL, 0) == 0;
+    int result = regexec(&expression, v->text, 0, NULL, 0);
+    bool found = result == 0;
     regfree(&expression);
+    if (result == REG_ESPACE) no_memory(a);
     if (!found) WRONG(a, v, "'%s' does not match the pattern %s", v->text, f->pattern);
     return found;
 }
@@ -86,7 +104,10 @@ static bool apply_int(tli_apply *a, const tl_field *f, const tl_value *v, int64_
 {
     int64_t number;
     if (!tl_value_int(v, &number)) {
-        wrong_type(a, v, "an integer");
+        double large;
+        bool too_large = tl_value_double(v, &large) && large == floor(large) && isfinite(large);
+        wrong_type(a, v, too_large ? "an integer that 64 bits hold, with all its digits"
+                                   : "an integer");
         return false;
     }
     if (!in_range(a, f, v, (double)number)) return false;
@@ -136,8 +157,7 @@ static bool apply_enum(tli_apply *a, const tl_field *f, const tl_value *v, int *
     tl_str message = TL_STR_INIT;
     for (int64_t i = 0; i < count; i++)
         tl_str_addf(&message, "%s%s", i == 0 ? "" : i + 1 == count ? " or " : ", ", f->names[i]);
-    wrong_type(a, v, tl_str_text(&message));
-    tl_str_deinit(&message);
+    wrong_type_str(a, v, &message);
     return false;
 }
 
@@ -185,8 +205,7 @@ static bool apply_value(tli_apply *a, const tl_field *f, const tl_value *v, cons
     if (!tli_accepts(f, v)) {
         tl_str expected = TL_STR_INIT;
         tl_field_type_text(&expected, f);
-        wrong_type(a, v, tl_str_text(&expected));
-        tl_str_deinit(&expected);
+        wrong_type_str(a, v, &expected);
         return false;
     }
     const tl_value *copy = merge_maps(a->arena, *out, v);
@@ -225,8 +244,12 @@ static void unknown_key(tli_apply *a, const tl_value_pair *pair, const char *wha
         for (int64_t i = 0; !*suggestion && names && i < count && i < 12; i++)
             tl_str_addf(&known, "%s%s", i ? ", " : " (known: ", names[i]);
         if (known.length) tl_str_add(&known, count > 12 ? ", ...)" : ")");
-        tli_diag(a->diags, TL_ENOTFOUND, pair->place, tl_str_text(&a->path), "unknown %s%s%s", what,
-                 suggestion, tl_str_text(&known));
+        if (!names || known.failed || a->path.failed) no_memory(a);
+        // The dots of overrides are nothing to YAML, where a section has its own lines.
+        bool dotted = strchr(pair->key, '.') && pair->place.line > 0;
+        tli_diag(a->diags, TL_ENOTFOUND, pair->place, tl_str_text(&a->path), "unknown %s%s%s%s", what,
+                 suggestion, tl_str_text(&known),
+                 dotted ? " (in YAML, sections are nested: `a: {b: 1}`, not `a.b: 1`)" : "");
         tl_str_deinit(&known);
     } else {
         tl_str place = TL_STR_INIT;
@@ -275,6 +298,7 @@ static void apply_pointer(tli_apply *a, const tl_field *f, const tl_desc *desc, 
             return;
         }
         if (f->init) f->init(value);
+        tli_remember(a, v->place);
     }
     tli_apply_struct(a, desc, value, v);
     *member = value;
@@ -335,6 +359,7 @@ static void apply_branch(tli_apply *a, const tl_field *f, tl_oneof *o, const tl_
 
 static void apply_oneof(tli_apply *a, const tl_field *f, tl_oneof *o, const tl_value *v)
 {
+    if (v->kind == TL_VALUE_SCALAR && !v->quoted && !*v->text) return; // `optimizer:` alone
     if (v->kind != TL_VALUE_MAP) {
         wrong_type(a, v, "a map with 'type' and that type's own fields");
         return;
@@ -355,8 +380,7 @@ static void apply_list(tli_apply *a, const tl_field *f, tl_structs *list, const 
         tl_str expected = TL_STR_INIT;
         tl_str_add(&expected, "a ");
         tl_field_type_text(&expected, f);
-        wrong_type(a, v, tl_str_text(&expected));
-        tl_str_deinit(&expected);
+        wrong_type_str(a, v, &expected);
         return;
     }
     tl_field element = tli_element_field(f);
@@ -447,4 +471,5 @@ void tli_apply_field(tli_apply *a, const tl_field *f, void *value, const tl_valu
     } else if (apply_one(a, f, member, v)) {
         tli_remember(a, v->place);
     }
+    if (a->path.failed) no_memory(a); // messages would not name the key
 }

@@ -27,10 +27,11 @@ tl_status tli_diags_status(const tli_diags *d);
 typedef struct tli_source {
     tl_place place;
     int64_t order;
+    int64_t round; /* which source it came with, counted from 1 */
 } tli_source;
 typedef struct tli_sources {
     tl_map map;
-    int64_t next;
+    int64_t next, round;
 } tli_sources;
 
 typedef struct tli_apply {
@@ -82,6 +83,8 @@ static inline bool tli_list_is_null(const tl_field *field, const void *list)
 {
     return field->flags & TL_FIELD_NULLABLE && !((const tl_structs *)list)->items;
 }
+/* The member of both structs is the same. */
+bool tli_field_equal(const tl_field *field, const void *a, const void *b);
 /* Element of a list: its size, and the row that describes one element alone. */
 size_t tli_element_size(const tl_field *field);
 tl_field tli_element_field(const tl_field *field);

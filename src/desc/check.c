@@ -13,12 +13,26 @@ typedef struct checker {
     tl_str path;
 } checker;
 
+/* A list whose items were set one by one later came, in part, from there. */
+static const tli_source *newer_item(const tli_sources *sources, const char *path, int64_t round)
+{
+    const tli_source *best = NULL;
+    size_t length = strlen(path);
+    for (int64_t i = 0; i < tl_map_count(&sources->map); i++) {
+        const char *key = tl_map_key(&sources->map, i);
+        const tli_source *source = tl_map_at(&sources->map, i);
+        if (strncmp(key, path, length) != 0 || key[length] != '[' || source->round <= round) continue;
+        if (!best || source->order > best->order) best = source;
+    }
+    return best;
+}
+
 tl_place tli_source_of(const tli_sources *sources, const char *path)
 {
     if (!sources) return (tl_place){0};
     // The newest of all that was said about the path and about what it lies in. A list speaks for
-    // its items; a struct is remembered only when it was made null, so that what is in it now was
-    // made anew from its defaults.
+    // its items; a struct is remembered when it was made or made null, so that what is in it and
+    // was not said since has its default.
     const tli_source *best = NULL;
     char behind = '\0';
     for (int64_t i = 0; i < tl_map_count(&sources->map); i++) {
@@ -27,45 +41,108 @@ tl_place tli_source_of(const tli_sources *sources, const char *path)
         size_t length = strlen(key);
         bool about = strncmp(path, key, length) == 0
                      && (!path[length] || path[length] == '.' || path[length] == '[');
-        if (!about) continue;
-        if (best && best->order > source->order) continue;
+        if (!about || (best && best->order > source->order)) continue;
         best = source;
         behind = path[length];
     }
+    const tli_source *item = newer_item(sources, path, best ? best->round : 0);
+    if (item) return item->place;
     return best && behind != '.' ? best->place : (tl_place){0};
 }
 
-static void add_failure(checker *c, tl_status st, tl_place place)
+static void add_failure(checker *c, tl_status st, tl_place place, const char *message)
 {
-    if (st == TL_OK) return;
-    if (st == TL_ENOMEM) c->diags->code = st;
-    tli_diag(c->diags, st, place, tl_str_text(&c->path), "%s", tl_error_message());
+    tli_diag(c->diags, st, place, tl_str_text(&c->path), "%s", message);
     if (st == TL_ENOMEM) c->diags->code = st;
 }
 
-/* A row that is not there yet, or that nothing reads, and that somebody changed. */
-static void check_feature(checker *c, const tl_desc *desc, const tl_field *f, const void *value)
+/* Where a struct was written, as far as that is known: a branch of a one-of where it was chosen. */
+static tl_place struct_place(checker *c)
 {
-    bool is_default = true;
-    tl_status st = tl_field_is_default(&is_default, desc, f, value);
+    const char *path = tl_str_text(&c->path);
+    tl_place place = tli_source_of(c->sources, path);
+    const char *dot = strrchr(path, '.');
+    if (place.source || !dot) return place;
+    tl_str type = TL_STR_INIT;
+    tl_str_addn(&type, path, (size_t)(dot - path));
+    tl_str_add(&type, ".type");
+    place = tli_source_of(c->sources, tl_str_text(&type));
+    tl_str_deinit(&type);
+    return place;
+}
+
+/* A message that begins with a field's name and a colon belongs to that field. */
+static void add_check_failure(checker *c, tl_status st, const tl_desc *desc)
+{
+    tl_error error;
+    tl_error_save(&error);
+    size_t length = strspn(error.text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+    char name[128];
+    const char *colon = strchr(error.text, ':');
+    bool named = length > 0 && length < sizeof name && colon
+                 && (error.text[length] == ':' || error.text[length] == '[') && colon[1] == ' ';
+    if (named) {
+        memcpy(name, error.text, length);
+        name[length] = '\0';
+        named = tl_desc_field(desc, name) != NULL;
+    }
+    if (!named) {
+        add_failure(c, st, struct_place(c), error.text);
+        return;
+    }
+    size_t before = c->path.length;
+    if (before) tl_str_addc(&c->path, '.');
+    tl_str_addn(&c->path, error.text, (size_t)(colon - error.text)); // with its index, if it has one
+    add_failure(c, st, tli_source_of(c->sources, tl_str_text(&c->path)), colon + 2);
+    tl_str_cut(&c->path, before);
+}
+
+/* A row that is not there yet, or that nothing reads, and that somebody changed. */
+static void tell_changed(checker *c, const tl_desc *desc, const tl_field *f)
+{
     tl_place place = tli_source_of(c->sources, tl_str_text(&c->path));
-    if (st != TL_OK) {
-        add_failure(c, st, place);
-    } else if (!is_default && f->flags & TL_FIELD_LATER) {
-        tl_str text = TL_STR_INIT;
-        st = tl_field_default_text(&text, desc, f);
-        if (st != TL_OK) add_failure(c, st, place);
+    tl_str text = TL_STR_INIT;
+    if (f->flags & TL_FIELD_LATER) {
+        tl_status st = tl_field_default_text(&text, desc, f);
+        if (st != TL_OK) add_failure(c, st, place, tl_error_message());
         else
             tli_diag(c->diags, TL_EUNSUPPORTED, place, tl_str_text(&c->path),
                      "not available yet; leave it at its default%s%s (%s)", text.length ? ", " : "",
                      tl_str_text(&text), f->help);
-        tl_str_deinit(&text);
-    } else if (!is_default && f->flags & TL_FIELD_UNREAD) {
-        TL_LOG_WARNING("%s: this has no effect (%s)", tl_str_text(&c->path), f->help);
+    } else {
+        if (place.source) tl_place_write(&text, place);
+        TL_LOG_WARNING("%s%s%s: this has no effect (%s)", tl_str_text(&text), text.length ? ": " : "",
+                       tl_str_text(&c->path), f->help);
     }
+    tl_str_deinit(&text);
+}
+
+/* Compares all rows of that sort with their defaults. */
+static void check_features(checker *c, const tl_desc *desc, const void *value)
+{
+    bool any = false;
+    for (tli_rows r = tli_rows_of(desc); tli_rows_next(&r);)
+        any |= (r.field->flags & (TL_FIELD_LATER | TL_FIELD_UNREAD)) != 0;
+    if (!any) return;
+    tl_arena *scratch = NULL;
+    void *fresh;
+    tl_status st = tl_arena_new(&scratch);
+    if (st == TL_OK) st = tl_desc_new(&fresh, scratch, desc);
+    if (st != TL_OK) add_failure(c, st, (tl_place){0}, tl_error_message());
+    size_t length = c->path.length;
+    for (tli_rows r = tli_rows_of(desc); st == TL_OK && tli_rows_next(&r);) {
+        if (!(r.field->flags & (TL_FIELD_LATER | TL_FIELD_UNREAD))) continue;
+        if (tli_field_equal(r.field, value, fresh)) continue;
+        tli_path_name(&c->path, r.field->name);
+        tell_changed(c, desc, r.field);
+        tl_str_cut(&c->path, length);
+    }
+    tl_arena_free(&scratch);
 }
 
 static void check_struct(checker *c, const tl_desc *desc, const void *value);
+
+static void tell_unchosen(checker *c, const tl_oneof *o);
 
 static void check_field(checker *c, const tl_field *f, const void *value)
 {
@@ -85,18 +162,28 @@ static void check_field(checker *c, const tl_field *f, const void *value)
     else if (f->type == TL_TYPE_OBJECT) inner = ((const tl_object *)member)->value;
     else if (f->type == TL_TYPE_ONEOF) {
         inner = ((const tl_oneof *)member)->value;
+        tell_unchosen(c, member);
         if (inner) tli_path_name(&c->path, ((const tl_oneof *)member)->type);
     }
     if (inner) check_struct(c, tli_field_desc(f, value), inner);
 }
 
+/* Values given to a branch while none is chosen are lost on the way; that is worth a word. */
+static void tell_unchosen(checker *c, const tl_oneof *o)
+{
+    for (const tl_oneof_part *p = o->parts; c->features && !o->type && p; p = p->next)
+        TL_LOG_WARNING("%s: '%s' is set, but has no effect while the type is null",
+                       tl_str_text(&c->path), p->name);
+}
+
 static void run_checks(checker *c, const tl_desc *desc, const void *value)
 {
     if (desc->base) run_checks(c, desc->base, value);
-    tl_place place = {0};
-    if (desc->check) add_failure(c, desc->check(value), place);
+    tl_status st = desc->check ? desc->check(value) : TL_OK;
+    if (st != TL_OK) add_check_failure(c, st, desc);
     for (const char *const *r = desc->restrictions; r && *r; r++)
-        add_failure(c, tli_restrict(*r, desc, value), place);
+        if ((st = tli_restrict(*r, desc, value)) != TL_OK)
+            add_failure(c, st, (tl_place){0}, tl_error_message());
 }
 
 static void check_struct(checker *c, const tl_desc *desc, const void *value)
@@ -104,11 +191,10 @@ static void check_struct(checker *c, const tl_desc *desc, const void *value)
     size_t length = c->path.length;
     for (tli_rows r = tli_rows_of(desc); tli_rows_next(&r);) {
         tli_path_name(&c->path, r.field->name);
-        if (c->features && r.field->flags & (TL_FIELD_LATER | TL_FIELD_UNREAD))
-            check_feature(c, desc, r.field, value);
         check_field(c, r.field, value);
         tl_str_cut(&c->path, length);
     }
+    if (c->features) check_features(c, desc, value);
     run_checks(c, desc, value);
 }
 

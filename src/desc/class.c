@@ -2,18 +2,17 @@
 
 #include <string.h>
 
-/* The function pointer in a slot; false when the table was compiled without that slot or it is NULL. */
-static bool has_method(const tl_class *cls, size_t offset)
+bool tl_class_has(const tl_class *cls, size_t offset)
 {
-    void (*method)(void);
-    if (offset + sizeof method > cls->class_size) return false;
-    memcpy(&method, (const char *)cls + offset, sizeof method);
-    return method != NULL;
+    void (*slot)(void);
+    if (offset + sizeof slot > cls->class_size) return false;
+    memcpy(&slot, (const char *)cls + offset, sizeof slot);
+    return slot != NULL;
 }
 
 const void *tl_class_with(const tl_class *cls, size_t offset)
 {
-    while (cls && !has_method(cls, offset)) cls = cls->base;
+    while (cls && !tl_class_has(cls, offset)) cls = cls->base;
     return cls;
 }
 
@@ -27,8 +26,12 @@ static tl_status verify_chain(const tl_class *cls)
 {
     enum { LONGEST = 32 };
     int length = 0;
-    for (const tl_class *c = cls; c->base; c = c->base) {
+    for (const tl_class *c = cls; c; c = c->base) {
         if (++length > LONGEST) return TL_FAIL(TL_EINVAL, "its base chain does not end");
+        if (c->class_size < sizeof(tl_class))
+            return TL_FAIL(TL_EINVAL, "the class_size of '%s' is %zu (start the table with TL_CLASS)",
+                           c->name ? c->name : "?", c->class_size);
+        if (!c->base) break;
         if (c->size && c->base->size > c->size)
             return TL_FAIL(TL_EINVAL,
                            "its instance has %zu bytes, fewer than the %zu of its base '%s' "
@@ -40,12 +43,10 @@ static tl_status verify_chain(const tl_class *cls)
 
 static tl_status verify(const tl_kind *kind, const tl_class *cls)
 {
-    if (cls->class_size < sizeof(tl_class))
-        return TL_FAIL(TL_EINVAL, "its class_size is %zu (start the table with TL_CLASS)",
-                       cls->class_size);
     if (cls->class_size > kind->class_size)
         return TL_FAIL(TL_EUNSUPPORTED,
-                       "it was compiled against a newer Tilth: its table has %zu bytes, ours %zu",
+                       "its table has %zu bytes, more than the %zu of its kind: it was compiled against "
+                       "a newer Tilth, or has methods of its own",
                        cls->class_size, kind->class_size);
     TL_TRY(verify_chain(cls));
     for (const tl_method *m = kind->methods; m && m->name; m++)
@@ -57,7 +58,7 @@ static tl_status verify(const tl_kind *kind, const tl_class *cls)
     if (cls->config && kind->config_base && !tl_desc_is(cls->config, kind->config_base))
         return TL_FAIL(TL_EINVAL, "its config '%s' does not derive from '%s'", cls->config->name,
                        kind->config_base->name);
-    return TL_OK;
+    return kind->verify ? kind->verify(cls) : TL_OK;
 }
 
 tl_status tl_class_verify(const tl_kind *kind, const tl_class *cls)

@@ -68,6 +68,7 @@ tl_status tli_config_open(const tl_config *c)
 
 tli_apply tli_config_apply(tl_config *c, tli_diags *diags)
 {
+    c->sources.round++;
     return (tli_apply){.arena = c->arena, .registry = c->registry, .strict = c->strict,
                        .diags = diags, .sources = &c->sources};
 }
@@ -115,6 +116,16 @@ static tl_status override_with_file(tl_config *c, const char *text, const char *
                    source, text);
 }
 
+/* `name.name[0] =`: whoever writes that means an override, however it goes on. */
+static bool starts_like_csv(const char *text)
+{
+    const char *p = text;
+    while (isalnum((unsigned char)*p) || *p == '_' || *p == '.') p++;
+    if (*p == '[') p += strcspn(p, "]=") + 1;
+    while (*p == ' ') p++;
+    return p > text && *p == '=' && !tl_file_exists(text);
+}
+
 tl_status tl_config_override(tl_config *c, const char *text, const char *source)
 {
     TL_TRY(tli_config_open(c));
@@ -124,6 +135,7 @@ tl_status tl_config_override(tl_config *c, const char *text, const char *source)
     tl_status st = tl_csv_parse(&map, c->arena, text, source);
     if (st == TL_OK) return tl_config_apply(c, map);
     if (st == TL_ENOMEM) return st;
+    if (starts_like_csv(text)) return st;
     tl_error csv;
     tl_error_save(&csv);
     st = tl_yaml_parse(&map, c->arena, text, strlen(text), source);
@@ -160,29 +172,29 @@ tl_status tl_config_finish(tl_config *c)
 
 /* --- explaining --------------------------------------------------------------------------------- */
 
-/* Inside a free-form value each part knows its place itself; the others are remembered. */
-static tl_place source_of(tl_config *c, const char *path)
+/* Inside a free-form value each part knows its place itself; the others are remembered. False when
+ * there is no memory to find out. */
+static bool source_of(tl_place *out, tl_config *c, const char *path)
 {
     tl_error before;
     tl_error_save(&before); // a path that leads nowhere is no failure here
     tl_arena_mark scope = tl_arena_begin(c->arena);
     tli_path steps;
     tli_spot spot = {0};
-    tl_place place;
-    bool is_free = tli_path_parse(&steps, c->arena, path) == TL_OK
-                   && tli_path_find(&spot, NULL, c->desc, c->value, &steps) == TL_OK && spot.free;
-    if (!is_free) place = tli_source_of(&c->sources, path);
-    else place = spot.free->place;
+    tl_status st = tli_path_parse(&steps, c->arena, path);
+    if (st == TL_OK) st = tli_path_find(&spot, NULL, c->desc, c->value, &steps);
+    *out = st == TL_OK && spot.free ? spot.free->place : tli_source_of(&c->sources, path);
     tl_arena_end(c->arena, scope);
     tl_error_restore(&before);
-    bool by_default = place.source && strcmp(place.source, TLI_DEFAULT) == 0;
-    return by_default ? (tl_place){0} : place;
+    if (out->source && strcmp(out->source, TLI_DEFAULT) == 0) *out = (tl_place){0};
+    return st != TL_ENOMEM;
 }
 
 static void write_source(tl_str *out, tl_config *c, const char *path)
 {
-    tl_place place = source_of(c, path);
-    if (place.source) tl_place_write(out, place);
+    tl_place place;
+    if (!source_of(&place, c, path)) out->failed = true;
+    else if (place.source) tl_place_write(out, place);
     else tl_str_add(out, TLI_DEFAULT);
 }
 

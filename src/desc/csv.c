@@ -1,4 +1,4 @@
-/* Model Garden's override strings: `a.b=1,c.d='x, y',e=[1,2],f[0]=3,f[1]=4`. */
+/* Model Garden's override strings: `a.b=1,c.d='x, y',e=[1,2],f[0]=3,f[1]=4,g={h: 1}`. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 
 /* What has been said about one name so far. */
 typedef struct group {
-    const char *name;
-    size_t length; /* of the name */
+    const char *name, *path; /* the path from the root, for messages */
+    size_t length;           /* of the name */
     const tl_value *leaf;     /* name=value */
     struct group *first, *last; /* name.x=..., in order */
     struct group *next;
@@ -46,6 +46,8 @@ static tl_status find_child(group **out, reader *r, group *parent, const char *n
     }
     group *g = tl_arena_alloc(r->arena, sizeof *g);
     if (!g || !(g->name = tl_arena_strndup(r->arena, name, length))) return TL_ENOMEM;
+    g->path = *parent->name ? tl_arena_printf(r->arena, "%s.%s", parent->path, g->name) : g->name;
+    if (!g->path) return TL_ENOMEM;
     g->length = length;
     *(parent->last ? &parent->last->next : &parent->first) = g;
     parent->last = g;
@@ -89,15 +91,42 @@ static tl_status read_index(int64_t *out, reader *r)
     return TL_OK;
 }
 
-/* 'x, y' or "x, y": up to the same quote. */
-static tl_status read_quoted(const tl_value **out, reader *r)
+/* A part of the text that is YAML by itself: a quoted string or a map. */
+static tl_status read_yaml(const tl_value **out, reader *r, const char *end)
 {
-    const char *end = strchr(r->at + 1, *r->at);
-    if (!end) return malformed(r, "a closing quote");
-    char *text = tl_arena_strndup(r->arena, r->at + 1, (size_t)(end - r->at - 1));
-    *out = text ? tl_value_new_scalar(r->arena, r->place, text, true) : NULL;
-    r->at = end + 1;
-    return *out ? TL_OK : TL_ENOMEM;
+    const tl_value *read = NULL;
+    TL_TRY(tl_yaml_parse(&read, r->arena, r->at, (size_t)(end - r->at), r->place.source));
+    tl_value *v = read ? tl_arena_copy(r->arena, read, sizeof *read) : NULL;
+    if (!v) return TL_ENOMEM;
+    v->place = r->place; // line and column inside the part would mislead
+    *out = v;
+    r->at = end;
+    return TL_OK;
+}
+
+/* 'x, y' or "x, y": up to the same quote with `stops` or the end behind it. */
+static tl_status read_quoted(const tl_value **out, reader *r, const char *stops)
+{
+    for (const char *end = strchr(r->at + 1, *r->at); end; end = strchr(end + 1, *r->at)) {
+        const char *behind = end + 1;
+        while (isspace((unsigned char)*behind)) behind++;
+        if (!*behind || strchr(stops, *behind)) return read_yaml(out, r, end + 1);
+    }
+    return malformed(r, "a closing quote");
+}
+
+/* {a: 1, b: [2, 3]}: up to the brace that closes it. */
+static tl_status read_braces(const tl_value **out, reader *r)
+{
+    int depth = 0;
+    char quote = '\0';
+    for (const char *p = r->at; *p; p++) {
+        if (quote) quote = *p == quote ? '\0' : quote;
+        else if (*p == '\'' || *p == '"') quote = *p;
+        else if (*p == '{') depth++;
+        else if (*p == '}' && --depth == 0) return read_yaml(out, r, p + 1);
+    }
+    return malformed(r, "a closing '}'");
 }
 
 static tl_status read_plain(const tl_value **out, reader *r, const char *stops)
@@ -124,7 +153,7 @@ static tl_status read_items(value_list *list, reader *r)
         const tl_value *item;
         if (list->count == LONGEST_LIST) return malformed(r, "a list of at most 4096");
         if (*r->at == '[') return malformed(r, "a flat list (lists of lists are not possible)");
-        if (*r->at == '\'' || *r->at == '"') TL_TRY(read_quoted(&item, r));
+        if (*r->at == '\'' || *r->at == '"') TL_TRY(read_quoted(&item, r, ",]"));
         else TL_TRY(read_plain(&item, r, ",[]"));
         if (!TL_VEC_PUSH(list, item)) return TL_ENOMEM;
         skip_blanks(r);
@@ -150,7 +179,8 @@ static tl_status read_list(const tl_value **out, reader *r)
 static tl_status read_value(const tl_value **out, reader *r)
 {
     skip_blanks(r);
-    if (*r->at == '\'' || *r->at == '"') TL_TRY(read_quoted(out, r));
+    if (*r->at == '\'' || *r->at == '"') TL_TRY(read_quoted(out, r, ","));
+    else if (*r->at == '{') TL_TRY(read_braces(out, r));
     else if (*r->at == '[') TL_TRY(read_list(out, r));
     else TL_TRY(read_plain(out, r, ",["));
     skip_blanks(r);
@@ -167,10 +197,7 @@ static tl_status set_item(reader *r, group *g, int64_t index, const tl_value *va
         g->items = items;
         g->count = index + 1;
     }
-    if (g->items[index])
-        return TL_FAIL(TL_EEXISTS, "%s: '%s[%lld]' is given twice", r->place.source, g->name,
-                       (long long)index);
-    g->items[index] = value;
+    g->items[index] = value; // what is given twice has its last value, as in the original
     return TL_OK;
 }
 
@@ -186,7 +213,6 @@ static tl_status read_override(reader *r, group *root)
     r->at++;
     TL_TRY(read_value(&value, r));
     if (index >= 0) return set_item(r, g, index, value);
-    if (g->leaf) return TL_FAIL(TL_EEXISTS, "%s: '%s' is given twice", r->place.source, g->name);
     g->leaf = value;
     return TL_OK;
 }
@@ -215,7 +241,7 @@ static tl_status build(const tl_value **out, const reader *r, const group *g)
 {
     if (!!g->leaf + !!g->items + !!g->first > 1)
         return TL_FAIL(TL_EINVAL, "%s: '%s' is given both as a whole and in parts", r->place.source,
-                       g->name);
+                       g->path);
     if (g->leaf) {
         *out = g->leaf;
         return TL_OK;
@@ -225,7 +251,7 @@ static tl_status build(const tl_value **out, const reader *r, const group *g)
         if (!g->items[i])
             return TL_FAIL(TL_EINVAL,
                            "%s: '%s[%lld]' is not given (every index from 0 to %lld must be)",
-                           r->place.source, g->name, (long long)i, (long long)(g->count - 1));
+                           r->place.source, g->path, (long long)i, (long long)(g->count - 1));
     *out = tl_value_new_list(r->arena, r->place, g->items, g->count);
     return *out ? TL_OK : TL_ENOMEM;
 }
@@ -234,7 +260,7 @@ tl_status tl_csv_parse(const tl_value **out, tl_arena *arena, const char *text, 
 {
     reader r = {.arena = arena, .text = text, .at = text};
     if (!(r.place.source = tl_arena_strdup(arena, source))) return TL_ENOMEM;
-    group root = {.name = ""};
+    group root = {.name = "", .path = ""};
     skip_blanks(&r);
     while (*r.at) {
         TL_TRY(read_override(&r, &root));

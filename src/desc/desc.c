@@ -216,12 +216,7 @@ tl_status tl_field_is_default(bool *out, const tl_desc *desc, const tl_field *fi
     TL_TRY(tl_arena_new(&scratch));
     void *fresh;
     tl_status st = tl_desc_new(&fresh, scratch, desc);
-    if (st == TL_OK) {
-        // A description of this row alone compares this row alone.
-        const tl_field rows[] = {*field, TL_F_END};
-        const tl_desc only = {.name = desc->name, .size = desc->size, .fields = rows};
-        *out = tl_desc_equal(&only, value, fresh);
-    }
+    if (st == TL_OK) *out = tli_field_equal(field, value, fresh);
     tl_arena_free(&scratch);
     return st;
 }
@@ -377,10 +372,15 @@ static bool field_equal(const tl_field *f, const void *a, const void *b)
     return false;
 }
 
+bool tli_field_equal(const tl_field *field, const void *a, const void *b)
+{
+    return field_equal(field, tl_field_at(field, a), tl_field_at(field, b));
+}
+
 bool tl_desc_equal(const tl_desc *desc, const void *a, const void *b)
 {
     for (tli_rows r = tli_rows_of(desc); tli_rows_next(&r);)
-        if (!field_equal(r.field, tl_field_at(r.field, a), tl_field_at(r.field, b))) return false;
+        if (!tli_field_equal(r.field, a, b)) return false;
     return true;
 }
 

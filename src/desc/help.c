@@ -9,6 +9,7 @@
 #include <tilth/desc/yaml.h>
 
 #include "desc/apply.h"
+#include "desc/yaml_out.h"
 
 /* --- layout ------------------------------------------------------------------------------------- */
 
@@ -30,6 +31,7 @@ static int columns(const char *text, size_t length)
 
 static int current_column(const tl_str *out)
 {
+    if (out->length == 0) return 0;
     size_t start = out->length;
     while (start > 0 && out->data[start - 1] != '\n') start--;
     return columns(out->data + start, out->length - start);
@@ -124,30 +126,6 @@ typedef struct writer {
 
 static tl_status write_struct(writer *w, const tl_desc *desc, const void *value);
 
-/* The member as YAML on one line. */
-static tl_status value_text(tl_str *out, const tl_field *f, const void *value)
-{
-    // A description of this row alone is written as "name: text", in one line or several.
-    tl_field row = *f;
-    row.flags &= ~TL_FIELD_QUIET;
-    row.name = "x";
-    const tl_field rows[] = {row, TL_F_END};
-    const tl_desc only = {.name = "x", .size = f->offset + f->size, .fields = rows};
-    tl_str text = TL_STR_INIT;
-    tl_status st = tl_yaml_write(&text, &only, value);
-    if (st == TL_OK) st = tl_str_status(&text);
-    const char *p = tl_str_text(&text) + (text.length >= 2 ? 2 : 0); // behind "x:"
-    p += strspn(p, " \n");
-    while (st == TL_OK && *p) {
-        size_t length = strcspn(p, "\n");
-        tl_str_addn(out, p, length);
-        p += length + strspn(p + length, " \n");
-        if (*p) tl_str_addc(out, ' ');
-    }
-    tl_str_deinit(&text);
-    return st;
-}
-
 static void add_branches(tl_str *out, const tl_field *f, const tl_registry *registry)
 {
     tl_str_add(out, "one of ");
@@ -165,8 +143,10 @@ static void add_type(writer *w, tl_str *out, const tl_field *f)
 {
     bool section = (f->type == TL_TYPE_STRUCT || f->type == TL_TYPE_OBJECT) && f->shape != TL_LIST;
     if (f->type == TL_TYPE_ONEOF) add_branches(out, f, w->options->registry);
-    else if (section && f->shape == TL_ONE && f->type == TL_TYPE_STRUCT) tl_str_add(out, "section");
-    else if (section) tl_str_add(out, "section or null");
+    else if (section) {
+        bool nullable = f->shape == TL_OPTIONAL || f->flags & TL_FIELD_NULLABLE;
+        tl_str_add(out, nullable ? "section or null" : "section");
+    }
     else tl_field_type_text(out, f);
 }
 
@@ -243,7 +223,7 @@ static tl_status write_field(writer *w, const tl_field *f, const void *value)
                              ((const tl_object *)member)->value);
     if (f->type == TL_TYPE_ONEOF) return write_oneof(w, f, member);
     tl_str text = TL_STR_INIT;
-    tl_status st = w->options->names_only ? TL_OK : value_text(&text, f, value);
+    tl_status st = w->options->names_only ? TL_OK : tli_field_text(&text, f, value);
     if (st == TL_OK) st = tl_str_status(&text);
     if (st == TL_OK) st = write_entry(w, f, tl_str_text(&text));
     tl_str_deinit(&text);
@@ -289,22 +269,11 @@ static tl_status find_branch(const tl_desc **desc, const void **value, writer *w
         *value = p->value;
         return TL_OK;
     }
-    int64_t open = f->kind && r ? tl_registry_count(r, f->kind) : 0, closed = 0, count = 0;
-    while (f->branches && f->branches[closed].name) closed++;
-    const char **names = tl_arena_array(w->scratch, open + closed + 1, sizeof *names);
-    if (!names) return TL_ENOMEM;
-    bool found = false;
-    for (int64_t i = 0; i < open + closed; i++) {
-        const tl_class *cls = i < closed ? NULL : tl_registry_at(r, f->kind, i - closed);
-        names[count++] = cls ? cls->name : f->branches[i].name;
-        if (strcmp(names[i], name) != 0) continue;
-        *desc = cls ? cls->config : f->branches[i].desc;
-        found = true;
-    }
-    names[count++] = "type";
-    if (!found) return unknown_part(w, name, names, count);
     *value = NULL;
-    return TL_OK;
+    if (tli_oneof_branch(desc, f, name, r)) return TL_OK;
+    int64_t count;
+    const char **names = tli_oneof_names(w->scratch, f, r, &count);
+    return names ? unknown_part(w, name, names, count + 1) : TL_ENOMEM; // with "type"
 }
 
 static tl_status write_oneof_part(writer *w, const tl_field *f, const tl_oneof *o, char *path)

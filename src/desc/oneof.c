@@ -67,8 +67,10 @@ tl_status tl_oneof_select(void **out, tl_oneof *o, const tl_field *field, const 
         for (int64_t i = 0; i < count; i++) tl_str_addf(&known, "%s%s", i ? ", " : "", names[i]);
         char suggestion[128];
         tli_suggest(suggestion, sizeof suggestion, type, names, count);
-        tl_status st = TL_FAIL(TL_ENOTFOUND, "unknown type '%s'%s (known: %s)", type, suggestion,
-                               count ? tl_str_text(&known) : "none");
+        tl_status st = tl_str_status(&known);
+        if (st == TL_OK)
+            st = TL_FAIL(TL_ENOTFOUND, "unknown type '%s'%s (known: %s)", type, suggestion,
+                         count ? tl_str_text(&known) : "none");
         tl_str_deinit(&known);
         return st;
     }

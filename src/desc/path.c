@@ -60,8 +60,10 @@ static tl_status find_field(walk *w, const tl_desc *desc, void *value, const cha
     int64_t count = 0;
     const char **names = tli_field_names(scratch, desc, &count);
     char suggestion[128];
-    tl_status st = TL_FAIL(TL_ENOTFOUND, "%s: unknown key%s", tl_str_text(&w->text),
-                           tli_suggest(suggestion, sizeof suggestion, name, names, count));
+    tl_status st = TL_ENOMEM;
+    if (names)
+        st = TL_FAIL(TL_ENOTFOUND, "%s: unknown key%s", tl_str_text(&w->text),
+                     tli_suggest(suggestion, sizeof suggestion, name, names, count));
     tl_arena_free(&scratch);
     return st;
 }
@@ -155,6 +157,7 @@ tl_status tli_path_find(tli_spot *out, tl_arena *arena, const tl_desc *desc, voi
     tl_status st = path->steps[0].name ? find_field(&w, desc, value, path->steps[0].name)
                                        : TL_FAIL(TL_EINVAL, "a path starts with a name");
     for (int64_t i = 1; st == TL_OK && i < path->count; i++) st = descend(&w, &path->steps[i]);
+    if (w.text.failed) st = tl_str_status(&w.text); // the message would not name the path
     tl_str_deinit(&w.text);
     return st;
 }

@@ -100,8 +100,10 @@ static tl_status fail_folder(const table *t, const tl_kind *kind, const char *na
     for (int64_t i = 0; i < count && i < SHOWN; i++)
         tl_str_addf(&list, "%s%s", i ? ", " : "", first[i].name);
     if (count > SHOWN) tl_str_add(&list, ", ...");
-    tl_status st = TL_FAIL(TL_ENOTFOUND, "'%s' is a folder of %s, choose one of them: %s", name,
-                           kind->plural, tl_str_text(&list));
+    tl_status st = tl_str_status(&list);
+    if (st == TL_OK)
+        st = TL_FAIL(TL_ENOTFOUND, "'%s' is a folder of %s, choose one of them: %s", name,
+                     kind->plural, tl_str_text(&list));
     tl_str_deinit(&list);
     return st;
 }
@@ -115,7 +117,7 @@ static tl_status fail_unknown(const table *t, const tl_kind *kind, const char *n
     char suggestion[160];
     tli_suggest(suggestion, sizeof suggestion, name, names, count);
     tl_free(names);
-    return TL_FAIL(TL_ENOTFOUND, "there is no %s '%s'%s (`tilth list %s` shows what there is; "
+    return TL_FAIL(TL_ENOTFOUND, "there is no %s '%s'%s (the command `list %s` shows what there is; "
                                  "modules of your own are loaded with --plugin)",
                    kind->name, name, suggestion, kind->plural);
 }
@@ -154,10 +156,15 @@ tl_status tl_registry_find_by_config(const tl_class **out, const tl_registry *r,
 
 /* --- adding ------------------------------------------------------------------------------------- */
 
-static tl_status check_name(const char *name)
+static tl_status check_name(const tl_kind *kind, const char *name)
 {
     if (!name || !*name) return TL_FAIL(TL_EINVAL, "an entry has no name");
     size_t length = strlen(name);
+    if (kind->names_are_keys
+        && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != length)
+        return TL_FAIL(TL_EINVAL,
+                       "the %s '%s' is chosen by a key, which has letters, digits, '_' and '-' alone",
+                       kind->name, name);
     if (name[0] == '/' || name[length - 1] == '/' || strstr(name, "//"))
         return TL_FAIL(TL_EINVAL, "'%s' is no name: '/' stands between two parts", name);
     return TL_OK;
@@ -200,9 +207,15 @@ static tl_status check_config(const table *t, const tl_kind *kind, const tl_clas
 
 static tl_status insert(tl_registry *r, const tl_entry *from, const tl_module *module)
 {
-    TL_TRY(check_name(from->cls->name));
+    TL_TRY(check_name(from->kind, from->cls->name));
     TL_TRY(tl_class_verify(from->kind, from->cls));
     table *t = table_of(r, from->kind);
+    for (int64_t i = 0; !t && i < r->tables.count; i++)
+        if (strcmp(r->tables.items[i].kind->name, from->kind->name) == 0)
+            return TL_FAIL(TL_EEXISTS,
+                           "there are two kinds '%s': the module seems to bring a libtilth of its own "
+                           "(a plug-in links none; the program that loads it uses the shared one)",
+                           from->kind->name);
     if (!t) {
         if (!TL_VEC_PUSH(&r->tables, (table){.kind = from->kind})) return TL_ENOMEM;
         t = &r->tables.items[r->tables.count - 1];
@@ -332,9 +345,11 @@ tl_status tl_registry_find_kind(const tl_kind **out, const tl_registry *r, const
     }
     *out = NULL;
     char suggestion[160];
-    tl_status st = TL_FAIL(TL_ENOTFOUND, "there is no kind '%s'%s (there are: %s)", name,
-                           tli_suggest(suggestion, sizeof suggestion, name, names, count),
-                           tl_str_text(&known));
+    tl_status st = tl_str_status(&known);
+    if (st == TL_OK)
+        st = TL_FAIL(TL_ENOTFOUND, "there is no kind '%s'%s (there are: %s)", name,
+                     tli_suggest(suggestion, sizeof suggestion, name, names, count),
+                     tl_str_text(&known));
     tl_str_deinit(&known);
     return st;
 }

@@ -73,9 +73,8 @@ static bool read_whole(const char *text, int64_t *out)
         base = p[1] == 'x' || p[1] == 'X' ? 16 : p[1] == 'b' || p[1] == 'B' ? 2 : 8;
         p += base != 8 || p[1] == 'o' || p[1] == 'O' ? 2 : 1;
     }
-    // strtoull itself would accept blanks and a second sign.
-    if (!((*p >= '0' && *p <= '9') || (base == 16 && strchr("abcdefABCDEF", *p) && *p)))
-        return false;
+    // strtoull itself would accept blanks, a second sign and a second prefix.
+    if (!*p || p[strspn(p, base == 16 ? "0123456789abcdefABCDEF" : "0123456789")]) return false;
     char *end;
     errno = 0;
     unsigned long long magnitude = strtoull(p, &end, base);

@@ -97,6 +97,9 @@ static tl_status verify_default(const tl_field *f)
     if (f->type == TL_TYPE_ENUM) return verify_enum_default(f, f->i);
     if (f->type == TL_TYPE_INT && there) return verify_range(f, (double)f->i);
     if (f->type == TL_TYPE_DOUBLE && there) return verify_range(f, f->d);
+    if ((f->type == TL_TYPE_VALUE && !f->s) || (f->type == TL_TYPE_OBJECT && !f->set))
+        if (!(f->flags & TL_FIELD_NULLABLE))
+            return TL_FAIL(TL_EINVAL, "it is null by default, but may not be null");
     if (f->type == TL_TYPE_VALUE && f->s) return verify_value_default(f);
     if (f->type == TL_TYPE_ONEOF && f->s) return verify_oneof_default(f);
     return TL_OK;
@@ -123,7 +126,9 @@ static tl_status verify_row(const tl_desc *desc, const tl_field *f, const open_d
         return TL_FAIL(TL_EINVAL, "the member has %zu bytes, its type %zu", f->size, member_size(f));
     if (f->pattern) {
         regex_t expression;
-        if (regcomp(&expression, f->pattern, REG_EXTENDED | REG_NOSUB) != 0)
+        int code = regcomp(&expression, f->pattern, REG_EXTENDED | REG_NOSUB);
+        if (code == REG_ESPACE) return TL_FAIL(TL_ENOMEM, "out of memory");
+        if (code != 0)
             return TL_FAIL(TL_EINVAL, "the pattern '%s' is not an extended regular expression",
                            f->pattern);
         regfree(&expression);
@@ -196,6 +201,12 @@ static tl_status verify_desc(const tl_desc *desc, const open_desc *outer)
             return TL_FAIL(TL_EINVAL,
                            "field '%s' of '%s' refines a field of its base but is another member",
                            f->name, desc->name);
+        bool alike = !inherited || (inherited->type == f->type && inherited->shape == f->shape);
+        if (!alike || (inherited && inherited->desc && !tl_desc_is(f->desc, inherited->desc)))
+            return TL_FAIL(TL_EINVAL,
+                           "field '%s' of '%s' refines a field of its base but %s", f->name,
+                           desc->name, alike ? "is not described by what derives from its description"
+                                             : "has another type");
     }
     TL_TRY_NOTE(verify_layout(desc), "description '%s'", desc->name);
     return TL_OK;

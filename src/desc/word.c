@@ -6,13 +6,65 @@
 #include "desc/config_impl.h"
 #include "desc/path.h"
 
-/* Values of words are taken as they are, so that `*.tfrecord` needs no quotes; what starts like a
- * list, a map or a quoted string is read as one. */
-static tl_status word_value(const tl_value **out, tl_arena *arena, const char *text, const char *source)
+/* Copies a quoted string as YAML writes it. Hydra escapes a quote with a backslash, YAML doubles it;
+ * what double quotes may hold beside that is the same. NULL when the string does not end. */
+static const char *copy_quoted(tl_str *out, const char *p)
+{
+    char quote = *p++;
+    tl_str_addc(out, quote);
+    for (; *p != quote || (quote == '\'' && p[1] == quote); p++) {
+        if (!*p) return NULL;
+        bool escaped = p[0] == '\\' && p[1] && (quote == '"' || p[1] == quote);
+        if (escaped && quote == '\'') tl_str_add(out, "''");
+        else if (escaped) tl_str_addn(out, p, 2);
+        else if (*p == quote) tl_str_add(out, "''");
+        else tl_str_addc(out, *p);
+        if (escaped || *p == quote) p++;
+    }
+    tl_str_addc(out, quote);
+    return p + 1;
+}
+
+/* Hydra's flow text as YAML: `{a:1}` gets the blank that YAML wants behind a key. */
+static bool to_yaml(tl_str *out, const char *text)
+{
+    enum { DEEPEST = TL_YAML_MAX_DEPTH };
+    char open[DEEPEST] = {0};
+    int depth = 0;
+    bool key = false; // a key of a map may stand here
+    for (const char *p = text; *p;) {
+        if (*p == '\'' || *p == '"') {
+            if (!(p = copy_quoted(out, p))) return false;
+            continue;
+        }
+        if (*p == '{' || *p == '[') {
+            if (depth == DEEPEST) return false;
+            open[depth++] = *p;
+        }
+        if ((*p == '}' || *p == ']') && depth > 0) depth--;
+        if (*p == '{' || *p == ',') key = depth > 0 && open[depth - 1] == '{';
+        tl_str_addc(out, *p);
+        if (*p == ':' && key) {
+            tl_str_addc(out, ' ');
+            key = false;
+        }
+        p++;
+    }
+    return true;
+}
+
+/* Values are taken as they are, so that `*.tfrecord` needs no quotes; what starts like a list, a map
+ * or a quoted string is read as one. */
+static tl_status word_value(const tl_value **out, tl_arena *arena, const char *text,
+                            const char *source)
 {
     if (*text && strchr("[{'\"", *text)) {
-        TL_TRY(tl_yaml_parse(out, arena, text, strlen(text), source));
-        return TL_OK;
+        tl_str yaml = TL_STR_INIT;
+        tl_status st = to_yaml(&yaml, text) ? tl_str_status(&yaml)
+                                            : TL_FAIL(TL_EINVAL, "a quote or bracket is not closed");
+        if (st == TL_OK) st = tl_yaml_parse(out, arena, tl_str_text(&yaml), yaml.length, source);
+        tl_str_deinit(&yaml);
+        return st;
     }
     tl_place place = {tl_arena_strdup(arena, source), 0, 0};
     *out = place.source ? tl_value_new_scalar(arena, place, text, false) : NULL;
@@ -205,20 +257,35 @@ static tl_status apply_word(tl_config *c, tl_arena *scratch, const char *word, c
     TL_TRY(tli_path_parse(&path, scratch, text));
     if (mode == WORD_DELETE) return delete_path(c, &path, text, source);
     const tl_value *value;
-    TL_TRY(word_value(&value, c->arena, equals + 1, source));
+    TL_TRY_NOTE(word_value(&value, c->arena, equals + 1, source), "%s", text);
     if (!value) return TL_FAIL(TL_EINVAL, "'%s': expected a value", word);
     TL_TRY(check_mode(c, &path, text, mode));
     return set_path(c, &path, text, value);
 }
 
-tl_status tl_config_word(tl_config *c, const char *word, const char *source)
+tl_status tl_config_words(tl_config *c, const tl_word *words, int64_t count)
 {
     TL_TRY(tli_config_open(c));
     tl_arena *scratch;
     TL_TRY(tl_arena_new(&scratch));
-    tl_status st = apply_word(c, scratch, word, source);
+    tli_diags diags = TLI_DIAGS_INIT;
+    for (int64_t i = 0; i < count && diags.code != TL_ENOMEM; i++) {
+        const tl_word *w = &words[i];
+        tl_status st = apply_word(c, scratch, w->text, w->source);
+        if (st == TL_OK) continue;
+        // What was applied names its source already; what is wrong with the word itself does not.
+        bool named = strncmp(tl_error_message(), w->source, strlen(w->source)) == 0;
+        tl_place place = {named ? NULL : w->source, 0, 0};
+        tli_diag(&diags, st, place, "", "%s", tl_error_message());
+        if (st == TL_ENOMEM) diags.code = st;
+    }
     tl_arena_free(&scratch);
-    size_t length = strlen(source);
-    bool named = strncmp(tl_error_message(), source, length) == 0;
-    return st == TL_OK || st == TL_ENOMEM || named || !length ? st : tl_error_note(st, "%s", source);
+    tl_status st = tli_diags_status(&diags);
+    tli_diags_deinit(&diags);
+    return st;
+}
+
+tl_status tl_config_word(tl_config *c, const char *word, const char *source)
+{
+    return tl_config_words(c, &(tl_word){word, source}, 1);
 }

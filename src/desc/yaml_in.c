@@ -51,6 +51,14 @@ static tl_place place_of_byte(const reader *r, size_t offset)
     return place;
 }
 
+/* True when the place is a tab, or stands behind one that begins its line. */
+static bool at_tab(const reader *r, yaml_mark_t mark)
+{
+    const char *line = r->text;
+    for (size_t i = 0; line && i < mark.line; i++) line = (line = strchr(line, '\n')) ? line + 1 : NULL;
+    return line && line[strspn(line, " ")] == '\t';
+}
+
 static tl_status syntax_error(reader *r)
 {
     const yaml_parser_t *p = &r->parser;
@@ -61,8 +69,13 @@ static tl_status syntax_error(reader *r)
                        p->problem_offset);
     if (p->error == YAML_READER_ERROR)
         return FAIL_AT(TL_EINVAL, place_of_byte(r, p->problem_offset), "not YAML: %s", problem);
-    return FAIL_AT(TL_EINVAL, place_of(r, p->problem_mark), "not YAML: %s%s%s", problem,
-                   p->context ? ", " : "", p->context ? p->context : "");
+    tl_place place = place_of(r, p->problem_mark);
+    if (strstr(problem, "cannot start any token") && at_tab(r, p->problem_mark))
+        return FAIL_AT(TL_EINVAL, place, "not YAML: a tab; lines are indented with blanks");
+    if (!p->context) return FAIL_AT(TL_EINVAL, place, "not YAML: %s", problem);
+    // What was begun may lie far above, as an opening quote does.
+    return FAIL_AT(TL_EINVAL, place, "not YAML: %s, %s (begun at line %d, column %d)", problem,
+                   p->context, (int)p->context_mark.line + 1, (int)p->context_mark.column + 1);
 }
 
 static tl_status next_event(reader *r)

@@ -22,6 +22,7 @@ typedef struct writer {
     bool sorted;  /* free-form maps too are written in the order of their keys */
     tl_str *keys; /* for tli_yaml_write_keys, or NULL */
     tl_str path;  /* of what is being written */
+    int lists;    /* that it lies in: there nothing has a line of its own */
 } writer;
 
 static int append(void *payload, unsigned char *bytes, size_t size)
@@ -132,6 +133,7 @@ static void put_string(writer *w, const char *text)
 
 static void begin_list(writer *w)
 {
+    w->lists++;
     yaml_event_t event;
     emit(w, &event,
          yaml_sequence_start_event_initialize(&event, NULL, NULL, 1, YAML_FLOW_SEQUENCE_STYLE));
@@ -139,6 +141,7 @@ static void begin_list(writer *w)
 
 static void end_list(writer *w)
 {
+    w->lists--;
     yaml_event_t event;
     emit(w, &event, yaml_sequence_end_event_initialize(&event));
 }
@@ -161,6 +164,31 @@ static int by_key(const void *a, const void *b)
     return strcmp(((const tl_value_pair *)a)->key, ((const tl_value_pair *)b)->key);
 }
 
+static void put_key(writer *w, const char *key, bool is_leaf)
+{
+    if (w->keys && w->lists == 0)
+        tl_str_addf(w->keys, "%c%s\n", is_leaf ? TLI_KEY_LEAF : TLI_KEY_STRUCT, tl_str_text(&w->path));
+    put_string(w, key);
+}
+
+/* Keys that stand in lines as they are, and so can be found again there. */
+static bool has_plain_keys(const tl_value *map)
+{
+    bool plain = true;
+    for (int64_t i = 0; i < map->count; i++) {
+        const char *key = map->pairs[i].key;
+        size_t length = strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+        plain = plain && length && !key[length] && reads_as_string(key);
+    }
+    return plain;
+}
+
+/* A free-form map whose keys have lines of their own. */
+static bool has_lines(const tl_value *v)
+{
+    return v && v->kind == TL_VALUE_MAP && v->count > 0 && has_plain_keys(v);
+}
+
 static void put_value(writer *w, const tl_value *v);
 
 static void put_pairs(writer *w, const tl_value *map)
@@ -175,12 +203,18 @@ static void put_pairs(writer *w, const tl_value *map)
         qsort(sorted, (size_t)map->count, sizeof *sorted, by_key);
         pairs = sorted;
     }
+    tl_str *keys = w->keys;
+    if (!has_plain_keys(map)) w->keys = NULL;
+    size_t length = w->path.length;
     begin_map(w);
     for (int64_t i = 0; i < map->count; i++) {
-        put_string(w, pairs[i].key);
+        tli_path_name(&w->path, pairs[i].key);
+        put_key(w, pairs[i].key, !has_lines(pairs[i].value));
         put_value(w, pairs[i].value);
+        tl_str_cut(&w->path, length);
     }
     end_map(w);
+    w->keys = keys;
 }
 
 static void put_value(writer *w, const tl_value *v)
@@ -226,13 +260,6 @@ static void put_list(writer *w, const tl_field *f, const tl_structs *list)
         tl_str_cut(&w->path, length);
     }
     end_list(w);
-}
-
-static void put_key(writer *w, const char *key, bool is_leaf)
-{
-    if (w->keys && !strchr(tl_str_text(&w->path), '[')) // what is in a list has no line of its own
-        tl_str_addf(w->keys, "%c%s\n", is_leaf ? TLI_KEY_LEAF : TLI_KEY_STRUCT, tl_str_text(&w->path));
-    put_string(w, key);
 }
 
 static void put_oneof(writer *w, const tl_oneof *o)
@@ -329,10 +356,12 @@ static void put_struct(writer *w, const tl_desc *desc, const void *value)
         if (omit || w->status != TL_OK) continue;
         tli_path_name(&w->path, fields[i]->name);
         const tl_type type = fields[i]->type;
+        const void *member = tl_field_at(fields[i], value);
         bool is_struct = fields[i]->shape != TL_LIST
                          && (type == TL_TYPE_STRUCT || type == TL_TYPE_OBJECT || type == TL_TYPE_ONEOF);
-        put_key(w, fields[i]->name, !is_struct);
-        put_one(w, fields[i], tl_field_at(fields[i], value));
+        bool is_map = type == TL_TYPE_VALUE && has_lines(*(const tl_value *const *)member);
+        put_key(w, fields[i]->name, !is_struct && !is_map);
+        put_one(w, fields[i], member);
         tl_str_cut(&w->path, length);
     }
     end_map(w);
@@ -393,28 +422,31 @@ tl_status tl_yaml_write_value(tl_str *out, const tl_value *value)
     return write_end(&w);
 }
 
-/* The default of a row alone, as it would stand behind its key. */
+tl_status tli_field_text(tl_str *out, const tl_field *field, const void *value)
+{
+    writer w = {0};
+    tl_str text = TL_STR_INIT;
+    tl_status st = write_begin(&w, &text, UNLIMITED);
+    if (st == TL_OK) {
+        begin_list(&w); // flow style, on one line
+        put_one(&w, field, tl_field_at(field, value));
+        end_list(&w);
+        st = write_end(&w);
+    }
+    if (st == TL_OK && text.length >= 3) // without the brackets and the newline
+        tl_str_addn(out, text.data + 1, text.length - 3);
+    tl_str_deinit(&text);
+    return st;
+}
+
 tl_status tl_field_default_text(tl_str *out, const tl_desc *desc, const tl_field *field)
 {
     if (field->type == TL_TYPE_STRUCT && field->shape == TL_ONE) return TL_OK; // its fields say it
     tl_arena *scratch;
     TL_TRY(tl_arena_new(&scratch));
-    tl_str text = TL_STR_INIT;
     void *fresh;
     tl_status st = tl_desc_new(&fresh, scratch, desc);
-    if (st == TL_OK) {
-        writer w = {0};
-        st = write_begin(&w, &text, UNLIMITED);
-        if (st == TL_OK) {
-            begin_list(&w); // flow style, on one line
-            put_one(&w, field, tl_field_at(field, fresh));
-            end_list(&w);
-            st = write_end(&w);
-        }
-    }
-    if (st == TL_OK && text.length >= 3) // without the brackets and the newline
-        tl_str_addn(out, text.data + 1, text.length - 3);
-    tl_str_deinit(&text);
+    if (st == TL_OK) st = tli_field_text(out, field, fresh);
     tl_arena_free(&scratch);
     return st;
 }

@@ -7,6 +7,7 @@ const tl_kind tl_kind_optimizer = {
     .plural = "optimizers",
     .help = "how gradients change the weights",
     .class_size = sizeof(tl_optimizer_class),
+    .names_are_keys = true,
     .config_base = &tl_optimizer_config_desc,
     .config_required = true,
 };
@@ -64,7 +65,7 @@ static tl_status check_clipping(const void *value)
     const tl_optimizer_config *c = value;
     if (c->clipnorm.set && c->global_clipnorm.set)
         return TL_FAIL(TL_EINVAL,
-                       "clipnorm (each variable alone) and global_clipnorm (all together) exclude "
+                       "clipnorm: it (each variable alone) and global_clipnorm (all together) exclude "
                        "each other: make one of them null");
     return TL_OK;
 }

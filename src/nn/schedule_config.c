@@ -7,6 +7,7 @@ const tl_kind tl_kind_learning_rate = {
     .plural = "learning_rates",
     .help = "learning rate as a function of the number of updates",
     .class_size = sizeof(tl_learning_rate_class),
+    .names_are_keys = true,
     .config_base = &tl_learning_rate_config_desc,
     .config_required = true,
 };
@@ -16,6 +17,7 @@ const tl_kind tl_kind_warmup = {
     .plural = "warmups",
     .help = "how the learning rate starts",
     .class_size = sizeof(tl_warmup_class),
+    .names_are_keys = true,
     .config_base = &tl_warmup_config_desc,
     .config_required = true,
 };
@@ -64,7 +66,7 @@ static tl_status check_boundaries(tl_ints boundaries)
 {
     for (int64_t i = 1; i < boundaries.count; i++)
         if (boundaries.items[i] <= boundaries.items[i - 1])
-            return TL_FAIL(TL_EINVAL, "boundaries must increase, but %lld follows %lld",
+            return TL_FAIL(TL_EINVAL, "boundaries: must increase, but %lld follows %lld",
                            (long long)boundaries.items[i], (long long)boundaries.items[i - 1]);
     return TL_OK;
 }
@@ -74,7 +76,7 @@ static tl_status check_lengths(tl_ints boundaries, tl_doubles values, int64_t mo
 {
     int64_t b = boundaries.count, v = values.count;
     if (b == 0 || v == 0 || v == b + more) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "%lld boundaries need %lld values, not %lld", (long long)b,
+    return TL_FAIL(TL_EINVAL, "values: %lld boundaries need %lld values, not %lld", (long long)b,
                    (long long)(b + more), (long long)v);
 }
 

@@ -61,9 +61,12 @@ static void complain(const tli_tool *tool, const char *command, const char *mess
     fflush(tool->err);
 }
 
+/* Nobody wants to hear that `tilth list | head -1` had more to say. */
+#define READER_IS_GONE "standard output: the reader is gone"
+
 static int fail(const tli_tool *tool, const char *command, tl_status status)
 {
-    complain(tool, command, tl_error_message());
+    if (strcmp(tl_error_message(), READER_IS_GONE) != 0) complain(tool, command, tl_error_message());
     return tl_exit_code(status);
 }
 
@@ -73,6 +76,7 @@ static tl_status write_out(const tli_tool *tool, const tl_str *text)
     errno = 0;
     bool written = fwrite(tl_str_text(text), 1, text->length, tool->out) == text->length;
     if (written && fflush(tool->out) == 0) return TL_OK;
+    if (errno == EPIPE) return TL_FAIL(TL_EIO, "%s", READER_IS_GONE);
     return TL_FAIL(TL_EIO, "standard output: %s", errno ? strerror(errno) : "cannot be written");
 }
 

@@ -42,28 +42,32 @@ static tl_status check_gin(tl_registry *registry, const gin_flags *given)
     return st;
 }
 
-/* Adds the overrides in the order in which they were given, flags with dots and words alike. */
-static tl_status add_words(tl_strings *list, tli_run *run)
+/* The overrides in the order in which they were given, flags with dots and words alike. */
+static tl_status apply_words(tl_config *config, tli_run *run)
 {
     int64_t count;
-    const tl_flag_word *words = tl_flags_words(run->flags, &count);
-    const char **items = tl_arena_array(run->arena, list->count + count, sizeof *items);
-    if (!items) return TL_ENOMEM;
-    for (int64_t i = 0; i < list->count; i++) items[i] = list->items[i];
-    for (int64_t i = 0; i < count; i++) items[list->count + i] = words[i].text;
-    *list = (tl_strings){items, list->count + count};
-    return TL_OK;
+    const tl_flag_word *given = tl_flags_words(run->flags, &count);
+    tl_word *words = tl_arena_array(run->arena, count, sizeof *words);
+    if (!words) return TL_ENOMEM;
+    for (int64_t i = 0; i < count; i++)
+        words[i] = (tl_word){given[i].text, given[i].flag ? given[i].flag : "command line"};
+    return tl_config_words(config, words, count);
 }
 
 static tl_status run_params(tli_run *run)
 {
     const params_flags *output = run->given[OUTPUT];
-    tl_parse_options *parse = run->given[EXPERIMENT];
+    const tl_parse_options *parse = run->given[EXPERIMENT];
     TL_TRY(check_gin(run->registry, run->given[GIN]));
-    TL_TRY(add_words(&parse->words, run));
+    if (!parse->experiment && run->words.count
+        && tl_registry_peek(run->registry, &tl_kind_experiment, run->words.items[0]))
+        return TL_FAIL(TL_EINVAL, "no experiment is named, did you mean --experiment=%s?",
+                       run->words.items[0]);
     tl_config *config;
-    TL_TRY(tl_experiment_parse(&config, run->registry, parse));
-    tl_status st = tl_config_write(&run->text, config, output->explain);
+    TL_TRY(tl_experiment_begin(&config, run->registry, parse));
+    tl_status st = apply_words(config, run);
+    if (st == TL_OK) st = tl_config_finish(config);
+    if (st == TL_OK) st = tl_config_write(&run->text, config, output->explain);
     tl_config_free(&config);
     return st;
 }

@@ -1,5 +1,7 @@
 #include <tilth/train/experiment.h>
 
+#include <string.h>
+
 #include <tilth/base/file.h>
 #include <tilth/base/str.h>
 
@@ -27,12 +29,38 @@ static const tl_method experiment_methods[] = {
     TL_METHOD(tl_experiment_class, fill, false),
     {NULL, 0, false},
 };
+/* The nearest description up the chain, or what stands in for it. */
+static const tl_desc *section_of(const tl_class *cls, size_t offset, const tl_desc *otherwise)
+{
+    const char *with = tl_class_with(cls, offset);
+    const tl_desc *desc = otherwise;
+    if (with) memcpy(&desc, with + offset, sizeof desc);
+    return desc;
+}
+
+static tl_status verify_section(const tl_desc *desc, const tl_desc *base)
+{
+    TL_TRY(tl_desc_verify(desc));
+    if (tl_desc_is(desc, base)) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "the description '%s' does not derive from '%s'", desc->name, base->name);
+}
+
+static tl_status verify_experiment(const tl_class *cls)
+{
+    TL_TRY(verify_section(section_of(cls, offsetof(tl_experiment_class, task), NULL),
+                          &tl_task_config_desc));
+    return verify_section(section_of(cls, offsetof(tl_experiment_class, trainer),
+                                     &tl_trainer_config_desc),
+                          &tl_trainer_config_desc);
+}
+
 const tl_kind tl_kind_experiment = {
     .name = "experiment",
     .plural = "experiments",
     .help = "a task with a trainer and defaults, under a name",
     .class_size = sizeof(tl_experiment_class),
     .methods = experiment_methods,
+    .verify = verify_experiment,
 };
 
 static const tl_field options_fields[] = {
@@ -49,8 +77,6 @@ static const tl_field options_fields[] = {
                  "available"),
     TL_F(tl_parse_options, strict_override, .b = true,
          .help = "unknown keys are errors; else they are skipped with a warning"),
-    TL_F(tl_parse_options, words,
-         .help = "further changes: a.b=1 sets, +a.b=1 adds, ++a.b=1 does either, ~a.b deletes"),
     TL_F_END,
 };
 const tl_desc tl_parse_options_desc = {
@@ -62,13 +88,8 @@ const tl_desc tl_parse_options_desc = {
 
 /* --- the experiment's own defaults ------------------------------------------------------------ */
 
-static tl_status new_section(tl_object *out, tl_arena *arena, const tl_desc *desc,
-                             const tl_desc *base)
+static tl_status new_section(tl_object *out, tl_arena *arena, const tl_desc *desc)
 {
-    TL_TRY(tl_desc_verify(desc)); // a trainer's description comes past no registration
-    if (!tl_desc_is(desc, base))
-        return TL_FAIL(TL_EINVAL, "the description '%s' does not derive from '%s'", desc->name,
-                       base->name);
     void *value;
     TL_TRY(tl_desc_new(&value, arena, desc));
     *out = (tl_object){desc, value};
@@ -80,27 +101,27 @@ static tl_status apply_class(tl_config *c, const tl_class *cls)
 {
     if (cls->base) TL_TRY(apply_class(c, cls->base));
     const tl_experiment_class *e = (const tl_experiment_class *)cls;
-    if (e->fill) TL_TRY(e->fill(tl_config_edit(c), tl_config_arena(c)));
-    if (e->defaults) {
+    // A plug-in's table may be older and shorter than ours.
+    if (tl_class_has(cls, offsetof(tl_experiment_class, fill)))
+        TL_TRY(e->fill(tl_config_edit(c), tl_config_arena(c)));
+    if (tl_class_has(cls, offsetof(tl_experiment_class, defaults))) {
         const char *source = tl_arena_printf(tl_config_arena(c), "experiment '%s'", cls->name);
         if (!source) return TL_ENOMEM;
         TL_TRY(tl_config_yaml(c, e->defaults, source));
     }
-    for (const char *const *r = e->restrictions; r && *r; r++) TL_TRY(tl_config_restrict(c, *r));
+    if (!tl_class_has(cls, offsetof(tl_experiment_class, restrictions))) return TL_OK;
+    for (const char *const *r = e->restrictions; *r; r++) TL_TRY(tl_config_restrict(c, *r));
     return TL_OK;
 }
 
 static tl_status apply_defaults(tl_config *c, const tl_class *cls)
 {
-    const tl_experiment_class *with_task, *with_trainer;
-    with_task = tl_class_with(cls, offsetof(tl_experiment_class, task));
-    with_trainer = tl_class_with(cls, offsetof(tl_experiment_class, trainer));
     tl_experiment_config *e = tl_config_edit(c);
     tl_arena *arena = tl_config_arena(c);
-    TL_TRY(new_section(&e->task, arena, with_task->task, &tl_task_config_desc));
-    TL_TRY(new_section(&e->trainer, arena,
-                       with_trainer ? with_trainer->trainer : &tl_trainer_config_desc,
-                       &tl_trainer_config_desc));
+    const size_t task = offsetof(tl_experiment_class, task);
+    const size_t trainer = offsetof(tl_experiment_class, trainer);
+    TL_TRY(new_section(&e->task, arena, section_of(cls, task, &tl_task_config_desc)));
+    TL_TRY(new_section(&e->trainer, arena, section_of(cls, trainer, &tl_trainer_config_desc)));
     return apply_class(c, cls);
 }
 
@@ -156,34 +177,42 @@ static tl_status apply_options(tl_config *c, const tl_parse_options *o)
     if (is_given(o->tf_data_service)) TL_TRY(apply_data_service(c, o->tf_data_service));
     if (is_given(o->params_override))
         TL_TRY(tl_config_override(c, o->params_override, "--params_override"));
-    for (int64_t i = 0; i < o->words.count; i++)
-        TL_TRY(tl_config_word(c, o->words.items[i], "command line"));
     return TL_OK;
 }
 
-tl_status tl_experiment_parse(tl_config **out, const tl_registry *registry,
+tl_status tl_experiment_begin(tl_config **out, const tl_registry *registry,
                               const tl_parse_options *options)
 {
     *out = NULL;
     if (!is_given(options->experiment))
-        return TL_FAIL(TL_EINVAL, "no experiment is named: say --experiment=NAME ('tilth list "
-                                  "experiments' shows the names)");
+        return TL_FAIL(TL_EINVAL, "no experiment is named: say --experiment=NAME (the command `list "
+                                  "experiments` shows the names)");
     const tl_class *cls;
     TL_TRY(tl_registry_find(&cls, registry, &tl_kind_experiment, options->experiment));
 
     tl_config *c;
     TL_TRY(tl_config_new(&c, registry, &tl_experiment_config_desc));
     tl_status st = apply_defaults(c, cls);
-    if (st != TL_OK) {
+    if (st != TL_OK && strncmp(tl_error_message(), "experiment '", 12) != 0)
         st = tl_error_note(st, "experiment '%s'", cls->name);
-        goto done;
-    }
+    if (st != TL_OK) goto done;
+    const tl_task_class *task; // an experiment without one could be configured, but never run
+    TL_TRY_DONE(st, tl_get_task_class(&task, registry,
+                                      &((const tl_experiment_config *)tl_config_value(c))->task));
     TL_TRY_DONE(st, apply_options(c, options));
-    TL_TRY_DONE(st, tl_config_finish(c));
     *out = c;
     c = NULL;
 done:
     tl_config_free(&c);
+    return st;
+}
+
+tl_status tl_experiment_parse(tl_config **out, const tl_registry *registry,
+                              const tl_parse_options *options)
+{
+    TL_TRY(tl_experiment_begin(out, registry, options));
+    tl_status st = tl_config_finish(*out);
+    if (st != TL_OK) tl_config_free(out);
     return st;
 }
 
@@ -192,8 +221,7 @@ done:
 tl_status tl_serialize_config(const tl_config *config, const char *model_dir)
 {
     if (!is_given(model_dir))
-        return TL_FAIL(TL_EINVAL, "there is no folder to write params.yaml into: say "
-                                  "--model_dir=FOLDER");
+        return TL_FAIL(TL_EINVAL, "there is no folder to write params.yaml into");
     tl_str text = TL_STR_INIT;
     tl_arena *scratch;
     TL_TRY(tl_arena_new(&scratch));

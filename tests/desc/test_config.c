@@ -207,7 +207,8 @@ static void test_wrong_types(void **state)
            "a.yaml:1:8: count: expected an integer, found the string \"5\" (write it without quotes)");
     refuse("count: yes", TL_EINVAL, "a.yaml:1:8: count: expected an integer, found the bool yes");
     refuse("count: 9223372036854775808", TL_EINVAL,
-           "a.yaml:1:8: count: expected an integer, found the number 9223372036854775808");
+           "a.yaml:1:8: count: expected an integer that 64 bits hold, with all its digits, found "
+           "the number 9223372036854775808");
     refuse("rate: [1]", TL_EINVAL, "a.yaml:1:7: rate: expected a number, found a list of 1");
     refuse("name: {a: 1, b: 2}", TL_EINVAL, "a.yaml:1:7: name: expected a string, found a map of 2");
     refuse("color: blue", TL_EINVAL,
@@ -480,7 +481,8 @@ static void test_explain(void **state)
         "\n  the eighty letters of one'                              # a.yaml:2:7\n",
         "  1000010]                                                # a.yaml:4:9\n",
         "\n  lines'                                                  # a.yaml:5:7\n",
-        "\n  b: 1                                                    # a.yaml:6:8\n",
+        "\n    c: [1]                                                # a.yaml:6:22\n",
+        "\n  b: 1                                                    # a.yaml:6:12\n",
         "\n  type: zero                                              # a.yaml:7:19\n",
         "\ntarget:\n",
         "\n  x: 1.0                                                  # a.yaml:9:13\n",

@@ -62,7 +62,7 @@ static void test_vectors(void **state)
     reads_as("a = 1, b = 2", "{a: 1, b: 2}");
     reads_as("a.aa.aaa.aaaaa.a=1,a.a=2", "{a: {aa: {aaa: {aaaaa: {a: 1}}}, a: 2}}");
     reads_as("a.b[2]=3,a.b[0]=1,a.b[1]=2", "{a: {b: [1, 2, 3]}}");
-    refuse("a.b[2]=3,a.b[0]=1", TL_EINVAL, "'b[1]' is not given"); // missing index
+    refuse("a.b[2]=3,a.b[0]=1", TL_EINVAL, "'a.b[1]' is not given"); // missing index
     refuse("a=[[1,2],[3]]", TL_EINVAL, "a flat list");              // nested lists
     reads_as("b.b2=-1.e-3, d.d1.d2=+0.001, e=1e+3, a=-1.5E-3",
              "{b: {b2: -1.0e-3}, d: {d1: {d2: 1.0e-3}}, e: 1000.0, a: -1.5e-3}");
@@ -86,14 +86,21 @@ static void test_values(void **state)
     reads_as("a=x:y", "{a: 'x:y'}");
     reads_as("a=/x/y*.tfrecord", "{a: '/x/y*.tfrecord'}");
     reads_as("a=b]", "{a: 'b]'}");
-    reads_as("a={b}", "{a: '{b}'}");
+    reads_as("a={b: 1}", "{a: {b: 1}}"); // as YAML
+    reads_as("a={b: [1, 2], c: '}, x'},d=2", "{a: {b: [1, 2], c: '}, x'}, d: 2}");
     reads_as("a=it's", "{a: \"it's\"}");
     reads_as("a=#x", "{a: '#x'}");
     reads_as("a_1.B2=x", "{a_1: {B2: x}}");
     reads_as("a.0=x,a._b=y", "{a: {'0': x, _b: y}}"); // keys of free-form maps
     reads_as("a='1',b=\"true\",c=''", "{a: '1', b: 'true', c: ''}");
     reads_as("a='x \"y\"',b=\"it's\"", "{a: 'x \"y\"', b: \"it's\"}");
+    // What is in quotes is YAML's string: its escapes, its doubled quotes.
+    reads_as("a='it''s',b=\"x\\ny\",c=\"q\\\"r\"", "{a: \"it's\", b: \"x\\ny\", c: 'q\"r'}");
     reads_as("a=0x10,b=1_000", "{a: 16, b: 1000}");
+    // The last one wins, so that `$BASE,a=2` changes what the base gave.
+    reads_as("a=1,a=2", "{a: 2}");
+    reads_as("a.b=1,c=2,a.b=3", "{a: {b: 3}, c: 2}");
+    reads_as("a[0]=1,a[0]=2", "{a: [2]}");
     reads_as("a=\xc3\xa9", "{a: \xc3\xa9}");
 }
 
@@ -115,7 +122,7 @@ static void test_lists(void **state)
     refuse("a=[", TL_EINVAL, "expected");
     refuse("a=[1]x", TL_EINVAL, "expected ',' between overrides at 'x'");
     refuse("a=x[0]", TL_EINVAL, "a flat list, or quotes");
-    refuse("a=['x'y]", TL_EINVAL, "expected ',' or ']' at 'y]'");
+    refuse("a=['x'y]", TL_EINVAL, "expected a closing quote at ''x'y]'");
 }
 
 static void test_mistakes(void **state)
@@ -137,7 +144,10 @@ static void test_mistakes(void **state)
         {",a=1", TL_EINVAL, "expected a name at ',a=1'"},
         {"a=1,,b=2", TL_EINVAL, "expected a name at ',b=2'"},
         {"a='x", TL_EINVAL, "expected a closing quote"},
-        {"a='x'y", TL_EINVAL, "expected ',' between overrides at 'y'"},
+        {"a='x'y", TL_EINVAL, "expected a closing quote at ''x'y'"},
+        {"a={b: 1", TL_EINVAL, "expected a closing '}' at '{b: 1'"},
+        {"a={b: }}", TL_EINVAL, "expected ',' between overrides at '}'"},
+        {"a={b: [}", TL_EINVAL, "not YAML"},
         {"a[x]=1", TL_EINVAL, "expected an index such as [0] at 'x]=1'"},
         {"a[]=1", TL_EINVAL, "expected an index"},
         {"a[-1]=1", TL_EINVAL, "expected an index"},
@@ -146,9 +156,6 @@ static void test_mistakes(void **state)
         {"a[99999999999999999999999]=1", TL_EINVAL, "expected an index from [0] to [4095]"},
         {"a[0][1]=1", TL_EINVAL, "expected '='"},
         {"a[0].b=1", TL_EINVAL, "expected '='"},
-        {"a=1,a=2", TL_EEXISTS, "--params_override: 'a' is given twice"},
-        {"a.b=1,c=2,a.b=3", TL_EEXISTS, "'b' is given twice"},
-        {"a[0]=1,a[0]=2", TL_EEXISTS, "'a[0]' is given twice"},
         {"a=1,a.b=2", TL_EINVAL, "'a' is given both as a whole and in parts"},
         {"a=[1],a[0]=2", TL_EINVAL, "'a' is given both as a whole and in parts"},
         {"a.b=1,a[0]=2", TL_EINVAL, "'a' is given both as a whole and in parts"},
@@ -262,7 +269,8 @@ static void test_messages(void **state)
     refuse_override("count", TL_ENOTFOUND, "'count' is neither");
     refuse_override("[1, 2]", TL_ENOTFOUND, "'[1, 2]' is neither");
     refuse_override("count=5,rate", TL_EINVAL, "--params_override: expected '=' behind a name");
-    refuse_override("count=5,count=6", TL_EEXISTS, "'count' is given twice");
+    // A quote that was lost does not make YAML of it.
+    refuse_override("name='a: b", TL_EINVAL, "--params_override: expected a closing quote");
     refuse_override("{count: 5", TL_EINVAL, "--params_override:2:1: not YAML");
     refuse_override("count: 5\nrate: [", TL_EINVAL, "--params_override:3:1: not YAML");
     refuse_override("count=x", TL_EINVAL,

@@ -96,7 +96,7 @@ static void test_no_default(void **state)
         TL_F(plain_defaults, d, .help = "h"), TL_F(plain_defaults, s, .help = "h"),
         TL_F(plain_defaults, n, .flags = TL_FIELD_NULLABLE, .help = "h"),
         TL_F(plain_defaults, l, .help = "h"),
-        TL_F(plain_defaults, v, .accept = TL_ACCEPT_MAP, .help = "h"),
+        TL_F(plain_defaults, v, .accept = TL_ACCEPT_MAP, .flags = TL_FIELD_NULLABLE, .help = "h"),
         TL_F(plain_defaults, w, .accept = TL_ACCEPT_STRING, .s = "", .help = "h"), TL_F_END};
     static const tl_desc desc = {.name = "p", .size = sizeof(plain_defaults), .fields = fields};
     assert_ok(tl_desc_verify(&desc));

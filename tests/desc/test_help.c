@@ -123,7 +123,7 @@ static const tl_field config_fields[] = {
     TL_F(config, color, .names = color_names, .help = "of the bar"),
     TL_F_STRUCT(config, inner, &sgd_desc, .help = "a part"),
     TL_F_OPTIONAL(config, maybe, &sgd_desc, .help = "a part or nothing"),
-    TL_F(config, model, .desc = &adam_desc, .help = "depends"),
+    TL_F(config, model, .desc = &adam_desc, .flags = TL_FIELD_NULLABLE, .help = "depends"),
     TL_F(config, closed, .branches = branches, .help = "one of two"),
     TL_F(config, open, .kind = &optimizer_kind, .help = "one of many"),
     TL_F(config, later, .flags = TL_FIELD_LATER, .help = "some day"),

@@ -115,7 +115,7 @@ static void test_older_tables(void **state)
     greeter_class newer = GREETER("newer", .wave = one);
     newer.cls.class_size += sizeof(void *);
     assert_fails(tl_class_verify(&greeters, &newer.cls), TL_EUNSUPPORTED,
-                 "greeter class 'newer': it was compiled against a newer Tilth");
+                 "it was compiled against a newer Tilth");
 }
 
 static void test_what_a_class_must_have(void **state)
@@ -127,9 +127,9 @@ static void test_what_a_class_must_have(void **state)
     c.cls.base = &hello.cls; // inherited is as good
     assert_ok(tl_class_verify(&greeters, &c.cls));
     c.cls.class_size = 8;
-    assert_fails(tl_class_verify(&greeters, &c.cls), TL_EINVAL, "its class_size is 8");
+    assert_fails(tl_class_verify(&greeters, &c.cls), TL_EINVAL, "the class_size of 'bare' is 8");
     c.cls.class_size = 0;
-    assert_fails(tl_class_verify(&greeters, &c.cls), TL_EINVAL, "its class_size is 0");
+    assert_fails(tl_class_verify(&greeters, &c.cls), TL_EINVAL, "the class_size of 'bare' is 0");
     c = (greeter_class)GREETER("loop", .wave = one);
     c.cls.base = &c.cls;
     assert_fails(tl_class_verify(&greeters, &c.cls), TL_EINVAL, "its base chain does not end");

@@ -323,6 +323,54 @@ static void test_not_strict(void **state)
     assert_string_equal(now()->origin.label, "origin");
 }
 
+/* Values as Hydra writes them. */
+static void test_hydra_values(void **state)
+{
+    (void)state;
+    word("origin={x:2,y:3.5}");
+    assert_true(now()->origin.x == 2 && now()->origin.y == 3.5);
+    word("origin={label:'a: b, c',x:4}");
+    assert_string_equal(now()->origin.label, "a: b, c");
+    word("name='it\\'s'");
+    assert_string_equal(now()->name, "it's");
+    word("name='it''s too'");
+    assert_string_equal(now()->name, "it's too");
+    word("name=\"a\\tb \\\"c\\\"\"");
+    assert_string_equal(now()->name, "a\tb \"c\"");
+    word("name='{a:1}'");
+    assert_string_equal(now()->name, "{a:1}");
+    refuse("name='open", TL_EINVAL, "name: a quote or bracket is not closed");
+    refuse("origin={x:", TL_EINVAL, "origin: command line:");
+}
+
+static void test_all_that_is_wrong_with_words(void **state)
+{
+    (void)state;
+    static const tl_word words[] = {
+        {"count=x", "--count"}, {"flag=no", "command line"}, {"nonsense", "command line"},
+        {"cuont=1", "run.flags:3: --cuont"},
+    };
+    tl_error_clear();
+    assert_int_equal(tl_config_words(config, words, TL_COUNT(words)), TL_EINVAL);
+    assert_string_equal(tl_error_message(),
+                        "--count: count: expected an integer, found the string \"x\"\n"
+                        "command line: 'nonsense': expected key=value\n"
+                        "run.flags:3: --cuont: cuont: unknown key, did you mean 'count'?");
+}
+
+/* An item that was set later is where the list came from, in part. */
+static void test_items_are_sources(void **state)
+{
+    (void)state;
+    assert_ok(tl_config_yaml(config, "counts: [1, 2]", "a.yaml"));
+    assert_string_equal(tl_config_source(config, "counts"), "a.yaml:1:9");
+    word("counts[1]=5");
+    assert_string_equal(tl_config_source(config, "counts"), "command line");
+    assert_string_equal(tl_config_source(config, "counts[0]"), "a.yaml:1:10");
+    assert_ok(tl_config_yaml(config, "counts: [1, 2]", "b.yaml"));
+    assert_string_equal(tl_config_source(config, "counts"), "b.yaml:1:9");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,6 +383,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_free_form_keys, begin, end),
         cmocka_unit_test_setup_teardown(test_delete, begin, end),
         cmocka_unit_test_setup_teardown(test_deleting_is_remembered, begin, end),
+        cmocka_unit_test_setup_teardown(test_hydra_values, begin, end),
+        cmocka_unit_test_setup_teardown(test_all_that_is_wrong_with_words, begin, end),
+        cmocka_unit_test_setup_teardown(test_items_are_sources, begin, end),
         cmocka_unit_test_setup_teardown(test_mistakes, begin, end),
         cmocka_unit_test_setup_teardown(test_not_strict, begin, end),
     };

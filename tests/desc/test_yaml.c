@@ -257,7 +257,7 @@ static void test_syntax_errors(void **state)
         {"a: 'x\n", "t.yaml:2:1: not YAML: found unexpected end of stream"},
         {"a: b: c\n", "t.yaml:1:5: not YAML: mapping values are not allowed"},
         {"a: 1\n  b: 2\n", "t.yaml:2:4: not YAML: mapping values are not allowed"},
-        {"a:\n\t- 1\n", "t.yaml:2:1: not YAML: found character that cannot start any token"},
+        {"a:\n\t- 1\n", "t.yaml:2:1: not YAML: a tab; lines are indented with blanks"},
         {"- a\nb: 1\n", "t.yaml:2:1: not YAML: did not find expected '-' indicator"},
         {"a: @x\n", "t.yaml:1:4: not YAML: found character that cannot start any token"},
         {"a: \"\\q\"\n", "t.yaml:1:5: not YAML: found unknown escape character"},

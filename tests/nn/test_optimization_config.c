@@ -222,7 +222,7 @@ static void test_clipping_is_one_of_two(void **state)
 {
     (void)state;
     assert_refused("optimizer: {type: sgd, sgd: {clipnorm: 1, global_clipnorm: 2}}", TL_EINVAL,
-                   "optimizer.sgd: clipnorm (each variable alone) and global_clipnorm");
+                   "optimizer.sgd.clipnorm: it (each variable alone) and global_clipnorm");
     // Here one of the two is set by default.
     assert_refused("optimizer: {type: adamw_experimental, adamw_experimental: {clipnorm: 1}}",
                    TL_EINVAL, "make one of them null");
@@ -251,10 +251,10 @@ static void test_stepwise_lengths(void **state)
     assert_accepted("learning_rate: {type: stepwise, stepwise: {boundaries: [], values: [1]}}");
     assert_refused("learning_rate: {type: stepwise, stepwise: {boundaries: [1, 2], values: "
                    "[3, 2]}}",
-                   TL_EINVAL, "learning_rate.stepwise: 2 boundaries need 3 values, not 2");
+                   TL_EINVAL, "learning_rate.stepwise.values: 2 boundaries need 3 values, not 2");
     assert_refused("learning_rate: {type: stepwise, stepwise: {boundaries: [2, 2], values: "
                    "[3, 2, 1]}}",
-                   TL_EINVAL, "boundaries must increase, but 2 follows 2");
+                   TL_EINVAL, "boundaries: must increase, but 2 follows 2");
     assert_unreadable("learning_rate: {type: stepwise, stepwise: {boundaries: [1, x]}}",
                       "boundaries[1]: expected an integer");
     assert_unreadable("learning_rate: {type: stepwise, stepwise: {boundaries: [1.5]}}",

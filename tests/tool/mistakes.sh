@@ -35,7 +35,7 @@ write_inputs()
     printf "include 'a.gin'\n" >b.gin
     plugin libold.so <<'C'
 #include <tilth/tilth.h>
-TL_EXPORT extern const tl_module tl_module_main;
+
 const tl_module tl_module_main = {TL_ABI + 6, sizeof(tl_module), "old", NULL, 0};
 C
     plugin liblayers.so <<'C'
@@ -52,7 +52,7 @@ static tl_status call(void **out, tl_gin *gin, const void *given)
 static const tl_configurable_class dense = {.cls = TL_CONFIGURABLE("vision.Dense", &desc), .call = call};
 static const tl_configurable_class other = {.cls = TL_CONFIGURABLE("text.Dense", &desc), .call = call};
 static const tl_entry entries[] = {{&tl_kind_configurable, &dense.cls}, {&tl_kind_configurable, &other.cls}};
-TL_EXPORT extern const tl_module tl_module_main;
+
 const tl_module tl_module_main = {TL_MODULE_HEAD("layers"), entries, TL_COUNT(entries)};
 C
 }

@@ -368,9 +368,6 @@ static void test_params_words(void **state)
     has(out, "  validation_data: null\n");
     has(out, "  name: x\n");
     has(out, "momentum: 0.9\n");
-    run("params", "--experiment=mock", "--words=trainer.train_steps=7");
-    went_well();
-    has(out, "  train_steps: 7\n");
     run("params", "--experiment=mock", "--", "--trainer.train_steps=7"); // no flag any more
     failed(2, "--trainer: unknown key");
 }
@@ -646,7 +643,7 @@ static void test_reader_goes_away(void **state)
     close(ends[0]);
     assert_int_equal(spawn(ends[1], (char *[]){"tilth", "help", NULL}), 1);
     close(ends[1]);
-    complained("tilth: standard output: Broken pipe");
+    complained(""); // as `| head` is used
 }
 
 static void test_closed_output(void **state)

@@ -114,7 +114,6 @@ static const tl_entry entries[] = {
     {&tl_kind_experiment, &deep_experiment.cls},
     {&tl_kind_experiment, &deeper_experiment.cls},
     {&tl_kind_experiment, &broken_experiment.cls},
-    {&tl_kind_experiment, &misfit_experiment.cls},
 };
 static const tl_module test_module = {TL_MODULE_HEAD("test"), entries, TL_COUNT(entries)};
 
@@ -360,8 +359,20 @@ static void test_mistakes_in_an_experiment(void **state)
     // Experiments are strict with themselves whatever the user says.
     const tl_parse_options lax = {.experiment = "test/broken"};
     assert_fails(tl_experiment_parse(&c, registry, &lax), TL_ENOTFOUND, "task.modle");
-    assert_fails(parse(&c, "test/misfit", NULL), TL_EINVAL,
+    // One whose task is none cannot even be registered.
+    static const tl_entry misfits[] = {{&tl_kind_experiment, &misfit_experiment.cls}};
+    static const tl_module misfit_module = {TL_MODULE_HEAD("misfit"), misfits, TL_COUNT(misfits)};
+    assert_fails(tl_registry_add(registry, &misfit_module), TL_EINVAL,
                  "the description 'deep_data' does not derive from 'task'");
+    // One whose task nobody has registered can, but not be used.
+    static const tl_entry orphans[] = {{&tl_kind_experiment, &deep_experiment.cls}};
+    static const tl_module orphan_module = {TL_MODULE_HEAD("orphan"), orphans, TL_COUNT(orphans)};
+    tl_registry *alone;
+    assert_ok(tl_registry_new_builtin(&alone));
+    assert_ok(tl_registry_add(alone, &orphan_module));
+    const tl_parse_options deep = {.experiment = "test/deep"};
+    assert_fails(tl_experiment_parse(&c, alone, &deep), TL_ENOTFOUND, "no task is registered");
+    tl_registry_free(&alone);
     assert_null(c);
 }
 
@@ -376,18 +387,20 @@ static void test_later_sources_win(void **state)
         file_with("b.yaml", "trainer:\n  train_steps: 2\n  steps_per_loop: 2\n"
                             "  summary_interval: 2\n  checkpoint_interval: 2\n"),
     };
-    const char *words[] = {"trainer.train_steps=4", "++trainer.train_steps=5",
-                           "trainer.steps_per_loop=4"};
+    static const tl_word words[] = {{"trainer.train_steps=4", "command line"},
+                                    {"++trainer.train_steps=5", "--trainer.train_steps"},
+                                    {"trainer.steps_per_loop=4", "command line"}};
     const tl_parse_options o = {
         .experiment = "mock",
         .config_file = {files, 2},
         .params_override = "trainer.train_steps=3,trainer.steps_per_loop=3,"
                            "trainer.summary_interval=3",
-        .words = {words, 3},
         .strict_override = true,
     };
     tl_config *c;
-    assert_ok(tl_experiment_parse(&c, registry, &o));
+    assert_ok(tl_experiment_begin(&c, registry, &o));
+    assert_ok(tl_config_words(c, words, TL_COUNT(words)));
+    assert_ok(tl_config_finish(c));
     const tl_experiment_config *e = tl_config_value(c);
     const tl_trainer_config *t = e->trainer.value;
     assert_int_equal(t->train_steps, 5);
@@ -396,7 +409,8 @@ static void test_later_sources_win(void **state)
     assert_int_equal(t->checkpoint_interval, 2);
     assert_int_equal(t->max_to_keep.value, 1);
     assert_int_equal(t->validation_interval, 1000);
-    assert_non_null(strstr(tl_config_source(c, "trainer.train_steps"), "command line"));
+    assert_string_equal(tl_config_source(c, "trainer.train_steps"), "--trainer.train_steps");
+    assert_string_equal(tl_config_source(c, "trainer.steps_per_loop"), "command line");
     assert_non_null(strstr(tl_config_source(c, "trainer.summary_interval"), "--params_override"));
     assert_non_null(strstr(tl_config_source(c, "trainer.checkpoint_interval"), "b.yaml:5"));
     assert_non_null(strstr(tl_config_source(c, "trainer.max_to_keep"), "a.yaml:2"));
@@ -494,8 +508,8 @@ static void test_params_yaml_needs_a_folder(void **state)
     (void)state;
     tl_config *c;
     assert_ok(parse(&c, "mock", NULL));
-    assert_fails(tl_serialize_config(c, NULL), TL_EINVAL, "--model_dir");
-    assert_fails(tl_serialize_config(c, ""), TL_EINVAL, "--model_dir");
+    assert_fails(tl_serialize_config(c, NULL), TL_EINVAL, "there is no folder");
+    assert_fails(tl_serialize_config(c, ""), TL_EINVAL, "there is no folder");
     const char *file = file_with("file", "");
     tl_status st = tl_serialize_config(c, tl_path_join(arena, file, "below"));
     assert_true(st != TL_OK);
@@ -540,7 +554,7 @@ static void test_choices_without_a_feature_are_refused_by_name(void **state)
     assert_fails(parse(&c, "mock", "runtime.distribution_strategy=TPU"), TL_EUNSUPPORTED,
                  "distribution_strategy: 'TPU' is not available yet");
     assert_fails(parse(&c, "mock", "{runtime: {loss_scale: fixed}}"), TL_EUNSUPPORTED,
-                 "runtime: loss_scale: expected 'dynamic'");
+                 "runtime.loss_scale: expected 'dynamic'");
 }
 
 static void test_sections_without_a_feature_are_refused_by_name(void **state)
@@ -666,7 +680,7 @@ static void test_values_are_checked(void **state)
     }
     tl_config *c;
     assert_fails(parse(&c, "mock", "task.train_data.input_path=a,task.train_data.tfds_name=b"),
-                 TL_EUNSUPPORTED, "task.train_data: input_path and tfds_name exclude each other");
+                 TL_EUNSUPPORTED, "task.train_data.input_path: it and tfds_name exclude each other");
 }
 
 static void test_values_that_are_fine(void **state)
@@ -740,7 +754,6 @@ static void test_every_allocation_may_fail(void **state)
         .experiment = "test/deep",
         .config_file = {&file, 1},
         .params_override = "trainer.optimizer_config.optimizer.type=lamb",
-        .words = {&word, 1},
         .strict_override = true,
     };
     const char *model_dir = tl_path_join(arena, folder, "memory");
@@ -752,7 +765,9 @@ static void test_every_allocation_may_fail(void **state)
         tl_alloc_fail_at(nth, 1);
         st = tl_registry_new_builtin(&r);
         if (st == TL_OK) st = tl_registry_add(r, &test_module);
-        if (st == TL_OK) st = tl_experiment_parse(&c, r, &o);
+        if (st == TL_OK) st = tl_experiment_begin(&c, r, &o);
+        if (st == TL_OK) st = tl_config_word(c, word, "word");
+        if (st == TL_OK) st = tl_config_finish(c);
         if (st == TL_OK) st = tl_serialize_config(c, model_dir);
         tl_alloc_fail_at(0, 0);
         if (st != TL_OK && st != TL_ENOMEM)

@@ -30,8 +30,9 @@
 #define TL_VERSION_PATCH 0
 #define TL_VERSION "0.1.0"
 
-/* Number that a plug-in and the library must share. It changes only when an existing struct changes
- * meaning; methods and members added at the end do not change it (see class.h). */
+/* Number that a plug-in and the library must share. Methods added at the end of a kind's table do
+ * not change it (see class.h); any change to a struct that both sides lay out does: heads, rows,
+ * descriptions, modules, and configurations that a plug-in may embed. */
 #define TL_ABI 1
 
 #endif

@@ -20,12 +20,13 @@ TL_BEGIN
 typedef struct tl_str {
     char *data; /* NUL-terminated once anything was added */
     size_t length, capacity;
-    bool failed; /* an append found no memory; later ones do nothing */
+    bool failed; /* an append found no memory, or could not be printed; later ones do nothing */
 } tl_str;
 #define TL_STR_INIT {NULL, 0, 0, false}
 
 TL_API void tl_str_deinit(tl_str *s);
 TL_API void tl_str_add(tl_str *s, const char *text);
+/* The bytes must not be the string's own, which may move. */
 TL_API void tl_str_addn(tl_str *s, const char *bytes, size_t length);
 TL_API void tl_str_addc(tl_str *s, char c);
 TL_API void tl_str_addf(tl_str *s, const char *format, ...) TL_PRINTF(2, 3);

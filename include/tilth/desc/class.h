@@ -1,8 +1,9 @@
 /* Classes: const tables of methods with a common head.
  *
- *     static const tl_task_class mine = {
- *         .cls = TL_CLASS(tl_task_class, "mine", &tl_task_base.cls, my_task, &my_desc),
- *         .build_model = my_build_model,
+ *     typedef struct shape_class { tl_class cls; double (*area)(const shape *s); } shape_class;
+ *     static const shape_class square = {
+ *         .cls = TL_CLASS(shape_class, "square", &any_shape.cls, square_shape, &square_desc),
+ *         .area = square_area,
  *     };
  *
  * A method left NULL is inherited from `base`; "super" is a plain call through the base's table. The
@@ -25,9 +26,10 @@ struct tl_class {
     const tl_desc *config; /* described struct that an instance is made from, or NULL */
 };
 
-#define TL_CLASS(class_type, class_name, class_base, instance_type, class_config, ...)             \
+/* TL_CLASS(tl_task_class, "mine", &base.cls, my_task, &my_desc, .help = "..."), the help optional. */
+#define TL_CLASS(class_type, class_name, class_base, instance_type, ...)                           \
     {.class_size = sizeof(class_type), .name = (class_name), .base = (class_base),                 \
-     .size = sizeof(instance_type), .config = (class_config), __VA_ARGS__}
+     .size = sizeof(instance_type), .config = __VA_ARGS__}
 
 /* A kind of class: what its table must hold. */
 typedef struct tl_method {
@@ -44,10 +46,17 @@ struct tl_kind {
     bool config_required;
     /* The config names the class: one class a config, found with tl_registry_find_by_config. */
     bool by_config;
+    /* Names are keys in configurations (of one-ofs): letters, digits, '_' and '-' alone. */
+    bool names_are_keys;
+    /* Optional: what else must hold of a class. */
+    tl_status (*verify)(const tl_class *cls);
 };
 #define TL_METHOD(class_type, method, is_required)                                                 \
     {#method, offsetof(class_type, method), is_required}
 
+/* True when the class itself has something in the slot at `offset`; false also when its table was
+ * compiled without that slot. */
+TL_API bool tl_class_has(const tl_class *cls, size_t offset);
 /* The nearest class up the base chain whose slot at `offset` is filled; NULL when none is:
  *     const tl_task_class *c = tl_class_with(&t->cls->cls, offsetof(tl_task_class, train_step));
  *     return c->train_step(t, s); */

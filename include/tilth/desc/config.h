@@ -48,8 +48,14 @@ TL_API TL_NODISCARD tl_status tl_config_override(tl_config *c, const char *text,
                                                  const char *source);
 /* One word of Hydra's: `a.b=1` sets what exists, `+a.b=1` adds what is not there, `++a.b=1` does
  * either, `~a.b` deletes (sets an optional to null, empties a list, removes a map's key). Paths may
- * hold indexes: `a[0].b=1`. Values are YAML flow text. */
+ * hold indexes: `a[0].b=1`. A value that starts with a quote, `[` or `{` is read as Hydra reads it
+ * ('it\'s', {a:1,b:[2,3]}); any other is taken as it is. */
 TL_API TL_NODISCARD tl_status tl_config_word(tl_config *c, const char *word, const char *source);
+/* Several of them; all that is wrong with them is reported together. */
+typedef struct tl_word {
+    const char *text, *source;
+} tl_word;
+TL_API TL_NODISCARD tl_status tl_config_words(tl_config *c, const tl_word *words, int64_t count);
 /* The CSV form alone, as a map. Fails when the text is not of that form. */
 TL_API TL_NODISCARD tl_status tl_csv_parse(const tl_value **out, tl_arena *arena, const char *text,
                                            const char *source);
@@ -59,7 +65,8 @@ TL_API TL_NODISCARD tl_status tl_config_finish(tl_config *c);
 /* One more restriction, "a.b <= c.d"; `text` must outlive the config. */
 TL_API TL_NODISCARD tl_status tl_config_restrict(tl_config *c, const char *text);
 
-/* Where the value at a dotted path came from: "a.yaml:7:3", "--params_override", "default". */
+/* Where the value at a dotted path came from: "a.yaml:7:3", "--params_override", "default". This and
+ * the explained form below keep texts in the config: one thread at a time. */
 TL_API const char *tl_config_source(tl_config *c, const char *path);
 /* What tl_yaml_write writes. With `explain`, each line says where its value came from. */
 TL_API TL_NODISCARD tl_status tl_config_write(tl_str *out, tl_config *c, bool explain);

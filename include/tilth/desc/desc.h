@@ -23,6 +23,7 @@
  * a struct point at belongs to the arena that the struct was filled from (or is static); nothing is
  * freed on its own.
  *
+ * Tables are written in C: C++ has no _Generic, nor designators in any order.
  * Thread word: immutable (tables); one thread at a time (a struct being filled). */
 #ifndef TILTH_DESC_DESC_H
 #define TILTH_DESC_DESC_H
@@ -53,7 +54,7 @@ typedef struct tl_structs { void *items; int64_t count; } tl_structs;
 typedef struct tl_object { const tl_desc *desc; void *value; } tl_object;
 
 /* One of several described structs, chosen by name: `type: sgd` beside `sgd: {...}`. The others that
- * have been set keep their values until the choice changes, but are not written out. */
+ * have been set keep their values, should the choice come back to them, but are not written out. */
 typedef struct tl_oneof_part {
     const char *name;
     const tl_desc *desc;
@@ -146,7 +147,9 @@ struct tl_desc {
     const tl_desc *base;    /* of the struct's first member; a row with an inherited name refines it */
     void (*init)(void *value);  /* optional: changes defaults after the rows', base's first */
     /* Optional: what concerns several fields at once. Runs after parsing, base's first, inner structs
-     * first. The failure it makes is reported with the key of the struct before it. */
+     * first. The failure it makes is reported with the key of the struct and where it was written; a
+     * message that begins with a field's name and a colon ("low: must be below high") is reported
+     * at that field. */
     tl_status (*check)(const void *value);
     /* Optional: "task.train_data.is_training != None" and the like, then NULL. Paths start here. */
     const char *const *restrictions;
@@ -195,8 +198,9 @@ struct tl_desc {
 
 /* --- what can be done with a description ------------------------------------------------------- */
 
-/* Finds rows that lie outside the struct or over each other, lack help, have a type that no row can
- * have, bytes that no row describes, and tables that do not end. Registration calls it. */
+/* Finds rows that lie outside the struct or over each other, lack help or have a type that no row
+ * can have, defaults that break their own restrictions, rows that refine what they do not fit, and
+ * bytes that no row describes (unless they could be padding). Registration calls it. */
 TL_API TL_NODISCARD tl_status tl_desc_verify(const tl_desc *desc);
 
 /* The row of that name, refined ones before inherited ones; NULL when there is none. */

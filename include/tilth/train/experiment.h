@@ -172,13 +172,17 @@ typedef struct tl_parse_options {
     const char *tpu;             /* NULL or "": nothing */
     const char *tf_data_service; /* NULL or "": nothing */
     bool strict_override;        /* unknown keys fail; else they are skipped with a warning */
-    tl_strings words;            /* `a.b=1`, `+a.b=1`, `++a.b=1`, `~a.b` */
 } tl_parse_options;
 extern TL_API const tl_desc tl_parse_options_desc;
+/* What the table's defaults say; begin with it in C. */
+#define TL_PARSE_OPTIONS_INIT {NULL, {NULL, 0}, NULL, NULL, NULL, true}
 
-/* The finished configuration of an experiment. Later sources win: the experiment's own defaults,
- * the files in their order, --tpu, --tf_data_service, --params_override, the words in their order.
+/* The configuration of an experiment, open for further sources (config.h). Later ones win: the
+ * experiment's own defaults, the files in their order, --tpu, --tf_data_service, --params_override.
  * `registry` must outlive the config. *out is NULL after a failure. */
+TL_API TL_NODISCARD tl_status tl_experiment_begin(tl_config **out, const tl_registry *registry,
+                                                  const tl_parse_options *options);
+/* The same, finished. */
 TL_API TL_NODISCARD tl_status tl_experiment_parse(tl_config **out, const tl_registry *registry,
                                                   const tl_parse_options *options);
 
