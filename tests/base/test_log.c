@@ -671,6 +671,34 @@ static void test_folder_failures(void **state)
 #define TEST(name) cmocka_unit_test_setup(name, no_sinks)
 #define TEST_IN_FOLDER(name) cmocka_unit_test_setup_teardown(name, enter_folder, leave_folder)
 
+static void *log_on_and_on(void *stop)
+{
+    while (!__atomic_load_n((bool *)stop, __ATOMIC_RELAXED)) TL_LOG_INFO("busy");
+    return NULL;
+}
+
+/* A child finds the lock free, whoever logged when it was made. */
+static void test_fork_while_another_thread_logs(void **state)
+{
+    (void)state;
+    bool stop = false;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, log_on_and_on, &stop), 0);
+    for (int i = 0; i < 50; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(10);
+            TL_LOG_INFO("child");
+            _exit(0);
+        }
+        int status = -1;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+    pthread_join(thread, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -685,6 +713,7 @@ int main(void)
         TEST(test_sink_that_removes_another),
         TEST(test_long_texts),
         TEST(test_rate_limits),
+        TEST(test_fork_while_another_thread_logs),
         TEST(test_threads_keep_lines_whole),
         TEST(test_threads_add_and_remove_sinks),
         TEST_IN_FOLDER(test_folder_has_the_names_of_absl),

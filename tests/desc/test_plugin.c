@@ -207,6 +207,51 @@ static void test_who_owns_it(void **state)
     assert_ok(roots);
 }
 
+/* Mapping a file beyond its end would kill the process. */
+static void test_files_that_are_cut_short(void **state)
+{
+    (void)state;
+    char *whole;
+    size_t size;
+    assert_ok(tl_file_read(&whole, &size, path_of("good.so"), 1 << 24));
+    for (size_t length = 0; length < size; length += length < 4096 ? 97 : 1999) {
+        assert_ok(tl_file_write_atomic(path_of("cut.so"), whole, length));
+        tl_status st = tl_registry_load(registry, path_of("cut.so"));
+        // What lies behind the last segment is not needed to load it.
+        if (st == TL_OK) break;
+        assert_int_equal(st, TL_EINVAL);
+        assert_non_null(strstr(tl_error_message(), length < 64 ? "no shared object" : "cut short"));
+    }
+    tl_free(whole);
+}
+
+/* In a folder that everybody may write to, the file could be exchanged after it was looked at. */
+static void test_folders_of_everybody(void **state)
+{
+    (void)state;
+    assert_int_equal(chmod(folder, 0777), 0);
+    refuse("good.so", TL_EINVAL, "everybody may write to its folder");
+    assert_int_equal(chmod(folder, 01777), 0); // where everybody keeps his own, as in /tmp
+    assert_ok(tl_registry_load(registry, path_of("good.so")));
+    assert_int_equal(chmod(folder, 0755), 0);
+}
+
+/* A plug-in finds libraries that lie beside it. */
+static void test_libraries_beside_it(void **state)
+{
+    (void)state;
+    const char *compiler = getenv("CC") ? getenv("CC") : "cc";
+    char command[900];
+    snprintf(command, sizeof command,
+             "cd %s && echo 'int helped(void); int helped(void) { return 1; }' >help.c && "
+             "%s -shared -fPIC -o libhelp.so help.c && "
+             "%s -std=c17 -shared -fPIC -I'" TEST_DATA "/../include' -o beside.so '" TEST_DATA
+             "/desc/plugins/good.c' -Wl,--no-as-needed -L. -lhelp -Wl,-rpath,'$ORIGIN'",
+             folder, compiler, compiler);
+    assert_int_equal(system(command), 0);
+    assert_ok(tl_registry_load(registry, path_of("beside.so")));
+}
+
 static void test_no_memory(void **state)
 {
     (void)state;
@@ -232,6 +277,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_modules_that_do_not_fit, begin, end),
         cmocka_unit_test_setup_teardown(test_who_may_write, begin, end),
         cmocka_unit_test_setup_teardown(test_who_owns_it, begin, end),
+        cmocka_unit_test_setup_teardown(test_files_that_are_cut_short, begin, end),
+        cmocka_unit_test_setup_teardown(test_folders_of_everybody, begin, end),
+        cmocka_unit_test_setup_teardown(test_libraries_beside_it, begin, end),
         cmocka_unit_test_setup_teardown(test_no_memory, begin, end),
     };
     return cmocka_run_group_tests(tests, begin_all, end_all);

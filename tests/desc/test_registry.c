@@ -457,6 +457,39 @@ static void test_open_oneofs(void **state)
     tl_config_free(&c);
 }
 
+/* Names of what a one-of chooses stand in YAML as keys and in overrides as parts of paths. */
+static void test_names_that_are_keys(void **state)
+{
+    (void)state;
+    static const tl_kind rules = {.name = "rule", .plural = "rules", .class_size = sizeof(tl_class),
+                                  .names_are_keys = true};
+    static const char *const names[] = {"a.b", "a/b", "a b", "a=b", "a[0]"};
+    for (int64_t i = 0; i < TL_COUNT(names); i++) {
+        const tl_class cls = {.class_size = sizeof cls, .name = names[i]};
+        const tl_entry entry = {&rules, &cls};
+        const tl_module module = {TL_MODULE_HEAD("m"), &entry, 1};
+        assert_fails(tl_registry_add(registry, &module), TL_EINVAL, "is chosen by a key");
+    }
+    static const tl_class fine = {.class_size = sizeof fine, .name = "power_2-x"};
+    static const tl_entry entry = {&rules, &fine};
+    static const tl_module module = {TL_MODULE_HEAD("m"), &entry, 1};
+    assert_ok(tl_registry_add(registry, &module));
+}
+
+/* A kind has one address: a second one of its name is another copy of the library. */
+static void test_two_libraries(void **state)
+{
+    (void)state;
+    static const tl_kind other = {.name = "thing", .plural = "things", .class_size = sizeof(tl_class)};
+    static const tl_class a = {.class_size = sizeof a, .name = "a"}, b = {.class_size = sizeof b, .name = "b"};
+    static const tl_entry ours = {&things, &a}, theirs = {&other, &b};
+    static const tl_module first = {TL_MODULE_HEAD("first"), &ours, 1};
+    static const tl_module second = {TL_MODULE_HEAD("second"), &theirs, 1};
+    assert_ok(tl_registry_add(registry, &first));
+    assert_fails(tl_registry_add(registry, &second), TL_EEXISTS, "a libtilth of its own");
+    assert_null(tl_registry_peek(registry, &other, "b"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -472,6 +505,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_same_again, begin, end),
         cmocka_unit_test_setup_teardown(test_heads, begin, end),
         cmocka_unit_test_setup_teardown(test_kinds, begin, end),
+        cmocka_unit_test_setup_teardown(test_names_that_are_keys, begin, end),
+        cmocka_unit_test_setup_teardown(test_two_libraries, begin, end),
         cmocka_unit_test_setup_teardown(test_no_memory, begin, end),
         cmocka_unit_test_setup_teardown(test_open_oneofs, begin, end),
     };
