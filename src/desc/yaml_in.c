@@ -1,5 +1,7 @@
 #include <tilth/desc/yaml.h>
 
+#include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <yaml.h>
@@ -54,9 +56,11 @@ static tl_place place_of_byte(const reader *r, size_t offset)
 /* True when the place is a tab, or stands behind one that begins its line. */
 static bool at_tab(const reader *r, yaml_mark_t mark)
 {
-    const char *line = r->text;
-    for (size_t i = 0; line && i < mark.line; i++) line = (line = strchr(line, '\n')) ? line + 1 : NULL;
-    return line && line[strspn(line, " ")] == '\t';
+    const char *p = r->text, *end = r->text + r->length;
+    for (size_t i = 0; p && i < mark.line; i++)
+        p = (p = memchr(p, '\n', (size_t)(end - p))) ? p + 1 : NULL;
+    while (p && p < end && *p == ' ') p++;
+    return p && p < end && *p == '\t';
 }
 
 static tl_status syntax_error(reader *r)
@@ -357,12 +361,53 @@ static tl_status read_document(const tl_value **out, reader *r)
     return TL_OK;
 }
 
+/* The four hexadecimal digits of `\\uXXXX`, or -1. */
+static int code_unit(const char *p, const char *end)
+{
+    if (end - p < 6 || p[0] != '\\' || p[1] != 'u') return -1;
+    int unit = 0;
+    for (int i = 2; i < 6; i++) {
+        const char *digits = "0123456789abcdef", *at = strchr(digits, tolower((unsigned char)p[i]));
+        if (!p[i] || !at) return -1;
+        unit = unit * 16 + (int)(at - digits);
+    }
+    return unit;
+}
+
+/* JSON writes characters beyond 16 bits as two escapes, YAML as one of eight digits. Only text that
+ * looks like JSON is changed, and only between double quotes. */
+static tl_status join_surrogates(const char **text, size_t *length, tl_arena *arena)
+{
+    const char *p = *text, *end = *text + *length;
+    while (p < end && strchr(" \t\r\n", *p) && *p) p++;
+    if (p == end || (*p != '{' && *p != '[') || !memmem(p, (size_t)(end - p), "\\u", 2)) return TL_OK;
+    char *copy = tl_arena_alloc(arena, *length + 1), *to = copy;
+    if (!copy) return TL_ENOMEM;
+    bool quoted = false;
+    for (p = *text; p < end;) {
+        int high = quoted ? code_unit(p, end) : -1;
+        int low = high >= 0xd800 && high < 0xdc00 ? code_unit(p + 6, end) : -1;
+        if (low >= 0xdc00 && low < 0xe000) {
+            to += sprintf(to, "\\U%08x", 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00));
+            p += 12;
+            continue;
+        }
+        if (quoted && *p == '\\' && p + 1 < end) *to++ = *p++; // the next one is escaped
+        else if (*p == '"') quoted = !quoted;
+        *to++ = *p++;
+    }
+    *text = copy;
+    *length = (size_t)(to - copy);
+    return TL_OK;
+}
+
 tl_status tl_yaml_parse(const tl_value **out, tl_arena *arena, const char *text, size_t length,
                         const char *source)
 {
     if (length > TL_YAML_MAX_BYTES)
         return TL_FAIL(TL_ELIMIT, "%s: %zu bytes, more than the %d that are read as YAML", source,
                        length, TL_YAML_MAX_BYTES);
+    TL_TRY(join_surrogates(&text, &length, arena));
     reader r = {.arena = arena, .anchors = TL_MAP_INIT, .text = text, .length = length};
     if (!(r.source = tl_arena_strdup(arena, source))) return TL_ENOMEM;
     if (!yaml_parser_initialize(&r.parser)) return TL_FAIL_NOMEM(sizeof r.parser);

@@ -219,6 +219,16 @@ static void test_forms(void **state)
     }
 }
 
+/* As Python's json.dumps writes what lies beyond 16 bits. */
+static void test_json_escapes(void **state)
+{
+    (void)state;
+    tl_config *c;
+    const sample *s = override(&c, "{\"name\": \"\\ud83d\\ude00 \\\\ud83d \\u00e9\"}");
+    assert_string_equal(s->name, "\xf0\x9f\x98\x80 \\ud83d \xc3\xa9");
+    tl_config_free(&c);
+}
+
 static void test_empty_changes_nothing(void **state)
 {
     (void)state;
@@ -290,6 +300,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_mistakes, begin, end),
         cmocka_unit_test_setup_teardown(test_bombs, begin, end),
         cmocka_unit_test_setup_teardown(test_forms, begin, end),
+        cmocka_unit_test_setup_teardown(test_json_escapes, begin, end),
         cmocka_unit_test_setup_teardown(test_empty_changes_nothing, begin, end),
         cmocka_unit_test_setup_teardown(test_file_names, begin, end),
         cmocka_unit_test_setup_teardown(test_messages, begin, end),
