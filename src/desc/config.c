@@ -121,7 +121,8 @@ static bool starts_like_csv(const char *text)
 {
     const char *p = text;
     while (isalnum((unsigned char)*p) || *p == '_' || *p == '.') p++;
-    if (*p == '[') p += strcspn(p, "]=") + 1;
+    if (*p == '[') p += strcspn(p, "]=");
+    if (*p == ']') p++;
     while (*p == ' ') p++;
     return p > text && *p == '=' && !tl_file_exists(text);
 }

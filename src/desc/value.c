@@ -169,11 +169,19 @@ static tl_value *new_value(tl_arena *arena, tl_value_kind kind, tl_place place)
     return v;
 }
 
+/* A long text weighs more than a short one, or an alias of it could be used too often. */
+static int64_t text_weight(const char *text)
+{
+    enum { BYTES = 64 };
+    return 1 + (int64_t)(strlen(text) / BYTES);
+}
+
 tl_value *tl_value_new_scalar(tl_arena *arena, tl_place place, const char *text, bool quoted)
 {
     tl_value *v = new_value(arena, TL_VALUE_SCALAR, place);
     if (!v || !(v->text = tl_arena_strdup(arena, text))) return NULL;
     v->quoted = quoted;
+    v->weight = text_weight(text);
     return v;
 }
 
@@ -197,7 +205,8 @@ tl_value *tl_value_new_map(tl_arena *arena, tl_place place, const tl_value_pair 
     v->pairs = tl_arena_copy(arena, pairs, (size_t)count * sizeof *pairs);
     if (!v->pairs) return NULL;
     v->count = count;
-    for (int64_t i = 0; i < count; i++) v->weight += 1 + pairs[i].value->weight;
+    for (int64_t i = 0; i < count; i++)
+        v->weight += text_weight(pairs[i].key) + pairs[i].value->weight;
     return v;
 }
 

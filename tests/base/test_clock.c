@@ -21,7 +21,8 @@ static void test_monotonic(void **state)
 static void test_wall(void **state)
 {
     (void)state;
-    double before = (double)time(NULL), now = tl_clock_wall(), after = (double)time(NULL) + 1;
+    // time() reads a coarser clock, which may lag behind by a tick.
+    double before = (double)time(NULL), now = tl_clock_wall(), after = (double)time(NULL) + 2;
     assert_true(now >= before - 1 && now <= after); // time() may lag by a tick
     assert_true(now > 1.7e9);
 }

@@ -328,6 +328,27 @@ static void test_billion_laughs(void **state)
     tl_str_deinit(&text);
 }
 
+/* One long string, many times: few values, but far more text than was written. */
+static void test_long_strings_by_alias(void **state)
+{
+    (void)state;
+    tl_str text = TL_STR_INIT;
+    tl_str_add(&text, "- &a ");
+    tl_str_pad(&text, 'x', 1 << 20);
+    tl_str_add(&text, "\n- [");
+    for (int i = 0; i < 10000; i++) tl_str_add(&text, "*a,");
+    tl_str_add(&text, "]\n");
+    refuse(tl_str_text(&text), text.length, TL_ELIMIT, "more than 1048576 values");
+    tl_str_cut(&text, 0);
+    tl_str_add(&text, "- &a {? ");
+    tl_str_pad(&text, 'x', 1 << 20);
+    tl_str_add(&text, "\n  : 1}\n- [");
+    for (int i = 0; i < 10000; i++) tl_str_add(&text, "*a,");
+    tl_str_add(&text, "]\n");
+    refuse(tl_str_text(&text), text.length, TL_ELIMIT, "more than 1048576 values");
+    tl_str_deinit(&text);
+}
+
 static void test_many_values(void **state)
 {
     (void)state;
@@ -456,6 +477,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_keys, begin, end),
         cmocka_unit_test_setup_teardown(test_bytes_that_are_no_text, begin, end),
         cmocka_unit_test_setup_teardown(test_billion_laughs, begin, end),
+        cmocka_unit_test_setup_teardown(test_long_strings_by_alias, begin, end),
         cmocka_unit_test_setup_teardown(test_many_values, begin, end),
         cmocka_unit_test_setup_teardown(test_depth, begin, end),
         cmocka_unit_test_setup_teardown(test_depth_through_aliases, begin, end),
