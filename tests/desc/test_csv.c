@@ -271,6 +271,26 @@ static void refuse_override(const char *text, tl_status code, const char *messag
     tl_config_free(&c);
 }
 
+/* Text that ends where more was to come, and nothing readable behind it. */
+static void test_cut_text(void **state)
+{
+    (void)state;
+    const char *whole = "layers[0].name='x, y',names=[\"a\",b],extra={a: [1]},counts[0]=1";
+    for (size_t length = 0; length <= strlen(whole); length++) {
+        char *text = tl_alloc(length + 1);
+        assert_non_null(text);
+        memcpy(text, whole, length);
+        text[length] = '\0';
+        tl_config *c;
+        assert_ok(tl_config_new(&c, NULL, &sample_desc));
+        tl_status st = tl_config_override(c, text, "t"); // must only not read beyond its end
+        assert_int_not_equal(st, TL_EINTERNAL);
+        tl_config_free(&c);
+        tl_free(text);
+    }
+    refuse_override("1a[1,", TL_ENOTFOUND, "'1a[1,' is neither");
+}
+
 /* The message is about the form that was meant. */
 static void test_messages(void **state)
 {
@@ -303,6 +323,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_json_escapes, begin, end),
         cmocka_unit_test_setup_teardown(test_empty_changes_nothing, begin, end),
         cmocka_unit_test_setup_teardown(test_file_names, begin, end),
+        cmocka_unit_test_setup_teardown(test_cut_text, begin, end),
         cmocka_unit_test_setup_teardown(test_messages, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
+#include <tilth/base/map.h>
 
 #include "../desc/sample.h"
 
@@ -28,10 +29,17 @@ static bool refused(tl_status st)
     return true;
 }
 
+static const tl_value *seed; /* something for words to lead to */
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc, (void)argv;
+    static const char text[] = "{layers: [{}, {kernel: [1]}], extra: {a: {b: [1]}}, target: {}, "
+                               "optimizer: {type: adam, sgd: {}}}";
+    static tl_arena *arena; // lives as long as the process
     tl_log_set_level(TL_LEVEL_NONE);
+    must(tl_arena_new(&arena) == TL_OK, "no memory");
+    must(tl_yaml_parse(&seed, arena, text, sizeof text - 1, "seed") == TL_OK, "no seed");
     return 0;
 }
 
@@ -39,9 +47,7 @@ static tl_config *new_config(void)
 {
     tl_config *c;
     must(tl_config_new(&c, NULL, &sample_desc) == TL_OK, "no memory");
-    // Something for words to lead to.
-    must(tl_config_yaml(c, "{layers: [{}, {kernel: [1]}], extra: {a: {b: [1]}}, target: {}, "
-                           "optimizer: {type: adam, sgd: {}}}", "seed") == TL_OK, "no seed");
+    must(tl_config_apply(c, seed) == TL_OK, "no seed");
     return c;
 }
 
@@ -51,6 +57,12 @@ static bool written(tl_str *out, tl_config *c, bool explain)
     tl_status st = tl_config_write(out, c, explain);
     must(st == TL_OK || (st == TL_EINVAL && strstr(tl_error_message(), "UTF-8")), "cannot be written");
     return st == TL_OK;
+}
+
+/* Writing and reading again costs more than all the rest, and one input in sixteen shows as much. */
+static bool is_chosen(const char *text)
+{
+    return tl_hash_string(TL_HASH_SEED, text) % 16 == 0;
 }
 
 static void check_written(tl_config *c, bool explain)
@@ -91,7 +103,7 @@ static void try_override(const char *text, bool strict)
 {
     tl_config *c = new_config();
     tl_config_set_strict(c, strict);
-    if (!refused(tl_config_override(c, text, "fuzz"))) check_written(c, false);
+    if (!refused(tl_config_override(c, text, "fuzz")) && is_chosen(text)) check_written(c, false);
     tl_config_free(&c);
 }
 
@@ -116,6 +128,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (rest) *rest++ = '\0';
     try_csv(text);
     if (!tl_file_exists(text)) try_override(text, size % 2); // files are fuzz_yaml's
+    if (!rest) {
+        free(text);
+        return 0;
+    }
     tl_config *c = new_config();
     bool changed = false;
     for (char *line = rest; line && *line; line = rest) {
@@ -123,7 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (rest) *rest++ = '\0';
         changed = try_line(&c, line);
     }
-    if (changed) check_written(c, size % 2);
+    if (changed && is_chosen(text)) check_written(c, size % 2);
     (void)refused(tl_config_finish(c));
     tl_config_free(&c);
     free(text);

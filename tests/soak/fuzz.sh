@@ -6,6 +6,8 @@
 source "$(dirname "$0")/../../build.sh"
 
 logs=build/fuzz/soak
+# Short stacks and a small quarantine: twice as many executions, and a finding is run again anyway.
+export ASAN_OPTIONS=malloc_context_size=2:quarantine_size_mb=16
 workers=$(nproc)
 
 # work NUMBER RUNS TARGET... : each target in turn; workers begin at different ones.
