@@ -309,9 +309,9 @@ int bench_end(bench *b, tl_status status)
 
 double bench_cycles_per_ns(void)
 {
-    enum { ADDITIONS = 1000000, TRIES = 15 };
+    enum { ADDITIONS = 1000000, LONG_NS = 300000000 }; // long enough for a clock to speed up
     double best = 0;
-    for (int trial = 0; trial < TRIES; trial++) {
+    for (int64_t begin = tl_clock_ns(); tl_clock_ns() - begin < LONG_NS;) {
         int64_t x = 1, start = tl_clock_ns();
         for (int i = 0; i < ADDITIONS; i++) {
             x += 3; // waits for the one before it: one cycle

@@ -49,13 +49,15 @@ static const tl_field everything_fields[] = {
     TL_F(everything, task, .kind = &tasks, .help = "h"),
     TL_F_END
 };
-static const char *const restrictions[] = {"low < high", "task.type != None", "all.extra.a[0] == 1", NULL};
+static const char *const restrictions[] = {"low < high", "task.type != None", "all.extra.a[0] == 1",
+                                           NULL};
 static const tl_desc everything_desc = {.name = "everything", .size = sizeof(everything),
                                         .fields = everything_fields, .check = everything_check,
                                         .restrictions = restrictions};
 
 static const tl_class drawing = TL_CLASS(tl_class, "drawing", NULL, int, &layer_desc, .help = "h");
-static const tl_class painting = TL_CLASS(tl_class, "art/painting", NULL, int, &point_desc, .help = "h");
+static const tl_class painting =
+    TL_CLASS(tl_class, "art/painting", NULL, int, &point_desc, .help = "h");
 static const tl_entry entries[] = {{&tasks, &drawing}, {&tasks, &painting}};
 static const tl_module module = {TL_MODULE_HEAD("art"), entries, TL_COUNT(entries)};
 
@@ -83,8 +85,10 @@ static char file_path[] = "/tmp/tilth_alloc_XXXXXX";
 static tl_status fill_config(tl_config *c)
 {
     TL_TRY(tl_config_read(c, file_path));
-    TL_TRY(tl_config_override(c, "low=1,all.counts=[1,2,3],all.names=['a','b'],all.corner.x=5", "--csv"));
-    TL_TRY(tl_config_override(c, "{all: {extra: {a: [1], e: {f: g}}, layers: [{units: 1}, {bias: no}]}}", "--yaml"));
+    TL_TRY(tl_config_override(c, "low=1,all.counts=[1,2,3],all.names=['a','b'],all.corner.x=5",
+                              "--csv"));
+    TL_TRY(tl_config_override(
+        c, "{all: {extra: {a: [1], e: {f: g}}, layers: [{units: 1}, {bias: no}]}}", "--yaml"));
     TL_TRY(tl_config_override(c, file_path, "--file"));
     TL_TRY(tl_config_override(c, "all.extra.a=[1]", "--csv"));
     TL_TRY(tl_config_word(c, "all.layers[1].kernel[0]=7", "words"));
@@ -140,9 +144,16 @@ static tl_status run(uint64_t *hash)
 
 /* Sources with mistakes, whose messages need memory too. */
 static const char *const mistakes[] = {
-    "{all: {flga: 1, count: x, layers: [{unist: 1}], colors: [blue], optimizer: {type: adma, sgdd: 1}}}",
-    "all.count=x,low=1000,word=0,lwo=1", "{all: [", "low=[[1]]", "nowhere.yaml", "a: 1\na: 2\n", "{a: *b}",
-    "{low: \"\xff\"}", "{low: !!set {a}}",
+    "{all: {flga: 1, count: x, layers: [{unist: 1}], colors: [blue]}}",
+    "all: {optimizer: {type: adma, sgdd: 1}}",
+    "all.count=x,low=1000,word=0,lwo=1",
+    "{all: [",
+    "low=[[1]]",
+    "nowhere.yaml",
+    "a: 1\na: 2\n",
+    "{a: *b}",
+    "{low: \"\xff\"}",
+    "{low: !!set {a}}",
 };
 
 static tl_status run_mistake(const char *text)
@@ -186,7 +197,8 @@ static void test_own_allocator(void **state)
         tl_status st = run(&hash);
         tl_alloc_fail_at(0, 0);
         if (st != TL_ENOMEM || tl_error_code() != TL_ENOMEM)
-            fail_msg("allocation %lld: %s: %s", (long long)nth, tl_status_name(st), tl_error_message());
+            fail_msg("allocation %lld: %s: %s", (long long)nth, tl_status_name(st),
+                     tl_error_message());
     }
     uint64_t hash = 0;
     assert_ok(run(&hash));
@@ -222,8 +234,8 @@ static void test_own_allocator_and_mistakes(void **state)
             tl_status st = run_mistake(mistakes[i]);
             tl_alloc_fail_at(0, 0);
             if (st != TL_ENOMEM)
-                fail_msg("'%s', allocation %lld: %s: %s", mistakes[i], (long long)nth, tl_status_name(st),
-                         tl_error_message());
+                fail_msg("'%s', allocation %lld: %s: %s", mistakes[i], (long long)nth,
+                         tl_status_name(st), tl_error_message());
         }
     }
 }
@@ -240,7 +252,7 @@ void __libc_free(void *memory);
 static struct {
     bool on;
     int64_t calls, fail_at; /* fail_at 0: never */
-    int64_t live;
+    int64_t live; /* below 0 where the C library hands out memory past malloc */
 } heap;
 
 static bool must_fail(void)
@@ -278,8 +290,9 @@ void free(void *memory)
     __libc_free(memory);
 }
 
-/* glibc's regular expressions leak, and free twice, when memory runs out inside of them (2.36). What
- * is ours is to take "no memory" for an answer, so here they give it as a whole or not at all. */
+/* glibc's regular expressions leak, and free twice, when memory runs out inside of them (2.36).
+ * What is ours is to take "no memory" for an answer, so here they give it as a whole or not at all.
+ */
 static void *next_function(const char *name)
 {
     void *function = dlsym(RTLD_NEXT, name);
@@ -324,7 +337,8 @@ void regfree(regex_t *expression)
     heap.on = was_on;
 }
 
-static tl_status run_on_heap(tl_status (*what)(const void *argument), const void *argument, int64_t nth)
+static tl_status run_on_heap(tl_status (*what)(const void *argument), const void *argument,
+                             int64_t nth)
 {
     heap.calls = heap.live = 0;
     heap.fail_at = nth;
@@ -353,13 +367,13 @@ static void test_the_heap(void **state)
 {
     (void)state;
     assert_int_equal(run_on_heap(heap_run, NULL, 0), TL_OK);
-    assert_int_equal(heap.live, 0);
+    assert_true(heap.live <= 0);
     uint64_t expected = heap_hash;
     int64_t calls = heap.calls;
     for (int64_t nth = 1; nth <= calls; nth++) {
         tl_status st = run_on_heap(heap_run, NULL, nth);
         bool fine = st == TL_ENOMEM || (st == TL_OK && heap_hash == expected);
-        if (!fine || heap.live != 0)
+        if (!fine || heap.live > 0)
             fail_msg("malloc %lld: %s: %s, %lld left", (long long)nth, tl_status_name(st),
                      tl_error_message(), (long long)heap.live);
     }
@@ -370,11 +384,11 @@ static void test_the_heap_and_mistakes(void **state)
     (void)state;
     for (int64_t i = 0; i < TL_COUNT(mistakes); i++) {
         tl_status expected = run_on_heap(heap_mistake, mistakes[i], 0);
-        assert_int_equal(heap.live, 0);
+        assert_true(heap.live <= 0);
         int64_t calls = heap.calls;
         for (int64_t nth = 1; nth <= calls; nth++) {
             tl_status st = run_on_heap(heap_mistake, mistakes[i], nth);
-            if ((st != TL_ENOMEM && st != expected) || heap.live != 0)
+            if ((st != TL_ENOMEM && st != expected) || heap.live > 0)
                 fail_msg("'%s', malloc %lld: %s: %s, %lld left", mistakes[i], (long long)nth,
                          tl_status_name(st), tl_error_message(), (long long)heap.live);
         }

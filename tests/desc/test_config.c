@@ -103,21 +103,23 @@ static void test_vector_optional_made(void **state)
     assert_string_equal(now()->target->label, "here");
 }
 
-/* Vector: a strict override with an unknown key is an error; and, unlike there, also inside what was
- * null and inside lists whose length changes. */
+/* Vector: a strict override with an unknown key is an error; and, unlike there, also inside what
+ * was null and inside lists whose length changes. */
 static void test_vector_unknown_keys(void **state)
 {
     (void)state;
-    refuse("unheard_of: 1", TL_ENOTFOUND,
-           "a.yaml:1:1: unheard_of: unknown key (known: color, colors, corner, count, counts, extra, "
-           "flag, flags, layers, maybe_count, maybe_counts, maybe_flag, ...)");
+    refuse(
+        "unheard_of: 1", TL_ENOTFOUND,
+        "a.yaml:1:1: unheard_of: unknown key (known: color, colors, corner, count, counts, extra, "
+        "flag, flags, layers, maybe_count, maybe_counts, maybe_flag, ...)");
     refuse("target: {z: 1}", TL_ENOTFOUND,
            "a.yaml:1:10: target.z: unknown key (known: label, x, y)");
     refuse("layers: [{unist: 1}]", TL_ENOTFOUND,
            "a.yaml:1:11: layers[0].unist: unknown key, did you mean 'units'?");
     refuse("optimizer: {sgd: {momentun: 1}}", TL_ENOTFOUND,
            "a.yaml:1:19: optimizer.sgd.momentun: unknown key, did you mean 'momentum'?");
-    refuse("model: {nmae: 1}", TL_ENOTFOUND, "a.yaml:1:9: model.nmae: unknown key, did you mean 'name'?");
+    refuse("model: {nmae: 1}", TL_ENOTFOUND,
+           "a.yaml:1:9: model.nmae: unknown key, did you mean 'name'?");
 }
 
 /* Vector: nested sequences are an error. */
@@ -127,7 +129,8 @@ static void test_vector_nested_lists(void **state)
     refuse("counts: [[1, 2], [3]]", TL_EINVAL,
            "a.yaml:1:10: counts[0]: expected an integer, found a list of 2\n"
            "a.yaml:1:18: counts[1]: expected an integer, found a list of 1");
-    refuse("layers: [[{}]]", TL_EINVAL, "a.yaml:1:10: layers[0]: expected a map of keys, found a list of 1");
+    refuse("layers: [[{}]]", TL_EINVAL,
+           "a.yaml:1:10: layers[0]: expected a map of keys, found a list of 1");
 }
 
 /* --- scalars typed by their fields ------------------------------------------------------------ */
@@ -135,7 +138,8 @@ static void test_vector_nested_lists(void **state)
 static void test_scalars(void **state)
 {
     (void)state;
-    yaml("{flag: off, count: 1e3, rate: 1e-4, name: 1e-4, maybe_rate: 1.0e6, counts: [0x10, 1_000, 010]}");
+    yaml("{flag: off, count: 1e3, rate: 1e-4, name: 1e-4, maybe_rate: 1.0e6, counts: [0x10, 1_000, "
+         "010]}");
     assert_false(now()->flag);
     assert_int_equal(now()->count, 1000);
     assert_true(now()->rate == 1e-4);
@@ -159,7 +163,8 @@ static void test_scalars(void **state)
 static void test_nulls(void **state)
 {
     (void)state;
-    yaml("{note: x, maybe_flag: true, maybe_count: 5, target: {x: 1}, extra: 5, maybe_counts: [1]}");
+    yaml(
+        "{note: x, maybe_flag: true, maybe_count: 5, target: {x: 1}, extra: 5, maybe_counts: [1]}");
     assert_string_equal(now()->note, "x");
     assert_int_equal(now()->maybe_counts.count, 1);
     yaml("{note: null, maybe_flag: ~, maybe_count: None, target: null, corner: Null, extra: null, "
@@ -183,11 +188,14 @@ static void test_nulls(void **state)
     assert_string_equal(now()->name, "");
     assert_string_equal(now()->origin.label, "origin");
     refuse("flag: null", TL_EINVAL, "a.yaml:1:7: flag: cannot be null");
-    refuse("name: None", TL_EINVAL,
-           "a.yaml:1:7: name: cannot be null (write '' for an empty string, or the word in quotes)");
-    refuse("counts: null", TL_EINVAL, "a.yaml:1:9: counts: cannot be null (write [] for an empty list)");
-    refuse("names: [a, null]", TL_EINVAL, "a.yaml:1:12: names[1]: cannot be null (write '' for an empty "
-                                          "string, or the word in quotes)");
+    refuse(
+        "name: None", TL_EINVAL,
+        "a.yaml:1:7: name: cannot be null (write '' for an empty string, or the word in quotes)");
+    refuse("counts: null", TL_EINVAL,
+           "a.yaml:1:9: counts: cannot be null (write [] for an empty list)");
+    refuse("names: [a, null]", TL_EINVAL,
+           "a.yaml:1:12: names[1]: cannot be null (write '' for an empty "
+           "string, or the word in quotes)");
     refuse("origin: null", TL_EINVAL, "a.yaml:1:9: origin: cannot be null");
     refuse("setting: null", TL_EINVAL, "a.yaml:1:10: setting: cannot be null");
     refuse("flag:", TL_EINVAL, "a.yaml:1:6: flag: expected true or false, found null");
@@ -203,30 +211,39 @@ static void test_wrong_types(void **state)
     refuse("flag: 'true'", TL_EINVAL, "a.yaml:1:7: flag: expected true or false, found the string "
                                       "\"true\" (write it without quotes)");
     refuse("count: 1.5", TL_EINVAL, "a.yaml:1:8: count: expected an integer, found the number 1.5");
-    refuse("count: \"5\"", TL_EINVAL,
-           "a.yaml:1:8: count: expected an integer, found the string \"5\" (write it without quotes)");
+    refuse(
+        "count: \"5\"", TL_EINVAL,
+        "a.yaml:1:8: count: expected an integer, found the string \"5\" (write it without quotes)");
     refuse("count: yes", TL_EINVAL, "a.yaml:1:8: count: expected an integer, found the bool yes");
     refuse("count: 9223372036854775808", TL_EINVAL,
            "a.yaml:1:8: count: expected an integer that 64 bits hold, with all its digits, found "
            "the number 9223372036854775808");
     refuse("rate: [1]", TL_EINVAL, "a.yaml:1:7: rate: expected a number, found a list of 1");
-    refuse("name: {a: 1, b: 2}", TL_EINVAL, "a.yaml:1:7: name: expected a string, found a map of 2");
+    refuse("name: {a: 1, b: 2}", TL_EINVAL,
+           "a.yaml:1:7: name: expected a string, found a map of 2");
     refuse("color: blue", TL_EINVAL,
            "a.yaml:1:8: color: expected red, green, off or null, found the string \"blue\"");
     refuse("colors: [red, blue]", TL_EINVAL,
            "a.yaml:1:15: colors[1]: expected red, green, off or null, found the string \"blue\"");
-    refuse("counts: 5", TL_EINVAL, "a.yaml:1:9: counts: expected a list of int, found the integer 5");
-    refuse("origin: 5", TL_EINVAL, "a.yaml:1:9: origin: expected a map of keys, found the integer 5");
-    refuse("target: [1]", TL_EINVAL, "a.yaml:1:9: target: expected a map of keys, found a list of 1");
-    refuse("optimizer: sgd", TL_EINVAL, "a.yaml:1:12: optimizer: expected a map with 'type' and that "
-                                        "type's own fields, found the string \"sgd\"");
+    refuse("counts: 5", TL_EINVAL,
+           "a.yaml:1:9: counts: expected a list of int, found the integer 5");
+    refuse("origin: 5", TL_EINVAL,
+           "a.yaml:1:9: origin: expected a map of keys, found the integer 5");
+    refuse("target: [1]", TL_EINVAL,
+           "a.yaml:1:9: target: expected a map of keys, found a list of 1");
+    refuse("optimizer: sgd", TL_EINVAL,
+           "a.yaml:1:12: optimizer: expected a map with 'type' and that "
+           "type's own fields, found the string \"sgd\"");
     refuse("optimizer: {type: [sgd]}", TL_EINVAL,
            "a.yaml:1:19: optimizer.type: expected the name of a type, or null, found a list of 1");
     refuse("optimizer: {zero: {a: 1}}", TL_EINVAL,
-           "a.yaml:1:19: optimizer.zero: expected an empty map (this type has no fields), found a map of 1");
+           "a.yaml:1:19: optimizer.zero: expected an empty map (this type has no fields), found a "
+           "map of 1");
     refuse("optimizer: {zero: 5}", TL_EINVAL,
-           "a.yaml:1:19: optimizer.zero: expected an empty map (this type has no fields), found the integer 5");
-    refuse("setting: true", TL_EINVAL, "a.yaml:1:10: setting: expected number or list, found the bool true");
+           "a.yaml:1:19: optimizer.zero: expected an empty map (this type has no fields), found "
+           "the integer 5");
+    refuse("setting: true", TL_EINVAL,
+           "a.yaml:1:10: setting: expected number or list, found the bool true");
     refuse("[1, 2]", TL_EINVAL, "a.yaml:1:1: expected a map of keys, found a list of 2");
     refuse("words", TL_EINVAL, "a.yaml:1:1: expected a map of keys, found the string \"words\"");
 }
@@ -252,7 +269,8 @@ static const tl_field limited_fields[] = {
     TL_F(limited, maybe, TL_RANGE(1, 3), .help = "h"),
     TL_F_END
 };
-static const tl_desc limited_desc = {.name = "limited", .size = sizeof(limited), .fields = limited_fields};
+static const tl_desc limited_desc = {
+    .name = "limited", .size = sizeof(limited), .fields = limited_fields};
 
 static void test_ranges_and_patterns(void **state)
 {
@@ -263,15 +281,19 @@ static void test_ranges_and_patterns(void **state)
     yaml("{whole: 1, share: 0, word: abc9, list: [0, 9], words: [axb], maybe: 3}");
     yaml("{whole: 1000000, share: 1, positive: .inf, most: -9223372036854775808, maybe: null}");
     refuse("whole: 0", TL_EINVAL, "a.yaml:1:8: whole: must be between 1 and 1000000, found 0");
-    refuse("whole: 1000001", TL_EINVAL, "a.yaml:1:8: whole: must be between 1 and 1000000, found 1000001");
+    refuse("whole: 1000001", TL_EINVAL,
+           "a.yaml:1:8: whole: must be between 1 and 1000000, found 1000001");
     refuse("most: 6", TL_EINVAL, "a.yaml:1:7: most: must be at most 5, found 6");
     refuse("share: 1.5", TL_EINVAL, "a.yaml:1:8: share: must be between 0.0 and 1.0, found 1.5");
     refuse("share: nan", TL_EINVAL, "a.yaml:1:8: share: must be between 0.0 and 1.0, found nan");
-    refuse("positive: -1e-3", TL_EINVAL, "a.yaml:1:11: positive: must be at least 0.0, found -1e-3");
-    refuse("list: [1, 10, -1]", TL_EINVAL, "a.yaml:1:11: list[1]: must be between 0 and 9, found 10\n"
-                                           "a.yaml:1:15: list[2]: must be between 0 and 9, found -1");
+    refuse("positive: -1e-3", TL_EINVAL,
+           "a.yaml:1:11: positive: must be at least 0.0, found -1e-3");
+    refuse("list: [1, 10, -1]", TL_EINVAL,
+           "a.yaml:1:11: list[1]: must be between 0 and 9, found 10\n"
+           "a.yaml:1:15: list[2]: must be between 0 and 9, found -1");
     refuse("maybe: 4", TL_EINVAL, "a.yaml:1:8: maybe: must be between 1 and 3, found 4");
-    refuse("word: 1a", TL_EINVAL, "a.yaml:1:7: word: '1a' does not match the pattern ^[a-z]+[0-9]$");
+    refuse("word: 1a", TL_EINVAL,
+           "a.yaml:1:7: word: '1a' does not match the pattern ^[a-z]+[0-9]$");
     refuse("words: [x, y]", TL_EINVAL, "a.yaml:1:12: words[1]: 'y' does not match the pattern x");
 }
 
@@ -292,14 +314,16 @@ static void test_all_errors_together(void **state)
            "  type: adma\n"
            "  sgdd: {}\n"
            "  sgd: {nesterov: 3}\n"
-           "rate: 0.5\n", TL_EINVAL,
+           "rate: 0.5\n",
+           TL_EINVAL,
            "a.yaml:1:7: flag: expected true or false, found the integer 1\n"
            "a.yaml:2:1: cuont: unknown key, did you mean 'count'?\n"
            "a.yaml:4:6: origin.x: expected a number, found the string \"left\"\n"
            "a.yaml:5:3: origin.lable: unknown key, did you mean 'label'?\n"
            "a.yaml:7:11: layers[0].units: expected an integer, found the string \"many\"\n"
            "a.yaml:8:16: layers[1].kernel[1]: expected an integer, found the string \"x\"\n"
-           "a.yaml:10:9: optimizer.type: unknown type 'adma', did you mean 'adam'? (known: sgd, adam, zero)\n"
+           "a.yaml:10:9: optimizer.type: unknown type 'adma', did you mean 'adam'? (known: sgd, "
+           "adam, zero)\n"
            "a.yaml:11:3: optimizer.sgdd: unknown key, did you mean 'sgd'?\n"
            "a.yaml:12:19: optimizer.sgd.nesterov: expected true or false, found the integer 3");
 }
@@ -386,7 +410,8 @@ static void test_free_form_values(void **state)
     assert_string_equal(tl_value_get(b, "e")->text, "4");
     assert_int_equal(tl_value_get(b, "d")->count, 1);
     assert_int_equal(now()->extra->count, 3);
-    assert_int_equal(now()->extra->weight, 1 + (1 + 1) + (1 + 1 + (1 + 1) + (1 + 2) + (1 + 1)) + (1 + 1));
+    assert_int_equal(now()->extra->weight,
+                     1 + (1 + 1) + (1 + 1 + (1 + 1) + (1 + 2) + (1 + 1)) + (1 + 1));
     // Each part knows where it was written.
     source_is("extra.a", "a.yaml:1:12");
     source_is("extra.b.c", "b.yaml:1:16");
@@ -464,8 +489,10 @@ static void test_explain(void **state)
 {
     (void)state;
     yaml("count: 5\n"
-         "name: 'a text that is long enough to be folded over two lines: it has many more\n  than the eighty letters of one'\n"
-         "counts: [1000001, 1000002, 1000003, 1000004, 1000005, 1000006, 1000007, 1000008, 1000009, 1000010]\n"
+         "name: 'a text that is long enough to be folded over two lines: it has many more\n  than "
+         "the eighty letters of one'\n"
+         "counts: [1000001, 1000002, 1000003, 1000004, 1000005, 1000006, 1000007, 1000008, "
+         "1000009, 1000010]\n"
          "note: \"two\\nlines\"\nextra: {b: 1, a: {c: [1]}}\noptimizer: {type: zero}\n"
          "layers: [{name: a}, {name: b}, {name: c}]\ntarget: {x: 1}\n");
     tl_str plain = TL_STR_INIT, text = TL_STR_INIT;
@@ -489,7 +516,8 @@ static void test_explain(void **state)
         "\n  y: 1.5                                                  # default\n",
     };
     for (int64_t i = 0; i < TL_COUNT(lines); i++)
-        if (!strstr(tl_str_text(&text), lines[i])) fail_msg("no '%s' in\n%s", lines[i], tl_str_text(&text));
+        if (!strstr(tl_str_text(&text), lines[i]))
+            fail_msg("no '%s' in\n%s", lines[i], tl_str_text(&text));
     // Without the comments it is what is written otherwise.
     tl_str bare = TL_STR_INIT;
     for (const char *line = tl_str_text(&text); *line;) {
@@ -520,8 +548,8 @@ static void test_explain_is_not_fooled(void **state)
     };
     for (int64_t i = 0; i < TL_COUNT(names); i++) {
         tl_str in = TL_STR_INIT, text = TL_STR_INIT;
-        tl_str_addf(&in, "name: \"%s\"\nextra: {\"%s\": \"%s\"}\nnames: [\"%s\"]\n", names[i], names[i],
-                    names[i], names[i]);
+        tl_str_addf(&in, "name: \"%s\"\nextra: {\"%s\": \"%s\"}\nnames: [\"%s\"]\n", names[i],
+                    names[i], names[i], names[i]);
         yaml(tl_str_text(&in));
         assert_ok(tl_config_write(&text, config, true));
         tl_config *again;
@@ -531,7 +559,8 @@ static void test_explain_is_not_fooled(void **state)
             fail_msg("another\n%s", tl_str_text(&text));
         static const char *const places[] = {"# a.yaml:1:7\n", "# a.yaml:2:8\n", "# a.yaml:3:8\n"};
         for (int j = 0; j < 3; j++)
-            if (!strstr(tl_str_text(&text), places[j])) fail_msg("no %s in\n%s", places[j], tl_str_text(&text));
+            if (!strstr(tl_str_text(&text), places[j]))
+                fail_msg("no %s in\n%s", places[j], tl_str_text(&text));
         tl_config_free(&again);
         tl_str_deinit(&in);
         tl_str_deinit(&text);
@@ -558,7 +587,8 @@ static void test_not_strict(void **state)
     assert_ok(tl_log_sink_add(&handle, &sink));
     warnings = 0;
     tl_config_set_strict(config, false);
-    yaml("{unheard_of: 1, origin: {z: 2, x: 5}, layers: [{q: 1, units: 2}], optimizer: {rmsprop: {}}, count: 6}");
+    yaml("{unheard_of: 1, origin: {z: 2, x: 5}, layers: [{q: 1, units: 2}], optimizer: {rmsprop: "
+         "{}}, count: 6}");
     assert_int_equal(warnings, 4); // one each
     assert_non_null(strstr(last_warning, "a.yaml:1:79: optimizer.rmsprop: unknown key is skipped"));
     assert_int_equal(now()->count, 6);
@@ -566,7 +596,8 @@ static void test_not_strict(void **state)
     assert_int_equal(((layer *)now()->layers.items)[0].units, 2);
     // Wrong values, and types of a one-of that do not exist, are wrong nevertheless.
     assert_fails(tl_config_yaml(config, "count: x", "a.yaml"), TL_EINVAL, "expected an integer");
-    assert_fails(tl_config_yaml(config, "optimizer: {type: x}", "a.yaml"), TL_ENOTFOUND, "unknown type 'x'");
+    assert_fails(tl_config_yaml(config, "optimizer: {type: x}", "a.yaml"), TL_ENOTFOUND,
+                 "unknown type 'x'");
     tl_config_set_strict(config, true);
     assert_fails(tl_config_yaml(config, "unheard_of: 1", "a.yaml"), TL_ENOTFOUND, "unknown key");
     assert_true(tl_log_sink_remove(handle));

@@ -162,7 +162,8 @@ static void test_mistakes(void **state)
         {"a: 1", TL_EINVAL, "expected '='"},
         {"{a: 1}", TL_EINVAL, "expected a name at '{a: 1}'"},
     };
-    for (int64_t i = 0; i < TL_COUNT(cases); i++) refuse(cases[i].csv, cases[i].code, cases[i].message);
+    for (int64_t i = 0; i < TL_COUNT(cases); i++)
+        refuse(cases[i].csv, cases[i].code, cases[i].message);
 }
 
 static void test_bombs(void **state)

@@ -255,7 +255,8 @@ static const char *const changes[] = {
     "flag=false", "count=43", "rate=0.2", "name=other", "name=''", "note=''", "note=x", "color=red",
     "color=null", "maybe_flag=false", "maybe_flag=true", "maybe_count=8", "maybe_count=null",
     "maybe_rate=0", "maybe_rate=.nan", "flags=[]", "flags=[true,true]", "flags=[true]",
-    "counts=[1,2]", "counts=[1,2,4]", "maybe_counts=[]", "maybe_counts=[1]", "rates=[0]", "rates=[.nan]", "names=[a]", "names=['a','c']",
+    "counts=[1,2]", "counts=[1,2,4]", "maybe_counts=[]", "maybe_counts=[1]", "rates=[0]",
+    "rates=[.nan]", "names=[a]", "names=['a','c']",
     "names=['ab','']", "colors=[red]", "colors=[red,red]", "origin.x=1", "origin.label=there",
     "target.x=0", "target.x=1", "corner=null", "corner.y=2", "optimizer.type=sgd",
     "optimizer.type=adam", "optimizer.type=zero", "extra=1", "extra='1'", "extra=[]", "extra=true",
@@ -356,7 +357,8 @@ static void test_oneof_with_a_default(void **state)
 {
     (void)state;
     static const tl_field fields[] = {
-        TL_F(chosen, optimizer, .s = "adam", .branches = optimizer_branches, .help = "h"), TL_F_END};
+        TL_F(chosen, optimizer, .s = "adam", .branches = optimizer_branches, .help = "h"),
+        TL_F_END};
     static const tl_desc desc = {.name = "chosen", .size = sizeof(chosen), .fields = fields};
     assert_ok(tl_desc_verify(&desc));
     chosen c;
@@ -389,7 +391,8 @@ static void test_field_is_default(void **state)
     puppy p;
     assert_ok(tl_desc_defaults(arena, &puppy_desc, &p));
     bool is_default = false;
-    assert_ok(tl_field_is_default(&is_default, &puppy_desc, tl_desc_field(&puppy_desc, "legs"), &p));
+    assert_ok(
+        tl_field_is_default(&is_default, &puppy_desc, tl_desc_field(&puppy_desc, "legs"), &p));
     assert_true(is_default); // 4, which only the inits make of it
 }
 
@@ -482,7 +485,8 @@ static tl_status range_check(const void *value)
 
 static tl_status strict_check(const void *value)
 {
-    return ((const strict_range *)value)->step > 0 ? TL_OK : TL_FAIL(TL_ELIMIT, "step must be positive");
+    return ((const strict_range *)value)->step > 0 ? TL_OK
+                                                   : TL_FAIL(TL_ELIMIT, "step must be positive");
 }
 
 static tl_status ranges_check(const void *value)
@@ -500,7 +504,8 @@ static const tl_field strict_fields[] = {TL_F(strict_range, step, .i = 1, .help 
 static const tl_desc strict_desc = {.name = "strict_range", .size = sizeof(strict_range),
                                     .fields = strict_fields, .base = &range_desc,
                                     .check = strict_check};
-static const tl_branch range_branches[] = {{"loose", &range_desc}, {"strict", &strict_desc}, {NULL, NULL}};
+static const tl_branch range_branches[] = {
+    {"loose", &range_desc}, {"strict", &strict_desc}, {NULL, NULL}};
 static const tl_field ranges_fields[] = {
     TL_F_STRUCT(ranges, first, &range_desc, .help = "h"),
     TL_F_OPTIONAL(ranges, second, &range_desc, .help = "h"),
@@ -523,8 +528,10 @@ static void test_checks(void **state)
     assert_ok(tl_desc_check(&strict_desc, &s));
 
     // All of them together, each with its key, the inner ones first.
-    ranges r = {.first = {2, 1}, .second = &(range){4, 3},
-                .more = {(range[]){{0, 1}, {6, 5}}, 2}, .any = {&strict_desc, &(strict_range){{0, 1}, 0}}};
+    ranges r = {.first = {2, 1},
+                .second = &(range){4, 3},
+                .more = {(range[]){{0, 1}, {6, 5}}, 2},
+                .any = {&strict_desc, &(strict_range){{0, 1}, 0}}};
     void *strict;
     assert_ok(tl_oneof_select(&strict, &r.choice, tl_desc_field(&ranges_desc, "choice"), "strict",
                               arena, NULL));

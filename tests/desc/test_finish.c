@@ -47,7 +47,8 @@ static void fails(const char *changes, const char *restriction)
     char expected[128];
     snprintf(expected, sizeof expected, "the restriction '%s' does not hold", restriction);
     if (st != TL_EINVAL || strcmp(tl_error_message(), expected) != 0)
-        fail_msg("%s with %s: %s: %s", restriction, changes, tl_status_name(st), tl_error_message());
+        fail_msg("%s with %s: %s: %s", restriction, changes, tl_status_name(st),
+                 tl_error_message());
 }
 
 static void test_operators(void **state)
@@ -132,7 +133,8 @@ static void test_restrictions_that_are_none(void **state)
         {"1 < count < 2", TL_EINVAL, "expected two operands"},
         {"== 5", TL_EINVAL, "expected two operands"},
         {"count <", TL_EINVAL, "expected two operands"},
-        {"cuont == 5", TL_ENOTFOUND, "restriction 'cuont == 5': cuont: unknown key, did you mean 'count'?"},
+        {"cuont == 5", TL_ENOTFOUND,
+         "restriction 'cuont == 5': cuont: unknown key, did you mean 'count'?"},
         {"origin.z == 5", TL_ENOTFOUND, "origin.z: unknown key"},
         {"target.x == 5", TL_ENOTFOUND, "target: null, so it has no 'x'"},
         {"optimizer.sgd.momentum == 5", TL_ENOTFOUND, "optimizer: its type is null"},
@@ -176,15 +178,19 @@ static const tl_field window_fields[] = {
     TL_F(window, later, .d = 0.5, .flags = TL_FIELD_LATER, .help = "what it will do"),
     TL_F(window, unread, .s = "x", .flags = TL_FIELD_UNREAD, .help = "h"), TL_F_END};
 static const char *const window_restrictions[] = {"low >= 0", NULL};
-static const tl_desc window_desc = {.name = "window", .size = sizeof(window), .fields = window_fields,
-                                    .check = window_check, .restrictions = window_restrictions};
+static const tl_desc window_desc = {.name = "window",
+                                    .size = sizeof(window),
+                                    .fields = window_fields,
+                                    .check = window_check,
+                                    .restrictions = window_restrictions};
 static const tl_field house_fields[] = {
     TL_F_STRUCT(house, front, &window_desc, .help = "h"),
     TL_F(house, windows, .desc = &window_desc, .help = "h"),
     TL_F(house, optimizer, .branches = optimizer_branches, .help = "h"),
     TL_F(house, limit, .i = 5, .help = "h"),
     TL_F(house, later_list, .flags = TL_FIELD_LATER, .help = "a list to come"), TL_F_END};
-static const char *const house_restrictions[] = {"front.high <= limit", "optimizer.type != None", NULL};
+static const char *const house_restrictions[] = {"front.high <= limit", "optimizer.type != None",
+                                                 NULL};
 static const tl_desc house_desc = {.name = "house", .size = sizeof(house), .fields = house_fields,
                                    .restrictions = house_restrictions};
 
@@ -194,15 +200,17 @@ static void test_finish_reports_all(void **state)
     tl_config *c;
     assert_ok(tl_desc_verify(&house_desc));
     assert_ok(tl_config_new(&c, NULL, &house_desc));
-    assert_ok(tl_config_yaml(c, "front: {low: 20}\nwindows:\n- {low: -1}\n- {later: 0.25}\nlater_list: [1]",
-                             "a.yaml"));
+    assert_ok(tl_config_yaml(
+        c, "front: {low: 20}\nwindows:\n- {low: -1}\n- {later: 0.25}\nlater_list: [1]", "a.yaml"));
     assert_ok(tl_config_restrict(c, "limit > 100"));
     tl_error_clear();
     assert_int_equal(tl_config_finish(c), TL_EINVAL);
-    assert_string_equal(tl_error_message(),
+    assert_string_equal(
+        tl_error_message(),
         "front: low is above high\n"
         "windows[0]: the restriction 'low >= 0' does not hold\n"
-        "a.yaml:4:11: windows[1].later: not available yet; leave it at its default, 0.5 (what it will do)\n"
+        "a.yaml:4:11: windows[1].later: not available yet; leave it at its default, 0.5 (what it "
+        "will do)\n"
         "a.yaml:5:13: later_list: not available yet; leave it at its default, [] (a list to come)\n"
         "the restriction 'front.high <= limit' does not hold\n"
         "the restriction 'optimizer.type != None' does not hold\n"
@@ -247,7 +255,8 @@ static void test_later_fields_at_their_default(void **state)
     (void)state;
     tl_config *c;
     assert_ok(tl_config_new(&c, NULL, &house_desc));
-    assert_ok(tl_config_yaml(c, "{front: {later: 5e-1}, later_list: [], limit: 20, optimizer: {type: sgd}}", "t"));
+    assert_ok(tl_config_yaml(
+        c, "{front: {later: 5e-1}, later_list: [], limit: 20, optimizer: {type: sgd}}", "t"));
     assert_ok(tl_config_finish(c));
     tl_config_free(&c);
 }

@@ -30,7 +30,8 @@ static int begin_all(void **state)
 {
     (void)state;
     if (!mkdtemp(folder) || chmod(folder, 0755) != 0) return 1;
-    static const char *const names[] = {"good", "wrong_abi", "no_symbol", "undefined", "duplicate", "incomplete"};
+    static const char *const names[] = {"good",      "wrong_abi", "no_symbol",
+                                        "undefined", "duplicate", "incomplete"};
     for (int64_t i = 0; i < TL_COUNT(names); i++) compile(names[i]);
     return 0;
 }
@@ -119,7 +120,8 @@ static void test_load_twice(void **state)
     char command[300];
     snprintf(command, sizeof command, "cp %s/good.so %s/copy.so", folder, folder);
     assert_int_equal(system(command), 0);
-    assert_fails(tl_registry_load(registry, path_of("copy.so")), TL_EEXISTS, "another module 'toys'");
+    assert_fails(tl_registry_load(registry, path_of("copy.so")), TL_EEXISTS,
+                 "another module 'toys'");
     assert_int_equal(tl_registry_count(registry, kind), 2);
     tl_registry_free(&registry);
     assert_false(is_loaded("good.so"));
@@ -190,11 +192,12 @@ static void test_who_owns_it(void **state)
     (void)state;
     if (geteuid() != 0) skip(); // only root can give files away
     char command[300];
-    snprintf(command, sizeof command, "cp %s/good.so %s/theirs.so && chmod 755 %s/theirs.so", folder,
-             folder, folder);
+    snprintf(command, sizeof command, "cp %s/good.so %s/theirs.so && chmod 755 %s/theirs.so",
+             folder, folder, folder);
     assert_int_equal(system(command), 0);
     assert_int_equal(chown(path_of("theirs.so"), NOBODY, NOBODY), 0);
-    refuse("theirs.so", TL_EINVAL, "refused, because it belongs to user 65534, neither you nor root");
+    refuse("theirs.so", TL_EINVAL,
+           "refused, because it belongs to user 65534, neither you nor root");
     // Its owner may load it, and what belongs to root.
     assert_int_equal(seteuid(NOBODY), 0);
     tl_status theirs = tl_registry_load(registry, path_of("theirs.so"));

@@ -40,7 +40,10 @@ static int two(int x)
 }
 
 #define GREETER(label, ...)                                                                        \
-    {.cls = TL_CLASS(greeter_class, label, NULL, greeter, NULL, .help = "h"), .greet = one, __VA_ARGS__}
+    {                                                                                              \
+        .cls = TL_CLASS(greeter_class, label, NULL, greeter, NULL, .help = "h"), .greet = one,     \
+        __VA_ARGS__                                                                                \
+    }
 
 static const greeter_class hello = GREETER("hello", .wave = one);
 static const greeter_class hi = {
@@ -101,7 +104,10 @@ static void test_older_tables(void **state)
         old_greeter_class old;
         int (*not_a_method)(int);
         int (*nor_this)(int);
-    } memory = {{.cls = TL_CLASS(old_greeter_class, "old", NULL, greeter, NULL, .help = "h"), .greet = one}, two, two};
+    } memory = {
+        {.cls = TL_CLASS(old_greeter_class, "old", NULL, greeter, NULL, .help = "h"), .greet = one},
+        two,
+        two};
     const tl_class *old = &memory.old.cls;
     assert_ok(tl_class_verify(&greeters, old));
     assert_null(tl_class_with(old, offsetof(greeter_class, wave)));
@@ -121,7 +127,8 @@ static void test_older_tables(void **state)
 static void test_what_a_class_must_have(void **state)
 {
     (void)state;
-    greeter_class c = {.cls = TL_CLASS(greeter_class, "bare", NULL, greeter, NULL, .help = "h"), .wave = one};
+    greeter_class c = {.cls = TL_CLASS(greeter_class, "bare", NULL, greeter, NULL, .help = "h"),
+                       .wave = one};
     assert_fails(tl_class_verify(&greeters, &c.cls), TL_EINVAL,
                  "greeter class 'bare': it lacks the required method 'greet'");
     c.cls.base = &hello.cls; // inherited is as good
@@ -133,7 +140,8 @@ static void test_what_a_class_must_have(void **state)
     c = (greeter_class)GREETER("loop", .wave = one);
     c.cls.base = &c.cls;
     assert_fails(tl_class_verify(&greeters, &c.cls), TL_EINVAL, "its base chain does not end");
-    c = (greeter_class){.cls = TL_CLASS(greeter_class, "small", &hi.cls, greeter, NULL, .help = "h")};
+    c = (greeter_class){.cls =
+                            TL_CLASS(greeter_class, "small", &hi.cls, greeter, NULL, .help = "h")};
     assert_fails(tl_class_verify(&greeters, &c.cls), TL_EINVAL,
                  "its instance has 4 bytes, fewer than the 20 of its base 'hi'");
 }
@@ -148,22 +156,32 @@ typedef struct derived_config {
     int64_t b;
 } derived_config;
 static const tl_field base_fields[] = {TL_F(base_config, a, .help = "h"), TL_F_END};
-static const tl_desc base_desc = {.name = "base", .size = sizeof(base_config), .fields = base_fields};
+static const tl_desc base_desc = {
+    .name = "base", .size = sizeof(base_config), .fields = base_fields};
 static const tl_field derived_fields[] = {TL_F(derived_config, b, .help = "h"), TL_F_END};
 static const tl_desc derived_desc = {.name = "derived", .size = sizeof(derived_config),
                                      .fields = derived_fields, .base = &base_desc};
 static const tl_field bad_fields[] = {TL_F(base_config, a, .i = 1), TL_F_END};
 static const tl_desc bad_desc = {.name = "bad", .size = sizeof(base_config), .fields = bad_fields};
 
-static const tl_kind tasks = {.name = "task", .plural = "tasks", .class_size = sizeof(tl_class),
-                              .config_base = &base_desc, .config_required = true, .by_config = true};
+static const tl_kind tasks = {.name = "task",
+                              .plural = "tasks",
+                              .class_size = sizeof(tl_class),
+                              .config_base = &base_desc,
+                              .config_required = true,
+                              .by_config = true};
 
-static const tl_class base_task = TL_CLASS(tl_class, "base_task", NULL, greeter, &base_desc, .help = "h");
-static const tl_class derived_task = TL_CLASS(tl_class, "derived_task", &base_task, greeter, &derived_desc, .help = "h");
-static const tl_class other_task = TL_CLASS(tl_class, "other_task", NULL, greeter, &base_desc, .help = "h");
+static const tl_class base_task =
+    TL_CLASS(tl_class, "base_task", NULL, greeter, &base_desc, .help = "h");
+static const tl_class derived_task =
+    TL_CLASS(tl_class, "derived_task", &base_task, greeter, &derived_desc, .help = "h");
+static const tl_class other_task =
+    TL_CLASS(tl_class, "other_task", NULL, greeter, &base_desc, .help = "h");
 static const tl_class no_config = TL_CLASS(tl_class, "no_config", NULL, greeter, NULL, .help = "h");
-static const tl_class wrong_config = TL_CLASS(tl_class, "wrong_config", NULL, greeter, &point_desc, .help = "h");
-static const tl_class bad_config = TL_CLASS(tl_class, "bad_config", NULL, greeter, &bad_desc, .help = "h");
+static const tl_class wrong_config =
+    TL_CLASS(tl_class, "wrong_config", NULL, greeter, &point_desc, .help = "h");
+static const tl_class bad_config =
+    TL_CLASS(tl_class, "bad_config", NULL, greeter, &bad_desc, .help = "h");
 
 MODULE(task_module, "tasks", {&tasks, &base_task});
 MODULE(derived_module, "more tasks", {&tasks, &derived_task});
@@ -236,7 +254,8 @@ static void add(const char *module_name, const char *class_name)
     assert_ok(tl_registry_add(registry, module_with(module_name, class_name)));
 }
 
-static void refuse(const char *module_name, const char *class_name, tl_status code, const char *message)
+static void refuse(const char *module_name, const char *class_name, tl_status code,
+                   const char *message)
 {
     int64_t before = tl_registry_count(registry, &things);
     assert_fails(tl_registry_add(registry, module_with(module_name, class_name)), code, message);
@@ -244,7 +263,8 @@ static void refuse(const char *module_name, const char *class_name, tl_status co
     assert_false(tl_registry_has_module(registry, module_name));
 }
 
-/* Vectors: "functions/func_0" then "functions/func_0/sub" is an error; so is looking up "non-exist". */
+/* Vectors: "functions/func_0" then "functions/func_0/sub" is an error; so is looking up
+ * "non-exist". */
 static void test_vectors(void **state)
 {
     (void)state;
@@ -272,8 +292,9 @@ static void test_names_and_folders(void **state)
     add("two", "bert/squad");
     add("three", "bert-like"); // sorts between "bert" and "bert/"
     add("four", "albert");
-    refuse("five", "bert", TL_EEXISTS, "the thing 'bert' of module 'five' is a folder already, because of "
-                                       "'bert/pretraining' of module 'one'");
+    refuse("five", "bert", TL_EEXISTS,
+           "the thing 'bert' of module 'five' is a folder already, because of "
+           "'bert/pretraining' of module 'one'");
     refuse("six", "bert/squad", TL_EEXISTS,
            "the thing 'bert/squad' is registered by module 'two' and again by module 'six'");
     refuse("seven", "albert/x/y", TL_EEXISTS, "would make a folder of 'albert' of module 'four'");
@@ -285,12 +306,15 @@ static void test_names_and_folders(void **state)
     // A folder is no entry, and the message tells what is in it.
     assert_fails(tl_registry_find(&c, registry, &things, "bert"), TL_ENOTFOUND,
                  "'bert' is a folder of things, choose one of them: bert/pretraining, bert/squad");
-    assert_fails(tl_registry_find(&c, registry, &things, "ber"), TL_ENOTFOUND, "there is no thing 'ber'");
-    assert_fails(tl_registry_find(&c, registry, &things, "bert/"), TL_ENOTFOUND, "there is no thing 'bert/'");
+    assert_fails(tl_registry_find(&c, registry, &things, "ber"), TL_ENOTFOUND,
+                 "there is no thing 'ber'");
+    assert_fails(tl_registry_find(&c, registry, &things, "bert/"), TL_ENOTFOUND,
+                 "there is no thing 'bert/'");
     assert_fails(tl_registry_find(&c, registry, &things, ""), TL_ENOTFOUND, "there is no thing ''");
     assert_fails(tl_registry_find(&c, registry, &things, "bert/squda"), TL_ENOTFOUND,
                  "there is no thing 'bert/squda', did you mean 'bert/squad'?");
-    assert_fails(tl_registry_find(&c, registry, &things, "albret"), TL_ENOTFOUND, "did you mean 'albert'?");
+    assert_fails(tl_registry_find(&c, registry, &things, "albret"), TL_ENOTFOUND,
+                 "did you mean 'albert'?");
     // Another kind is another world.
     assert_fails(tl_registry_find(&c, registry, &greeters, "albert"), TL_ENOTFOUND,
                  "there is no greeter 'albert'");
@@ -324,10 +348,12 @@ static void test_large_folders(void **state)
 
 static const tl_class alpha = TL_CLASS(tl_class, "alpha", NULL, greeter, NULL, .help = "h");
 static const tl_class beta = TL_CLASS(tl_class, "beta", NULL, greeter, NULL, .help = "h");
-static const greeter_class rude = {.cls = TL_CLASS(greeter_class, "rude", NULL, greeter, NULL, .help = "h")};
+static const greeter_class rude = {
+    .cls = TL_CLASS(greeter_class, "rude", NULL, greeter, NULL, .help = "h")};
 
 MODULE(good, "good", {&things, &alpha}, {&greeters, &hello.cls}, {&things, &beta});
-MODULE(bad, "bad", {&things, &beta}, {&greeters, &hi.cls}, {&tasks, &base_task}, {&greeters, &rude.cls});
+MODULE(bad, "bad", {&things, &beta}, {&greeters, &hi.cls}, {&tasks, &base_task},
+       {&greeters, &rude.cls});
 MODULE(twice, "twice", {&things, &alpha}, {&things, &beta}, {&things, &alpha});
 MODULE(same_name, "good", {&things, &beta});
 MODULE(holes, "holes", {&things, &alpha}, {&things, NULL});
@@ -350,7 +376,8 @@ static void test_all_or_nothing(void **state)
     assert_ok(tl_registry_add(registry, &good));
     assert_int_equal(tl_registry_count(registry, &things), 2);
     assert_int_equal(tl_registry_kind_count(registry), 2);
-    assert_fails(tl_registry_add(registry, &bad), TL_EEXISTS, "'beta' is registered by module 'good'");
+    assert_fails(tl_registry_add(registry, &bad), TL_EEXISTS,
+                 "'beta' is registered by module 'good'");
     assert_int_equal(tl_registry_count(registry, &greeters), 1); // what was there before stays
     assert_int_equal(tl_registry_kind_count(registry), 2);
     assert_ok(tl_registry_find(&c, registry, &things, "beta"));
@@ -365,7 +392,8 @@ static void test_the_same_again(void **state)
     assert_ok(tl_registry_add(registry, &good));
     assert_ok(tl_registry_add(registry, &good)); // does nothing
     assert_int_equal(tl_registry_count(registry, &things), 2);
-    assert_fails(tl_registry_add(registry, &same_name), TL_EEXISTS, "another module 'good' is there already");
+    assert_fails(tl_registry_add(registry, &same_name), TL_EEXISTS,
+                 "another module 'good' is there already");
 }
 
 static void test_heads(void **state)
@@ -380,8 +408,10 @@ static void test_heads(void **state)
     m = good;
     m.name = NULL;
     assert_fails(tl_registry_add(registry, &m), TL_EINVAL, "no proper head");
-    assert_fails(tl_registry_add(registry, &holes), TL_EINVAL, "module 'holes': entry 1 has no class");
-    assert_fails(tl_registry_add(registry, &kindless), TL_EINVAL, "module 'kindless': entry 0 has no kind");
+    assert_fails(tl_registry_add(registry, &holes), TL_EINVAL,
+                 "module 'holes': entry 1 has no class");
+    assert_fails(tl_registry_add(registry, &kindless), TL_EINVAL,
+                 "module 'kindless': entry 0 has no kind");
     m = good;
     m.size += 8; // one that knows more than we do is fine
     assert_ok(tl_registry_add(registry, &m));
@@ -398,7 +428,8 @@ static void test_kinds(void **state)
     assert_ptr_equal(k, &greeters);
     assert_ok(tl_registry_find_kind(&k, registry, "things"));
     assert_ptr_equal(k, &things);
-    assert_fails(tl_registry_find_kind(&k, registry, "greetrs"), TL_ENOTFOUND, "did you mean 'greeters'?");
+    assert_fails(tl_registry_find_kind(&k, registry, "greetrs"), TL_ENOTFOUND,
+                 "did you mean 'greeters'?");
     assert_fails(tl_registry_find_kind(&k, registry, "zebras"), TL_ENOTFOUND,
                  "there is no kind 'zebras' (there are: things, greeters)");
     assert_null(k);
@@ -434,7 +465,8 @@ typedef struct open_choice {
 static void test_open_oneofs(void **state)
 {
     (void)state;
-    static const tl_field fields[] = {TL_F(open_choice, task, .kind = &tasks, .help = "h"), TL_F_END};
+    static const tl_field fields[] = {TL_F(open_choice, task, .kind = &tasks, .help = "h"),
+                                      TL_F_END};
     static const tl_desc desc = {.name = "open", .size = sizeof(open_choice), .fields = fields};
     assert_ok(tl_desc_verify(&desc));
     assert_ok(tl_registry_add(registry, &task_module));
@@ -446,7 +478,8 @@ static void test_open_oneofs(void **state)
     assert_string_equal(o->type, "derived_task");
     assert_int_equal(((derived_config *)o->value)->b, 2);
     assert_fails(tl_config_override(c, "task.type=base_tsak", "t"), TL_ENOTFOUND,
-                 "task.type: unknown type 'base_tsak', did you mean 'base_task'? (known: base_task, derived_task)");
+                 "task.type: unknown type 'base_tsak', did you mean 'base_task'? (known: "
+                 "base_task, derived_task)");
     tl_str text = TL_STR_INIT;
     tl_field_type_text(&text, &fields[0]);
     assert_string_equal(tl_str_text(&text), "one of the tasks");
@@ -480,8 +513,10 @@ static void test_names_that_are_keys(void **state)
 static void test_two_libraries(void **state)
 {
     (void)state;
-    static const tl_kind other = {.name = "thing", .plural = "things", .class_size = sizeof(tl_class)};
-    static const tl_class a = {.class_size = sizeof a, .name = "a"}, b = {.class_size = sizeof b, .name = "b"};
+    static const tl_kind other = {
+        .name = "thing", .plural = "things", .class_size = sizeof(tl_class)};
+    static const tl_class a = {.class_size = sizeof a, .name = "a"},
+                          b = {.class_size = sizeof b, .name = "b"};
     static const tl_entry ours = {&things, &a}, theirs = {&other, &b};
     static const tl_module first = {TL_MODULE_HEAD("first"), &ours, 1};
     static const tl_module second = {TL_MODULE_HEAD("second"), &theirs, 1};

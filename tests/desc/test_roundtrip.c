@@ -46,7 +46,8 @@ static double random_double(void)
 
 static int64_t random_int(void)
 {
-    static const int64_t odd[] = {0, 1, -1, INT64_MAX, INT64_MIN, 8, 10, 1000000, -42, INT64_C(1) << 53};
+    static const int64_t odd[] = {0, 1,  -1,      INT64_MAX, INT64_MIN,
+                                  8, 10, 1000000, -42,       INT64_C(1) << 53};
     if (coin()) return odd[below((int)TL_COUNT(odd))];
     return (int64_t)((uint64_t)random_bits() << 32 | random_bits()) >> below(64);
 }
@@ -54,12 +55,13 @@ static int64_t random_int(void)
 static const char *random_string(void)
 {
     static const char *const words[] = {
-        "", "a", "word", "two words", "1", "1.0", "1e5", "0x10", "true", "no", "null", "~", "None", "2001-01-01",
-        "10:30", "<<", "=", "-", "- a", "? b", ": c", "a: b", "a #b", "#", "'", "\"", "it's", "\\", "\n", "a\nb",
-        "a\n", "\na", " a", "a ", "\t", "a\tb", "[", "]", "{}", ",", "&a", "*a", "!a", "|", ">", "%", "@", "`",
-        "\x01", "\x7f", "\r", "\xc2\x85", "\xc2\xa0", "\xc3\xa9", "\xe2\x80\xa8", "\xef\xbb\xbf", "\xe4\xb8\x96",
-        "\xf0\x9f\x98\x80", "gs://b/c", "*.tfrecord", "---", "...", ".", "..", "+", ".inf", "nan", "key=value",
-        "a, b", "08", "0o7", "1_000", "y", "n", "off", "words and more words and more words ",
+        "", "a", "word", "two words", "1", "1.0", "1e5", "0x10", "true", "no", "null", "~", "None",
+        "2001-01-01", "10:30", "<<", "=", "-", "- a", "? b", ": c", "a: b", "a #b", "#", "'", "\"",
+        "it's", "\\", "\n", "a\nb", "a\n", "\na", " a", "a ", "\t", "a\tb", "[", "]", "{}", ",",
+        "&a", "*a", "!a", "|", ">", "%", "@", "`", "\x01", "\x7f", "\r", "\xc2\x85", "\xc2\xa0",
+        "\xc3\xa9", "\xe2\x80\xa8", "\xef\xbb\xbf", "\xe4\xb8\x96", "\xf0\x9f\x98\x80", "gs://b/c",
+        "*.tfrecord", "---", "...", ".", "..", "+", ".inf", "nan", "key=value", "a, b", "08", "0o7",
+        "1_000", "y", "n", "off", "words and more words and more words ",
     };
     if (coin()) return words[below((int)TL_COUNT(words))];
     tl_str s = TL_STR_INIT;
@@ -151,18 +153,21 @@ static const tl_value *random_number(void)
 {
     char text[40];
     if (coin()) {
-        snprintf(text, sizeof text, coin() ? "%lld" : "0x%llx", (long long)(random_int() & INT64_MAX));
+        snprintf(text, sizeof text, coin() ? "%lld" : "0x%llx",
+                 (long long)(random_int() & INT64_MAX));
     } else {
         double d = random_double();
         tl_double_text(text, d);
-        if (isnan(d) || isinf(d)) snprintf(text, sizeof text, "%s", isnan(d) ? ".nan" : d < 0 ? "-.inf" : ".inf");
+        if (isnan(d) || isinf(d))
+            snprintf(text, sizeof text, "%s", isnan(d) ? ".nan" : d < 0 ? "-.inf" : ".inf");
     }
     return tl_value_new_scalar(arena, (tl_place){0}, text, false);
 }
 
 static const tl_value *random_scalar(void)
 {
-    static const char *const plain[] = {"null", "~", "true", "No", "word", "2001-01-01", "1e-4", "None"};
+    static const char *const plain[] = {"null", "~",          "true", "No",
+                                        "word", "2001-01-01", "1e-4", "None"};
     if (coin()) return random_number();
     if (coin()) return tl_value_new_scalar(arena, (tl_place){0}, random_string(), true);
     return tl_value_new_scalar(arena, (tl_place){0}, plain[below((int)TL_COUNT(plain))], false);
@@ -181,7 +186,8 @@ static const tl_value *random_value(int depth)
         const char *key = random_string();
         bool taken = false;
         for (int64_t j = 0; j < kept; j++) taken |= strcmp(pairs[j].key, key) == 0;
-        if (!taken) pairs[kept++] = (tl_value_pair){.key = key, .key_quoted = true, .value = items[i]};
+        if (!taken)
+            pairs[kept++] = (tl_value_pair){.key = key, .key_quoted = true, .value = items[i]};
     }
     return tl_value_new_map(arena, (tl_place){0}, pairs, kept);
 }
@@ -236,7 +242,8 @@ static void check_yaml(const sample *s, const tl_str *text)
     tl_status st = tl_config_yaml(c, tl_str_text(text), "t");
     if (st != TL_OK) fail_msg("%s\n%s", tl_error_message(), tl_str_text(text));
     const sample *read = tl_config_value(c);
-    if (!tl_desc_equal(&sample_desc, s, read)) fail_msg("another is read from\n%s", tl_str_text(text));
+    if (!tl_desc_equal(&sample_desc, s, read))
+        fail_msg("another is read from\n%s", tl_str_text(text));
     assert_true(tl_desc_hash(1, &sample_desc, s) == tl_desc_hash(1, &sample_desc, read));
     check_rate(s->rate, read->rate);
     check_rate(s->origin.x, read->origin.x);
@@ -264,7 +271,8 @@ static bool fits_csv(const char *text)
 {
     if (!text || strchr(text, '\'')) return false;
     for (const char *p = text; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f || (unsigned char)*p == 0xc2 || (unsigned char)*p == 0xe2)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f || (unsigned char)*p == 0xc2
+            || (unsigned char)*p == 0xe2)
             return false;
     return true;
 }
@@ -285,7 +293,8 @@ static void check_csv(const sample *s)
     tl_str_add(&csv, "],names=[");
     int64_t names = 0;
     for (int64_t i = 0; i < s->names.count; i++)
-        if (fits_csv(s->names.items[i])) tl_str_addf(&csv, "%s'%s'", names++ ? ", " : "", s->names.items[i]);
+        if (fits_csv(s->names.items[i]))
+            tl_str_addf(&csv, "%s'%s'", names++ ? ", " : "", s->names.items[i]);
     tl_str_add(&csv, "]");
     if (s->optimizer.type) tl_str_addf(&csv, ",optimizer.type=%s", s->optimizer.type);
     assert_ok(tl_str_status(&csv));
@@ -305,7 +314,8 @@ static void check_csv(const sample *s)
         assert_int_equal(read->counts.items[i], s->counts.items[i]);
     assert_int_equal(read->names.count, names);
     for (int64_t i = 0, j = 0; i < s->names.count; i++)
-        if (fits_csv(s->names.items[i])) assert_string_equal(read->names.items[j++], s->names.items[i]);
+        if (fits_csv(s->names.items[i]))
+            assert_string_equal(read->names.items[j++], s->names.items[i]);
     tl_config_free(&c);
     tl_str_deinit(&csv);
 }
@@ -347,7 +357,8 @@ static void test_explained_configs(void **state)
         assert_ok(tl_config_new(&c, NULL, &sample_desc));
         tl_status st = tl_config_yaml(c, tl_str_text(&explained), "t");
         if (st != TL_OK) fail_msg("%s\n%s", tl_error_message(), tl_str_text(&explained));
-        if (!tl_desc_equal(&sample_desc, &s, tl_config_value(c))) fail_msg("%s", tl_str_text(&explained));
+        if (!tl_desc_equal(&sample_desc, &s, tl_config_value(c)))
+            fail_msg("%s", tl_str_text(&explained));
         assert_null(strstr(tl_str_text(&explained), "# default")); // every value was in the text
         tl_config_free(&c);
         tl_str_deinit(&text);

@@ -64,7 +64,8 @@ static const reading readings[] = {
     // floats
     FLOAT_INT("0.0", 0), FLOAT_INT("1.0", 1), FLOAT_INT("-2.", -2), FLOAT("1.5", 1.5),
     FLOAT(".5", 0.5), FLOAT("-.5", -0.5), FLOAT("+.5", 0.5), FLOAT("1_0.2_5", 10.25),
-    FLOAT("1e-4", 1e-4), FLOAT_INT("1e5", 100000), FLOAT_INT("1E5", 100000), FLOAT_INT("12e03", 12000),
+    FLOAT("1e-4", 1e-4), FLOAT_INT("1e5", 100000), FLOAT_INT("1E5", 100000),
+    FLOAT_INT("12e03", 12000),
     FLOAT("1e-05", 1e-5), FLOAT_INT("1.0e6", 1000000), FLOAT_INT("1.0e+6", 1000000),
     FLOAT("1.0e-6", 1e-6), FLOAT_INT("1.5e1", 15), FLOAT("-1.e-3", -1e-3), FLOAT("+0.001", 1e-3),
     FLOAT_INT("1e+3", 1000), FLOAT("-1.5E-3", -1.5e-3), FLOAT("1e400", INFINITY),
@@ -89,7 +90,8 @@ static const reading readings[] = {
     WORD("10:30"), WORD("1:30.5"), WORD("190:20:30"), WORD("2001-12-14"), WORD("2001-1-1"),
     WORD("2001-12-14t21:59:43.10-05:00"), WORD("<<"), WORD("="),
     // and the rest
-    WORD("hello"), WORD("gs://bucket/x"), WORD("/a/b"), WORD("a b"), WORD("!x"), WORD("@"), WORD("%"),
+    WORD("hello"), WORD("gs://bucket/x"), WORD("/a/b"), WORD("a b"), WORD("!x"), WORD("@"),
+    WORD("%"),
     WORD("\xc3\xa9"), WORD("\xd9\xa1"), WORD(" 1"), WORD("1 "), WORD("\t"), WORD("1\n"),
 };
 
@@ -108,7 +110,8 @@ static void check_reading(const reading *r)
         fail_msg("'%s' is %d, not %d", r->text, (int)tl_value_scalar(&v), (int)r->scalar);
     if (tl_value_is_null(&v) != (r->scalar == TL_SCALAR_NULL)) fail_msg("'%s' as null", r->text);
     bool read = tl_value_bool(&v, &b);
-    if (read != (r->boolean != NO_BOOL) || (read && b != r->boolean)) fail_msg("'%s' as bool", r->text);
+    if (read != (r->boolean != NO_BOOL) || (read && b != r->boolean))
+        fail_msg("'%s' as bool", r->text);
     read = tl_value_int(&v, &i);
     if (read != (r->integer != NO_INT) || (read && i != r->integer))
         fail_msg("'%s' as int: %d, %lld", r->text, read, (long long)i);
@@ -312,8 +315,10 @@ static void test_equality(void **state)
     expect_equal(list(plain("1"), plain("2")), list(plain("2"), plain("1")), false);
     expect_equal(list(plain("1"), NULL), list(plain("1"), plain("1")), false);
     expect_equal(list(NULL, NULL), map(NULL, NULL, NULL, NULL), false);
-    expect_equal(map("a", plain("1"), "b", plain("2")), map("b", plain("2"), "a", plain("1")), true);
-    expect_equal(map("a", plain("1"), "b", plain("2")), map("a", plain("2"), "b", plain("1")), false);
+    expect_equal(map("a", plain("1"), "b", plain("2")), map("b", plain("2"), "a", plain("1")),
+                 true);
+    expect_equal(map("a", plain("1"), "b", plain("2")), map("a", plain("2"), "b", plain("1")),
+                 false);
     expect_equal(map("a", plain("1"), NULL, NULL), map("b", plain("1"), NULL, NULL), false);
     expect_equal(map("a", list(map("b", plain("1"), NULL, NULL), NULL), NULL, NULL),
                  map("a", list(map("b", plain("01"), NULL, NULL), NULL), NULL, NULL), true);
@@ -358,7 +363,8 @@ static void test_copy(void **state)
     const tl_value *s = tl_value_new_scalar(other, (tl_place){source, 1, 2}, "text", true);
     tl_value *l = tl_value_new_list(other, (tl_place){source, 3, 4}, &s, 1);
     l->tuple = true;
-    const tl_value_pair pair = {.key = key, .key_quoted = true, .place = {source, 5, 6}, .value = l};
+    const tl_value_pair pair = {
+        .key = key, .key_quoted = true, .place = {source, 5, 6}, .value = l};
     const tl_value *v = tl_value_new_map(other, (tl_place){source, 5, 1}, &pair, 1);
     const tl_value *copy = tl_value_copy(arena, v);
     assert_non_null(copy);

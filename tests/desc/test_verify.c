@@ -41,7 +41,8 @@ static void test_rows_and_bytes(void **state)
     REFUSED("description 'box' has two fields 'first'", FIRST, SECOND, THIRD, FIRST);
     REFUSED("overlaps", FIRST, SECOND, THIRD, TL_F_AS(box, first, "again", .help = "h"));
     REFUSED("field 'first' of 'box': it lies outside the struct",
-            {.name = "first", .help = "h", .offset = 24, .size = 8, .type = TL_TYPE_INT}, SECOND, THIRD);
+            {.name = "first", .help = "h", .offset = 24, .size = 8, .type = TL_TYPE_INT}, SECOND,
+            THIRD);
     REFUSED("field 'first' of 'box': it lies outside the struct",
             {.name = "first", .help = "h", .offset = SIZE_MAX - 7, .size = 8, .type = TL_TYPE_INT},
             SECOND, THIRD);
@@ -114,7 +115,13 @@ static void test_type_of(void **state)
 /* --- what a row is made of -------------------------------------------------------------------- */
 
 typedef struct parts {
-    union { tint color; tl_oneof choice; const tl_value *value; tl_structs list; tl_strings names; } u;
+    union {
+        tint color;
+        tl_oneof choice;
+        const tl_value *value;
+        tl_structs list;
+        tl_strings names;
+    } u;
 } parts;
 
 #define PART_REFUSED(text, ...)                                                                    \
@@ -131,7 +138,8 @@ static void test_what_rows_are_made_of(void **state)
     PART_REFUSED("field 'part' of 'parts': it has no description", .size = 16,
                  .type = TL_TYPE_STRUCT, .shape = TL_LIST);
     PART_REFUSED("it has no names", .size = 4, .type = TL_TYPE_ENUM);
-    PART_REFUSED("it needs either branches or a kind", .size = sizeof(tl_oneof), .type = TL_TYPE_ONEOF);
+    PART_REFUSED("it needs either branches or a kind", .size = sizeof(tl_oneof),
+                 .type = TL_TYPE_ONEOF);
     PART_REFUSED("it needs either branches or a kind", .size = sizeof(tl_oneof),
                  .type = TL_TYPE_ONEOF, .branches = optimizer_branches, .kind = &kind);
     PART_REFUSED("it accepts nothing", .size = 8, .type = TL_TYPE_VALUE);
@@ -148,10 +156,10 @@ static void test_defaults_that_are_none(void **state)
     REFUSED("field 'first' of 'box': its default is outside its own range",
             TL_F(box, first, .i = 11, TL_RANGE(0, 10), .help = "h"), SECOND, THIRD);
     REFUSED("its default is outside", TL_F(box, first, TL_AT_LEAST(1), .help = "h"), SECOND, THIRD);
-    REFUSED("its default is outside", FIRST, TL_F(box, second, .d = -0.1, TL_RANGE(0, 1), .help = "h"),
-            THIRD);
-    REFUSED("its default is outside", FIRST, TL_F(box, second, .d = NAN, TL_RANGE(0, 1), .help = "h"),
-            THIRD);
+    REFUSED("its default is outside", FIRST,
+            TL_F(box, second, .d = -0.1, TL_RANGE(0, 1), .help = "h"), THIRD);
+    REFUSED("its default is outside", FIRST,
+            TL_F(box, second, .d = NAN, TL_RANGE(0, 1), .help = "h"), THIRD);
     PART_REFUSED("its default is outside", .size = 16, .type = TL_TYPE_INT, .shape = TL_LIST,
                  TL_RANGE(0, 3), TL_DEFAULT_LIST(int64_t, 1, 4));
     PART_REFUSED("its default is outside", .size = 16, .type = TL_TYPE_INT, .shape = TL_OPTIONAL,
@@ -176,7 +184,8 @@ static void test_defaults_that_are_none(void **state)
                  .shape = TL_LIST, .count = 3);
     // A required number has no default, so it may lie anywhere; so may that of a null optional.
     const tl_field rows[] = {
-        TL_F(box, first, TL_AT_LEAST(1), .flags = TL_FIELD_REQUIRED, .help = "h"), SECOND, THIRD, TL_F_END};
+        TL_F(box, first, TL_AT_LEAST(1), .flags = TL_FIELD_REQUIRED, .help = "h"), SECOND, THIRD,
+        TL_F_END};
     const tl_desc desc = {.name = "box", .size = sizeof(box), .fields = rows};
     assert_ok(tl_desc_verify(&desc));
 }
@@ -198,21 +207,25 @@ static void test_bases(void **state)
     const tl_desc small = {.name = "small", .size = 8, .fields = small_rows, .base = &box_desc};
     assert_fails(tl_desc_verify(&small), TL_EINVAL, "'small' is smaller than its base 'box'");
     const tl_field moved_rows[] = {TL_F_AS(big_box, lid, "first", .help = "h"), TL_F_END};
-    const tl_desc moved = {.name = "moved", .size = sizeof(big_box), .fields = moved_rows, .base = &box_desc};
+    const tl_desc moved = {
+        .name = "moved", .size = sizeof(big_box), .fields = moved_rows, .base = &box_desc};
     assert_fails(tl_desc_verify(&moved), TL_EINVAL,
                  "field 'first' of 'moved' refines a field of its base but is another member");
     const tl_field bad_rows[] = {FIRST, TL_F(box, second, .d = 1), THIRD, TL_F_END};
     const tl_desc bad_base = {.name = "bad", .size = sizeof(box), .fields = bad_rows};
     const tl_field lid_rows[] = {TL_F(big_box, lid, .help = "h"), TL_F_END};
-    const tl_desc on_bad = {.name = "on", .size = sizeof(big_box), .fields = lid_rows, .base = &bad_base};
+    const tl_desc on_bad = {
+        .name = "on", .size = sizeof(big_box), .fields = lid_rows, .base = &bad_base};
     assert_fails(tl_desc_verify(&on_bad), TL_EINVAL, "field 'second' of 'bad': it has no help");
     // A row of the derived table over a member of the base, under another name.
     const tl_field over_rows[] = {TL_F(big_box, lid, .help = "h"),
                                   TL_F_AS(big_box, base.second, "other", .help = "h"), TL_F_END};
-    const tl_desc over = {.name = "over", .size = sizeof(big_box), .fields = over_rows, .base = &box_desc};
+    const tl_desc over = {
+        .name = "over", .size = sizeof(big_box), .fields = over_rows, .base = &box_desc};
     assert_fails(tl_desc_verify(&over), TL_EINVAL, "overlaps");
     // Inherited bytes need no row of their own.
-    const tl_desc fine = {.name = "fine", .size = sizeof(big_box), .fields = lid_rows, .base = &box_desc};
+    const tl_desc fine = {
+        .name = "fine", .size = sizeof(big_box), .fields = lid_rows, .base = &box_desc};
     assert_ok(tl_desc_verify(&fine));
 }
 
@@ -221,7 +234,8 @@ static void test_base_chains_that_do_not_end(void **state)
     (void)state;
     tl_desc one = {.name = "one", .size = sizeof(box), .fields = box_rows};
     one.base = &one;
-    assert_fails(tl_desc_verify(&one), TL_EINVAL, "the base chain of description 'one' does not end");
+    assert_fails(tl_desc_verify(&one), TL_EINVAL,
+                 "the base chain of description 'one' does not end");
     const tl_field none[] = {TL_F_END};
     tl_desc a = {.name = "a", .size = sizeof(box), .fields = box_rows};
     tl_desc b = {.name = "b", .size = sizeof(box), .fields = none, .base = &a};
@@ -248,7 +262,8 @@ static void test_inner_descriptions(void **state)
             TL_F_STRUCT(holder, inner, turn == 0 ? &bad : &box_desc, .help = "h"),
             TL_F_OPTIONAL(holder, optional, turn == 1 ? &bad : &box_desc, .help = "h"),
             TL_F(holder, list, .desc = turn == 2 ? &bad : &box_desc, .help = "h"),
-            TL_F(holder, choice, .branches = turn == 3 ? branches : optimizer_branches, .help = "h"),
+            TL_F(holder, choice, .branches = turn == 3 ? branches : optimizer_branches,
+                 .help = "h"),
             TL_F_END};
         const tl_desc desc = {.name = "holder", .size = sizeof(holder), .fields = rows};
         static const char *const fields[] = {"inner", "optional", "list", "choice"};

@@ -298,14 +298,16 @@ static void test_mistakes(void **state)
     refuse("count =1", TL_EINVAL, "expected '.' or '[' at ' '");
     refuse("counts[0=1", TL_EINVAL, "expected an index such as [0] at '[0'");
     refuse("counts[0]x=1", TL_EINVAL, "expected '.' or '['");
-    refuse("count=x", TL_EINVAL, "command line: count: expected an integer, found the string \"x\"");
+    refuse("count=x", TL_EINVAL,
+           "command line: count: expected an integer, found the string \"x\"");
     refuse("cuont=1", TL_ENOTFOUND, "command line: cuont: unknown key, did you mean 'count'?");
     refuse("origin.lable=1", TL_ENOTFOUND, "origin.lable: unknown key, did you mean 'label'?");
     refuse("counts=[1", TL_EINVAL, "command line:2:1: not YAML");
     refuse("counts=[1,x]", TL_EINVAL, "command line:1:4: counts[1]: expected an integer");
     refuse("count=5 # five", TL_EINVAL, "expected an integer");
     refuse("count.x=5", TL_EINVAL, "count: expected an integer, found a map of 1");
-    refuse("optimizer.type=adma", TL_ENOTFOUND, "optimizer.type: unknown type 'adma', did you mean 'adam'?");
+    refuse("optimizer.type=adma", TL_ENOTFOUND,
+           "optimizer.type: unknown type 'adma', did you mean 'adam'?");
     tl_str deep = TL_STR_INIT;
     for (int i = 0; i < 70; i++) tl_str_add(&deep, "a.");
     tl_str_add(&deep, "a=1");

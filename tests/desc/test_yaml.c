@@ -63,7 +63,8 @@ static void round_trip(const tl_value *v, const char *name)
     const tl_value *again = NULL;
     assert_ok(tl_yaml_write_value(&text, v));
     assert_ok(tl_yaml_parse(&again, arena, tl_str_text(&text), text.length, name));
-    if (!tl_value_equal(v, again)) fail_msg("%s: written, it reads as another\n%s", name, tl_str_text(&text));
+    if (!tl_value_equal(v, again))
+        fail_msg("%s: written, it reads as another\n%s", name, tl_str_text(&text));
     tl_str_deinit(&text);
 }
 
@@ -115,7 +116,8 @@ static void test_files_that_are_not_there(void **state)
 {
     (void)state;
     const tl_value *v;
-    assert_fails(tl_yaml_read(&v, arena, "/nonexistent/x.yaml"), TL_ENOTFOUND, "/nonexistent/x.yaml");
+    assert_fails(tl_yaml_read(&v, arena, "/nonexistent/x.yaml"), TL_ENOTFOUND,
+                 "/nonexistent/x.yaml");
     assert_fails(tl_yaml_read(&v, arena, TEST_DATA), TL_EINVAL, TEST_DATA);
 }
 
@@ -124,8 +126,9 @@ static void test_files_that_are_not_there(void **state)
 static void test_empty_documents(void **state)
 {
     (void)state;
-    static const char *const empty[] = {"", "\n\n", "# only a comment\n", "   ", "---\n", "---\n...\n",
-                                        "--- # nothing\n", "\xef\xbb\xbf"};
+    static const char *const empty[] = {
+        "",      "\n\n",       "# only a comment\n", "   ",
+        "---\n", "---\n...\n", "--- # nothing\n",    "\xef\xbb\xbf"};
     for (int64_t i = 0; i < TL_COUNT(empty); i++)
         if (parse(empty[i])) fail_msg("'%s' is not empty", empty[i]);
     assert_non_null(parse("~")); // null is something that was written
@@ -166,7 +169,8 @@ static void test_places(void **state)
 static void test_quotes(void **state)
 {
     (void)state;
-    const tl_value *v = parse("- plain\n- 'single'\n- \"double\"\n- !!str tagged\n- ! 12\n- !!int '5'\n- |\n  5\n- >-\n  5\n");
+    const tl_value *v = parse("- plain\n- 'single'\n- \"double\"\n- !!str tagged\n- ! 12\n- !!int "
+                              "'5'\n- |\n  5\n- >-\n  5\n");
     static const bool quoted[] = {false, true, true, true, true, false, true, true};
     for (int64_t i = 0; i < TL_COUNT(quoted); i++) assert_int_equal(v->items[i]->quoted, quoted[i]);
     assert_string_equal(v->items[6]->text, "5\n");
@@ -210,7 +214,8 @@ static void test_anchors(void **state)
     same("a: &x 1\nb: &x 2\nc: *x", "{a: 1, b: 2, c: 2}"); // the last one before the alias
     same("a: &x\nb: *x", "{a: null, b: null}");
     refuse("a: *x\nb: &x 1\n", 0, TL_EINVAL, "t.yaml:1:4: the alias *x has no anchor &x before it");
-    refuse("a: &x [1, *x]\n", 0, TL_EINVAL, "t.yaml:1:11: the alias *x stands inside its own anchor");
+    refuse("a: &x [1, *x]\n", 0, TL_EINVAL,
+           "t.yaml:1:11: the alias *x stands inside its own anchor");
     refuse("a: &x\n  b:\n    c: *x\n", 0, TL_EINVAL, "t.yaml:3:8: the alias *x stands inside");
     refuse("&x {<<: *x}", 0, TL_EINVAL, "t.yaml:1:9: the alias *x stands inside");
 }
@@ -276,7 +281,8 @@ static void test_keys(void **state)
            "t.yaml:3:1: the key 'a' is there twice (first at line 1)");
     refuse("t:\n  x: 1\n  'x': 2\n", 0, TL_EEXISTS, "t.yaml:3:3: the key 'x' is there twice");
     refuse("{a: 1, b: {c: 1, c: 2}}", 0, TL_EEXISTS, "t.yaml:1:18: the key 'c' is there twice");
-    refuse("? [a, b]\n: 1\n", 0, TL_EINVAL, "t.yaml:1:3: a key must be a word, not a list or a map");
+    refuse("? [a, b]\n: 1\n", 0, TL_EINVAL,
+           "t.yaml:1:3: a key must be a word, not a list or a map");
     refuse("{{a: 1}: 2}", 0, TL_EINVAL, "t.yaml:1:2: a key must be a word");
     same("1: a\n1.0: b\ntrue: c\nnull: d\n", "{'1': a, '1.0': b, 'true': c, 'null': d}");
 }
@@ -286,7 +292,8 @@ static void test_bytes_that_are_no_text(void **state)
     (void)state;
     refuse("a: b\0c\n", 7, TL_EINVAL, "t.yaml:1:5: not YAML: control characters are not allowed");
     refuse("a: \"x\\0y\"\n", 0, TL_EINVAL, "t.yaml:1:4: a string with a zero byte in it");
-    refuse("ok: 1\na: \x01\n", 0, TL_EINVAL, "t.yaml:2:4: not YAML: control characters are not allowed");
+    refuse("ok: 1\na: \x01\n", 0, TL_EINVAL,
+           "t.yaml:2:4: not YAML: control characters are not allowed");
     // Bad UTF-8: a lone continuation, a cut sequence, an overlong one, a surrogate, beyond Unicode.
     static const struct {
         const char *bytes, *place;
@@ -302,7 +309,10 @@ static void test_bytes_that_are_no_text(void **state)
     }
     refuse("a: \xc3", 4, TL_EINVAL, "t.yaml:1:4: not YAML: incomplete UTF-8");
     // UTF-16 that ends in the middle of a character.
-    refuse("\xff\xfe" "a\0:\0 \0" "1", 9, TL_EINVAL, "t.yaml: not YAML: incomplete UTF-16 character at byte 8");
+    refuse("\xff\xfe"
+           "a\0:\0 \0"
+           "1",
+           9, TL_EINVAL, "t.yaml: not YAML: incomplete UTF-16 character at byte 8");
 }
 
 /* --- bombs ------------------------------------------------------------------------------------ */

@@ -70,14 +70,17 @@ static void test_layout_of_structs(void **state)
     (void)state;
     tl_config *c, *again;
     assert_ok(tl_config_new(&c, NULL, &sample_desc));
-    assert_ok(tl_config_yaml(c,
+    assert_ok(tl_config_yaml(
+        c,
         "{flag: false, count: -5, rate: 1e-5, name: 1e5x, note: '', color: off, maybe_flag: true,\n"
-        "maybe_count: ~, maybe_rate: 2, maybe_counts: [], flags: [], counts: [3, 2], rates: [.5, inf, nan],\n"
+        "maybe_count: ~, maybe_rate: 2, maybe_counts: [], flags: [], counts: [3, 2], rates: [.5, "
+        "inf, nan],\n"
         "names: ['', 'null', 'x, y'], colors: [red, null], target: {x: 1, label: 'true'},\n"
         "corner: null, layers: [{}, {name: conv, units: 16, kernel: [], bias: no,\n"
         "origin: {y: 0}}], optimizer: {type: adam, sgd: {momentum: 0.5}, adam: {clip: 1,\n"
         "center: {label: c}}}, extra: {b: [1, {z: 1, d: null}], a: 'yes'}, setting: 3,\n"
-        "model: {name: m}}", "t"));
+        "model: {name: m}}",
+        "t"));
     tl_str text = TL_STR_INIT;
     assert_ok(tl_yaml_write(&text, &sample_desc, tl_config_value(c)));
     compare_with_file(tl_str_text(&text), TEST_DATA "/desc/golden/sample.yaml");
@@ -243,19 +246,21 @@ static void test_strings_like_other_things(void **state)
 {
     (void)state;
     static const char *const words[] = {
-        "", " ", "  ", "\n", "\n\n", " \n", "\n ", "\t", "a\n", "\na", "a\n\n", "\n\na", "a \n b", "a\n\n b",
-        "1", "1.0", "1e5", "1e-5", "1.0e6", "0x10", "0o17", "08", "0b1", "1_0", "1__0", "+1", ".5", "5.",
-        "1:30", "inf", "nan", ".inf", ".nan", "Infinity", "true", "True", "yes", "No", "on", "y", "n",
-        "null", "Null", "~", "None", "2001-01-01", "2001-1-1 1:1:1", "<<", "=", "---", "...", "- a", "-",
-        "--", "-a", "? a", "?", "?a", ": a", ":", ":a", "a:", "a: b", "a :b", "a:b", "a #b", "a#b", "#a",
-        "# a", "[", "]", "[]", "[a]", "{", "}", "{}", "{a: b}", ",", "a,b", "a, b", "&a", "*a", "!a", "!!str",
-        "|", ">", "|a", "'", "''", "'a'", "\"", "\"a\"", "%", "%a", "@a", "`a", "\\", "\\n", "a\\", " a",
-        "a ", " a ", "a  b", "a\tb", "\ta", "a\t", "a\rb", "\r", "\r\n", "a\r\nb", "\x01", "\x7f", "\x1b",
-        "\xc2\x80", "\xc2\x85", "a\xc2\x85" "b", "\xc2\xa0", "\xe2\x80\xa8", "a\xe2\x80\xa8" "b",
-        "\xe2\x80\xa9", "\xef\xbb\xbf", "\xef\xbb\xbf" "a", "\xef\xbf\xbd", "\xef\xbf\xbe", "\xc3\xa9",
-        "\xe4\xb8\x96\xe7\x95\x8c", "\xf0\x9f\x98\x80", "a\xf0\x9f\x98\x80" "b", "e\xcc\x81", "\xf4\x8f\xbf\xbf",
-        "key=value", "a=[1]", "gs://a/b", "C:\\a", "%d@%s", "a;b", "a/b", "x.y[0]", "@ref", "%macro", "${a}",
-        "it's", "say \"x\"", "both ' and \"", "a' b", "a'\nb", "''' '", "\n'", "a\n---\nb", "a\n...\nb",
+        "", " ", "  ", "\n", "\n\n", " \n", "\n ", "\t", "a\n", "\na", "a\n\n", "\n\na", "a \n b",
+        "a\n\n b", "1", "1.0", "1e5", "1e-5", "1.0e6", "0x10", "0o17", "08", "0b1", "1_0", "1__0",
+        "+1", ".5", "5.", "1:30", "inf", "nan", ".inf", ".nan", "Infinity", "true", "True", "yes",
+        "No", "on", "y", "n", "null", "Null", "~", "None", "2001-01-01", "2001-1-1 1:1:1", "<<",
+        "=", "---", "...", "- a", "-", "--", "-a", "? a", "?", "?a", ": a", ":", ":a", "a:", "a: b",
+        "a :b", "a:b", "a #b", "a#b", "#a", "# a", "[", "]", "[]", "[a]", "{", "}", "{}", "{a: b}",
+        ",", "a,b", "a, b", "&a", "*a", "!a", "!!str", "|", ">", "|a", "'", "''", "'a'", "\"",
+        "\"a\"", "%", "%a", "@a", "`a", "\\", "\\n", "a\\", " a", "a ", " a ", "a  b", "a\tb",
+        "\ta", "a\t", "a\rb", "\r", "\r\n", "a\r\nb", "\x01", "\x7f", "\x1b", "\xc2\x80",
+        "\xc2\x85", "a\xc2\x85" "b", "\xc2\xa0", "\xe2\x80\xa8", "a\xe2\x80\xa8" "b",
+        "\xe2\x80\xa9", "\xef\xbb\xbf", "\xef\xbb\xbf" "a", "\xef\xbf\xbd", "\xef\xbf\xbe",
+        "\xc3\xa9", "\xe4\xb8\x96\xe7\x95\x8c", "\xf0\x9f\x98\x80", "a\xf0\x9f\x98\x80" "b",
+        "e\xcc\x81", "\xf4\x8f\xbf\xbf", "key=value", "a=[1]", "gs://a/b", "C:\\a", "%d@%s", "a;b",
+        "a/b", "x.y[0]", "@ref", "%macro", "${a}", "it's", "say \"x\"", "both ' and \"", "a' b",
+        "a'\nb", "''' '", "\n'", "a\n---\nb", "a\n...\nb",
     };
     for (int64_t i = 0; i < TL_COUNT(words); i++) check_string(words[i]);
 }
@@ -265,9 +270,9 @@ static void test_all_short_strings(void **state)
 {
     (void)state;
     static const char *const signs[] = {
-        "a", "0", " ", "\n", "\t", "-", "?", ":", ",", "[", "}", "#", "&", "*", "!", "|", ">", "'", "\"",
-        "%", "@", "\\", "=", "<", "~", ".", "+", "_", "e", "\r", "\xc2\x85", "\xe2\x80\xa8", "\xef\xbb\xbf",
-        "\xf0\x9f\x98\x80", "\x01",
+        "a", "0", " ", "\n", "\t", "-", "?", ":", ",", "[", "}", "#", "&", "*", "!", "|", ">", "'",
+        "\"", "%", "@", "\\", "=", "<", "~", ".", "+", "_", "e", "\r", "\xc2\x85", "\xe2\x80\xa8",
+        "\xef\xbb\xbf", "\xf0\x9f\x98\x80", "\x01",
     };
     enum { COUNT = sizeof signs / sizeof *signs };
     char s[16];
@@ -282,10 +287,11 @@ static void test_all_short_strings(void **state)
 static size_t encode(char out[8], uint32_t c)
 {
     if (c < 0x80) return (size_t)snprintf(out, 8, "%c", (int)c);
-    if (c < 0x800) return (size_t)snprintf(out, 8, "%c%c", (int)(0xc0 | c >> 6), (int)(0x80 | (c & 63)));
+    if (c < 0x800)
+        return (size_t)snprintf(out, 8, "%c%c", (int)(0xc0 | c >> 6), (int)(0x80 | (c & 63)));
     if (c < 0x10000)
-        return (size_t)snprintf(out, 8, "%c%c%c", (int)(0xe0 | c >> 12), (int)(0x80 | (c >> 6 & 63)),
-                                (int)(0x80 | (c & 63)));
+        return (size_t)snprintf(out, 8, "%c%c%c", (int)(0xe0 | c >> 12),
+                                (int)(0x80 | (c >> 6 & 63)), (int)(0x80 | (c & 63)));
     return (size_t)snprintf(out, 8, "%c%c%c%c", (int)(0xf0 | c >> 18), (int)(0x80 | (c >> 12 & 63)),
                             (int)(0x80 | (c >> 6 & 63)), (int)(0x80 | (c & 63)));
 }
@@ -302,12 +308,14 @@ static void test_all_characters(void **state)
     }
 }
 
-/* Texts that are folded over lines: every length around the edge, with blanks in the wrong places. */
+/* Texts that are folded over lines: every length around the edge, with blanks in the wrong places.
+ */
 static void test_long_strings(void **state)
 {
     (void)state;
     char s[600];
-    static const char *const fillers[] = {"word ", "a ", "x", "it's  ", "a: b ", "\xc3\xa9 ", "a\n", "' ", "\t "};
+    static const char *const fillers[] = {"word ",     "a ",  "x",  "it's  ", "a: b ",
+                                          "\xc3\xa9 ", "a\n", "' ", "\t "};
     for (int64_t f = 0; f < TL_COUNT(fillers); f++) {
         size_t step = strlen(fillers[f]);
         for (size_t length = 60; length < 240; length++) {

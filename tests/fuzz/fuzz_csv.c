@@ -1,6 +1,6 @@
-/* Overrides: the CSV form, words and restrictions. The first line is an override string; each further
- * one is a word, or a restriction behind a '?'. Whatever is accepted is written and reads back as the
- * same. */
+/* Overrides: the CSV form, words and restrictions. The first line is an override string; each
+ * further one is a word, or a restriction behind a '?'. Whatever is accepted is written and reads
+ * back as the same. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,11 +55,13 @@ static tl_config *new_config(void)
 static bool written(tl_str *out, tl_config *c, bool explain)
 {
     tl_status st = tl_config_write(out, c, explain);
-    must(st == TL_OK || (st == TL_EINVAL && strstr(tl_error_message(), "UTF-8")), "cannot be written");
+    must(st == TL_OK || (st == TL_EINVAL && strstr(tl_error_message(), "UTF-8")),
+         "cannot be written");
     return st == TL_OK;
 }
 
-/* Writing and reading again costs more than all the rest, and one input in sixteen shows as much. */
+/* Writing and reading again costs more than all the rest, and one input in sixteen shows as much.
+ */
 static bool is_chosen(const char *text)
 {
     return tl_hash_string(TL_HASH_SEED, text) % 16 == 0;
@@ -111,7 +113,8 @@ static void try_override(const char *text, bool strict)
 static bool try_line(tl_config **c, const char *line)
 {
     (void)tl_config_source(*c, line);
-    tl_status st = *line == '?' ? tl_config_restrict(*c, line + 1) : tl_config_word(*c, line, "fuzz");
+    tl_status st =
+        *line == '?' ? tl_config_restrict(*c, line + 1) : tl_config_word(*c, line, "fuzz");
     if (!refused(st)) return true;
     tl_config_free(c); // it must not be used after a failure
     *c = new_config();

@@ -57,11 +57,13 @@ static void check_written(tl_config *c, bool explain)
     tl_config *again;
     must(tl_config_write(&text, c, explain) == TL_OK, "a configuration cannot be written");
     must(tl_config_new(&again, NULL, &sample_desc) == TL_OK, "no memory");
-    must(tl_config_yaml(again, tl_str_text(&text), "again") == TL_OK, "what was written is refused");
+    must(tl_config_yaml(again, tl_str_text(&text), "again") == TL_OK,
+         "what was written is refused");
     must(tl_desc_equal(&sample_desc, tl_config_value(c), tl_config_value(again)),
          "what was written reads as another");
     must(tl_desc_hash(1, &sample_desc, tl_config_value(c))
-             == tl_desc_hash(1, &sample_desc, tl_config_value(again)), "equal structs have two hashes");
+             == tl_desc_hash(1, &sample_desc, tl_config_value(again)),
+         "equal structs have two hashes");
     tl_config_free(&again);
     tl_str_deinit(&text);
 }

@@ -48,7 +48,8 @@ struct tl_value {
     int64_t count;              /* items of a list, pairs of a map */
     const tl_value *const *items;
     const tl_value_pair *pairs; /* in the order written, keys unique */
-    int64_t weight;             /* nodes below and including this one, aliases counted each time */
+    int64_t weight;             /* nodes below and including this one, and one for each 64 bytes of
+                                 * text, aliases counted each time: what it would take to copy it */
 };
 
 /* What a scalar is when no member says: the rules of Model Garden's YAML loader, without its slips
