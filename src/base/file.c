@@ -109,7 +109,8 @@ static tl_status read_to_end(char **data, size_t *size, int fd, const char *path
 {
     size_t room = 0;
     *size = 0;
-    TL_TRY(grow(data, &room, expected + 1));
+    // Files of the kernel say that they are empty, and some answer one read only.
+    TL_TRY(grow(data, &room, expected ? expected + 1 : 4096));
     for (;;) {
         ssize_t got = read(fd, *data + *size, room - *size);
         if (got < 0 && errno == EINTR) continue;

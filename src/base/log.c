@@ -135,10 +135,9 @@ tl_level tl_log_level(void)
 
 void tl_log_set_verbosity(int verbosity)
 {
-    int level = TL_LEVEL_INFO - verbosity;
-    if (verbosity >= 1) level = TL_LEVEL_DEBUG;
-    if (verbosity <= -3) level = TL_LEVEL_FATAL;
-    tl_log_set_level((tl_level)level);
+    if (verbosity > 1) verbosity = 1;
+    if (verbosity < -3) verbosity = -3;
+    tl_log_set_level((tl_level)(TL_LEVEL_INFO - verbosity));
 }
 
 /* --- sinks ------------------------------------------------------------------------------------ */

@@ -155,9 +155,10 @@ static tl_status run_chunk(const job *j, int64_t chunk)
 {
     int64_t begin = chunk * j->grain;
     int64_t end = j->n - begin > j->grain ? begin + j->grain : j->n;
+    int64_t failures = tl_error_count();
     tl_status status = j->fn(begin, end, j->payload);
     // A code without its text would be shown with the text of some older failure.
-    if (status != TL_OK && tl_error_code() != status)
+    if (status != TL_OK && (tl_error_code() != status || tl_error_count() == failures))
         return TL_FAIL(status, "elements %lld to %lld of a parallel loop failed without a message",
                        (long long)begin, (long long)end - 1);
     return status;
@@ -304,6 +305,9 @@ static tl_status start_workers(tl_pool *p)
     // A new thread inherits the mask: signals are for the program's own threads.
     sigset_t all, before;
     sigfillset(&all);
+    // What a thread does to itself is its own: handlers and crash reports must see it.
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF};
+    for (int i = 0; i < (int)TL_COUNT(own); i++) sigdelset(&all, own[i]);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     tl_status status = TL_OK;
     for (int i = 0; i < p->workers && status == TL_OK; i++) {

@@ -247,12 +247,14 @@ static const uint32_t *take(tl_rng *rng, int words)
 
 uint32_t tl_rng_u32(tl_rng *rng)
 {
-    return take(rng, 1)[(rng->position - 1) % 4];
+    const uint32_t *block = take(rng, 1); // which moves the position
+    return block[(rng->position - 1) % 4];
 }
 
 uint64_t tl_rng_u64(tl_rng *rng)
 {
-    return join(take(rng, 2) + (rng->position - 2) % 4);
+    const uint32_t *block = take(rng, 2);
+    return join(block + (rng->position - 2) % 4);
 }
 
 float tl_rng_uniform_f32(tl_rng *rng)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 static _Thread_local tl_error record;
+static _Thread_local int64_t failures;
 
 const char *tl_status_name(tl_status code)
 {
@@ -34,6 +35,11 @@ const char *tl_error_message(void)
 tl_status tl_error_code(void)
 {
     return record.code;
+}
+
+int64_t tl_error_count(void)
+{
+    return failures;
 }
 
 const char *tl_error_where(void)
@@ -76,6 +82,7 @@ tl_status tl_error_set(tl_status code, const char *file, int line, const char *f
     mark_if_cut(text, sizeof text, wanted);
 
     const char *slash = strrchr(file, '/');
+    failures++;
     record.code = code;
     snprintf(record.where, sizeof record.where, "%s:%d", slash ? slash + 1 : file, line);
     memcpy(record.text, text, sizeof text);

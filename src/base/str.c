@@ -1,5 +1,6 @@
 #include <tilth/base/str.h>
 
+#include <ctype.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
@@ -103,6 +104,17 @@ char *tl_str_copy(const tl_str *s, tl_arena *arena)
     return tl_arena_strndup(arena, tl_str_text(s), s->length);
 }
 
+/* The C library has this locale built in: nothing is allocated, nothing can fail. */
+static locale_t c_locale(void)
+{
+    return newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+double tl_strtod(const char *text, char **end)
+{
+    return strtod_l(text, end, c_locale());
+}
+
 enum { DOUBLE_ROOM = 32 };
 
 /* Moves a decimal text one unit of its last digit away from 0; false when that carries out of it. */
@@ -157,9 +169,7 @@ void tl_double_text(char *out, double value)
         snprintf(out, DOUBLE_ROOM, "%s", isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
         return;
     }
-    // A point, whatever the program's language writes. (The C library has this locale built in;
-    // nothing is allocated.)
-    locale_t before = uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));
+    locale_t before = uselocale(c_locale()); // a point, whatever the program's language writes
     finite_text(out, value);
     uselocale(before);
 }
@@ -177,7 +187,8 @@ static int distance(const char *a, const char *b, int limit)
         int *row = rows[i % 3], *up = rows[(i + 2) % 3], *up2 = rows[(i + 1) % 3];
         row[0] = (int)i;
         for (size_t j = 1; j <= nb; j++) {
-            int best = up[j - 1] + (a[i - 1] != b[j - 1]);
+            bool differ = tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]);
+            int best = up[j - 1] + differ;
             if (up[j] + 1 < best) best = up[j] + 1;
             if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
             bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];

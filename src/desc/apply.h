@@ -89,6 +89,11 @@ bool tli_field_equal(const tl_field *field, const void *a, const void *b);
 size_t tli_element_size(const tl_field *field);
 tl_field tli_element_field(const tl_field *field);
 
+/* Adds a name from outside so that it cannot pass for more than one line: \x0a for a line break. */
+void tli_add_visible(tl_str *out, const char *text);
+/* A copy of a value whose parts all say that they were written at `place`. NULL: no memory. */
+const tl_value *tli_value_at(tl_arena *arena, const tl_value *v, tl_place place);
+
 /* One-ofs. A branch by its name; true with a NULL description for one without fields. */
 bool tli_oneof_branch(const tl_desc **out, const tl_field *field, const char *name,
                       const tl_registry *registry);

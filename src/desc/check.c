@@ -56,19 +56,25 @@ static void add_failure(checker *c, tl_status st, tl_place place, const char *me
     if (st == TL_ENOMEM) c->diags->code = st;
 }
 
-/* Where a struct was written, as far as that is known: a branch of a one-of where it was chosen. */
-static tl_place struct_place(checker *c)
+/* A failure of a struct as a whole: where it was written or, for a branch of a one-of, at the type
+ * that chose it. */
+static void add_struct_failure(checker *c, tl_status st, const char *message)
 {
-    const char *path = tl_str_text(&c->path);
-    tl_place place = tli_source_of(c->sources, path);
-    const char *dot = strrchr(path, '.');
-    if (place.source || !dot) return place;
+    tl_place place = tli_source_of(c->sources, tl_str_text(&c->path));
     tl_str type = TL_STR_INIT;
-    tl_str_addn(&type, path, (size_t)(dot - path));
-    tl_str_add(&type, ".type");
-    place = tli_source_of(c->sources, tl_str_text(&type));
+    const char *path = tl_str_text(&c->path), *dot = strrchr(path, '.');
+    if (!place.source && dot) {
+        tl_str_addn(&type, path, (size_t)(dot - path));
+        tl_str_add(&type, ".type");
+        place = tli_source_of(c->sources, tl_str_text(&type));
+    }
+    if (place.source && type.length) {
+        tli_diag(c->diags, st, place, tl_str_text(&type), "%s", message);
+        if (st == TL_ENOMEM) c->diags->code = st;
+    } else {
+        add_failure(c, st, place, message);
+    }
     tl_str_deinit(&type);
-    return place;
 }
 
 /* A message that begins with a field's name and a colon belongs to that field. */
@@ -87,7 +93,7 @@ static void add_check_failure(checker *c, tl_status st, const tl_desc *desc)
         named = tl_desc_field(desc, name) != NULL;
     }
     if (!named) {
-        add_failure(c, st, struct_place(c), error.text);
+        add_struct_failure(c, st, error.text);
         return;
     }
     size_t before = c->path.length;
@@ -113,6 +119,7 @@ static void tell_changed(checker *c, const tl_desc *desc, const tl_field *f)
         if (place.source) tl_place_write(&text, place);
         TL_LOG_WARNING("%s%s%s: this has no effect (%s)", tl_str_text(&text), text.length ? ": " : "",
                        tl_str_text(&c->path), f->help);
+        if (text.failed) add_failure(c, tl_str_status(&text), (tl_place){0}, "out of memory");
     }
     tl_str_deinit(&text);
 }
@@ -168,12 +175,38 @@ static void check_field(checker *c, const tl_field *f, const void *value)
     if (inner) check_struct(c, tli_field_desc(f, value), inner);
 }
 
-/* Values given to a branch while none is chosen are lost on the way; that is worth a word. */
+/* The newest that was said inside of a path, by somebody other than the experiment itself. */
+static const tli_source *said_inside(const tli_sources *sources, const char *path)
+{
+    const tli_source *best = NULL;
+    size_t length = strlen(path);
+    for (int64_t i = 0; sources && i < tl_map_count(&sources->map); i++) {
+        const char *key = tl_map_key(&sources->map, i);
+        const tli_source *source = tl_map_at(&sources->map, i);
+        bool inside = strncmp(key, path, length) == 0 && key[length] == '.';
+        if (!inside || strncmp(source->place.source, "experiment '", 12) == 0) continue;
+        if (!best || source->order > best->order) best = source;
+    }
+    return best;
+}
+
+/* What is given to a branch that is not chosen is lost on the way; that is worth a word. */
 static void tell_unchosen(checker *c, const tl_oneof *o)
 {
-    for (const tl_oneof_part *p = o->parts; c->features && !o->type && p; p = p->next)
-        TL_LOG_WARNING("%s: '%s' is set, but has no effect while the type is null",
-                       tl_str_text(&c->path), p->name);
+    size_t length = c->path.length;
+    for (const tl_oneof_part *p = o->parts; c->features && p; p = p->next) {
+        if (o->type && strcmp(o->type, p->name) == 0) continue;
+        tli_path_name(&c->path, p->name);
+        const tli_source *said = said_inside(c->sources, tl_str_text(&c->path));
+        tl_str place = TL_STR_INIT;
+        if (said) tl_place_write(&place, said->place);
+        if (said)
+            TL_LOG_WARNING("%s: %s: this has no effect while the type is %s", tl_str_text(&place),
+                           tl_str_text(&c->path), o->type ? o->type : "null");
+        if (place.failed) add_failure(c, tl_str_status(&place), (tl_place){0}, "out of memory");
+        tl_str_deinit(&place);
+        tl_str_cut(&c->path, length);
+    }
 }
 
 static void run_checks(checker *c, const tl_desc *desc, const void *value)

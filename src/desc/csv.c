@@ -6,6 +6,8 @@
 #include <tilth/base/vec.h>
 #include <tilth/desc/config.h>
 
+#include "desc/apply.h"
+
 /* What has been said about one name so far. */
 typedef struct group {
     const char *name, *path; /* the path from the root, for messages */
@@ -19,8 +21,9 @@ typedef struct group {
 
 typedef struct reader {
     tl_arena *arena;
-    const char *text, *at;
+    const char *at;
     tl_place place;
+    const char *path; /* of the name whose value is being read */
 } reader;
 
 enum { LONGEST_LIST = 4096, DEEPEST = 32 };
@@ -95,36 +98,45 @@ static tl_status read_index(int64_t *out, reader *r)
 static tl_status read_yaml(const tl_value **out, reader *r, const char *end)
 {
     const tl_value *read = NULL;
-    TL_TRY(tl_yaml_parse(&read, r->arena, r->at, (size_t)(end - r->at), r->place.source));
-    tl_value *v = read ? tl_arena_copy(r->arena, read, sizeof *read) : NULL;
-    if (!v) return TL_ENOMEM;
-    v->place = r->place; // line and column inside the part would mislead
-    *out = v;
+    tl_status st = tl_yaml_parse(&read, r->arena, r->at, (size_t)(end - r->at), "its value");
+    if (st == TL_ENOMEM) return st;
+    if (st != TL_OK) return tl_error_note(st, "%s: %s", r->place.source, r->path);
+    // Line and column inside the part would mislead.
+    *out = read ? tli_value_at(r->arena, read, r->place) : NULL;
     r->at = end;
-    return TL_OK;
+    return *out ? TL_OK : TL_ENOMEM;
 }
 
-/* 'x, y' or "x, y": up to the same quote with `stops` or the end behind it. */
-static tl_status read_quoted(const tl_value **out, reader *r, const char *stops)
+/* Behind the quoted string that starts at `p`, as YAML ends it; NULL when it does not end. */
+static const char *behind_quotes(const char *p)
 {
-    for (const char *end = strchr(r->at + 1, *r->at); end; end = strchr(end + 1, *r->at)) {
-        const char *behind = end + 1;
-        while (isspace((unsigned char)*behind)) behind++;
-        if (!*behind || strchr(stops, *behind)) return read_yaml(out, r, end + 1);
+    char quote = *p++;
+    for (; *p; p++) {
+        if (quote == '"' && *p == '\\' && p[1]) p++;
+        else if (*p == quote && quote == '\'' && p[1] == quote) p++;
+        else if (*p == quote) return p + 1;
     }
-    return malformed(r, "a closing quote");
+    return NULL;
+}
+
+static tl_status read_quoted(const tl_value **out, reader *r)
+{
+    const char *end = behind_quotes(r->at);
+    return end ? read_yaml(out, r, end) : malformed(r, "a closing quote");
 }
 
 /* {a: 1, b: [2, 3]}: up to the brace that closes it. */
 static tl_status read_braces(const tl_value **out, reader *r)
 {
     int depth = 0;
-    char quote = '\0';
-    for (const char *p = r->at; *p; p++) {
-        if (quote) quote = *p == quote ? '\0' : quote;
-        else if (*p == '\'' || *p == '"') quote = *p;
-        else if (*p == '{') depth++;
-        else if (*p == '}' && --depth == 0) return read_yaml(out, r, p + 1);
+    for (const char *p = r->at; p && *p; p++) {
+        bool begins = strchr("{[,: ", p == r->at ? '{' : p[-1]) != NULL; // a quote inside a word is none
+        if ((*p == '\'' || *p == '"') && begins) {
+            if (!(p = behind_quotes(p))) break;
+            p--;
+        }
+        if (*p == '{') depth++;
+        if (*p == '}' && --depth == 0) return read_yaml(out, r, p + 1);
     }
     return malformed(r, "a closing '}'");
 }
@@ -153,7 +165,8 @@ static tl_status read_items(value_list *list, reader *r)
         const tl_value *item;
         if (list->count == LONGEST_LIST) return malformed(r, "a list of at most 4096");
         if (*r->at == '[') return malformed(r, "a flat list (lists of lists are not possible)");
-        if (*r->at == '\'' || *r->at == '"') TL_TRY(read_quoted(&item, r, ",]"));
+        if (*r->at == '\'' || *r->at == '"') TL_TRY(read_quoted(&item, r));
+        else if (*r->at == '{') TL_TRY(read_braces(&item, r));
         else TL_TRY(read_plain(&item, r, ",[]"));
         if (!TL_VEC_PUSH(list, item)) return TL_ENOMEM;
         skip_blanks(r);
@@ -179,7 +192,7 @@ static tl_status read_list(const tl_value **out, reader *r)
 static tl_status read_value(const tl_value **out, reader *r)
 {
     skip_blanks(r);
-    if (*r->at == '\'' || *r->at == '"') TL_TRY(read_quoted(out, r, ","));
+    if (*r->at == '\'' || *r->at == '"') TL_TRY(read_quoted(out, r));
     else if (*r->at == '{') TL_TRY(read_braces(out, r));
     else if (*r->at == '[') TL_TRY(read_list(out, r));
     else TL_TRY(read_plain(out, r, ",["));
@@ -211,6 +224,7 @@ static tl_status read_override(reader *r, group *root)
     skip_blanks(r);
     if (*r->at != '=') return malformed(r, "'=' behind a name");
     r->at++;
+    r->path = g->path;
     TL_TRY(read_value(&value, r));
     if (index >= 0) return set_item(r, g, index, value);
     g->leaf = value;
@@ -258,7 +272,7 @@ static tl_status build(const tl_value **out, const reader *r, const group *g)
 
 tl_status tl_csv_parse(const tl_value **out, tl_arena *arena, const char *text, const char *source)
 {
-    reader r = {.arena = arena, .text = text, .at = text};
+    reader r = {.arena = arena, .at = text};
     if (!(r.place.source = tl_arena_strdup(arena, source))) return TL_ENOMEM;
     group root = {.name = "", .path = ""};
     skip_blanks(&r);

@@ -19,7 +19,10 @@ void tli_diag(tli_diags *d, tl_status code, tl_place place, const char *path, co
         tl_place_write(&d->text, place);
         tl_str_add(&d->text, ": ");
     }
-    if (path && *path) tl_str_addf(&d->text, "%s: ", path);
+    if (path && *path) {
+        tli_add_visible(&d->text, path);
+        tl_str_add(&d->text, ": ");
+    }
     va_list args;
     va_start(args, format);
     tl_str_addv(&d->text, format, args);
@@ -55,8 +58,26 @@ void tli_path_index(tl_str *path, int64_t index)
 const char *tli_suggest(char *buffer, size_t size, const char *word, const char *const *names,
                         int64_t count)
 {
+    enum { SHORTEST = 4, SHOWN = 3 };
     const char *nearest = names ? tl_nearest(word, names, count) : NULL;
-    if (nearest) snprintf(buffer, size, ", did you mean '%s'?", nearest);
-    else buffer[0] = '\0';
+    buffer[0] = '\0';
+    if (nearest) {
+        snprintf(buffer, size, ", did you mean '%s'?", nearest);
+        return buffer;
+    }
+    // Or names of which it is a part.
+    size_t used = 0;
+    int shown = 0;
+    for (int64_t i = 0; names && strlen(word) >= SHORTEST && i < count && shown < SHOWN; i++) {
+        if (!strstr(names[i], word)) continue;
+        int more = snprintf(buffer + used, size - used, "%s'%s'", shown++ ? " or " : ", did you mean ",
+                            names[i]);
+        if (more < 0 || used + (size_t)more + 2 > size) { // it does not fit: without this one
+            buffer[used] = '\0';
+            break;
+        }
+        used += (size_t)more;
+    }
+    if (used) snprintf(buffer + used, size - used, "?");
     return buffer;
 }

@@ -262,7 +262,9 @@ static tl_status lacks_value(parser *p, const char *name)
     TL_TRY(place_of(&place, p, name));
     const char *visible = shown(p, name);
     if (!visible) return TL_ENOMEM;
-    tli_diag(&p->diags, TL_EINVAL, place, "", "a value is missing: write --%s=VALUE", visible);
+    if (strncmp(name, "no", 2) == 0 && strchr(name, '.'))
+        tli_diag(&p->diags, TL_EINVAL, place, "", "a value is missing: write --%s=false", visible + 2);
+    else tli_diag(&p->diags, TL_EINVAL, place, "", "a value is missing: write --%s=VALUE", visible);
     return TL_OK;
 }
 

@@ -457,6 +457,7 @@ static tl_status settle(tl_gin *gin, bool final)
     // What is wrong is found again by whoever asks next: nothing is forgotten by reporting it.
     tl_status st = check_all(&c);
     gin->settled = st == TL_OK;
+    gin->settled_count = tl_registry_count(gin->registry, &tl_kind_configurable);
     tli_diags_deinit(&c.diags);
     tl_arena_free(&c.arena);
     return st;
@@ -464,7 +465,9 @@ static tl_status settle(tl_gin *gin, bool final)
 
 tl_status tli_gin_settle(tl_gin *gin)
 {
-    return gin->settled ? TL_OK : settle(gin, false);
+    // A module that was added since may have given names another meaning.
+    bool same = gin->settled_count == tl_registry_count(gin->registry, &tl_kind_configurable);
+    return gin->settled && same ? TL_OK : settle(gin, false);
 }
 
 tl_status tl_gin_finalize(tl_gin *gin)

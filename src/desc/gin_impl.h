@@ -90,6 +90,7 @@ struct tl_gin {
     tl_map selectors;  /* selector as written -> tl_class */
     int64_t known;     /* configurables when `selectors` was filled */
     bool settled, locked;
+    int64_t settled_count; /* configurables that there were then */
     /* running */
     tl_map interned; /* scopes, so that a tl_ref can be kept */
     struct { const char **items; int64_t count, capacity; } scopes;

@@ -73,7 +73,7 @@ static tl_status decimal(tl_str *out, const tli_gin_token *token, const char *di
     if (strspn(digits, "0123456789") != strlen(digits)) {
         if (!is_float(digits)) return BAD_NUMBER(token, "it is neither an integer nor a float");
         char text[32];
-        double value = strtod(digits, NULL);
+        double value = tl_strtod(digits, NULL);
         tl_double_text(text, negative ? -value : value);
         tl_str_add(out, isinf(value) ? (negative ? "-.inf" : ".inf") : text);
         return tl_str_status(out);

@@ -228,10 +228,11 @@ tl_status tli_gin_find_constant(const tl_value **out, const char **full, const t
 {
     const char *found = NULL;
     *out = NULL;
+    bool exact = tl_map_has(&gin->constants, name); // which wins, as with configurables
     for (int64_t i = 0; i < tl_map_count(&gin->constants); i++) {
         const char *key = tl_map_key(&gin->constants, i);
-        if (!tli_gin_ends_with(key, name)) continue;
-        if (found && strcmp(key, name) != 0)
+        if (exact ? strcmp(key, name) != 0 : !tli_gin_ends_with(key, name)) continue;
+        if (found)
             return TL_FAIL(TL_EINVAL, "'%%%s' is ambiguous: it could be %%%s or %%%s", name, found,
                            key);
         found = key;

@@ -185,6 +185,7 @@ static tl_status unknown_module(const tl_gin *gin, const char *module, const cha
 
 static tl_status remember_import(tl_gin *gin, const tli_gin_import *import)
 {
+    gin->settled = false; // names may mean something now that meant nothing before
     return TL_VEC_PUSH(&gin->imports, *import) ? TL_OK : TL_ENOMEM;
 }
 

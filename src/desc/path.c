@@ -124,6 +124,9 @@ static tl_status find_free(walk *w, const tli_step *step)
         found = at->items[step->index];
     if (step->name) tli_path_name(&w->text, step->name);
     else tli_path_index(&w->text, step->index);
+    if (!found && !step->name)
+        return TL_FAIL(TL_EUNSUPPORTED, "%s: items of a free-form list cannot be set one by one; give "
+                                        "the whole list", tl_str_text(&w->text));
     if (!found) return TL_FAIL(TL_ENOTFOUND, "%s: not there", tl_str_text(&w->text));
     s->free = found;
     return TL_OK;

@@ -2,7 +2,6 @@
 #include "desc/restrict.h"
 
 #include <ctype.h>
-#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,7 +80,7 @@ static tl_status read_operand(operand *out, tl_arena *arena, const char *text, c
 {
     if (isdigit((unsigned char)text[0]) || (text[0] == '-' && isdigit((unsigned char)text[1]))) {
         char *end;
-        *out = of_number(strtod_l(text, &end, newlocale(LC_ALL_MASK, "C", (locale_t)0)));
+        *out = of_number(tl_strtod(text, &end));
         return *end ? TL_FAIL(TL_EINVAL, "'%s' is not a number", text) : TL_OK;
     }
     if (strcmp(text, "None") == 0 || strcmp(text, "null") == 0) {

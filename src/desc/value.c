@@ -1,16 +1,26 @@
 #include <tilth/desc/value.h>
 
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <tilth/base/map.h>
 
+#include "desc/apply.h"
+
+void tli_add_visible(tl_str *out, const char *text)
+{
+    for (const char *p = text; *p; p++) {
+        unsigned char c = (unsigned char)*p;
+        if (c < 0x20 || c == 0x7f) tl_str_addf(out, "\\x%02x", c);
+        else tl_str_addc(out, *p);
+    }
+}
+
 void tl_place_write(tl_str *out, tl_place place)
 {
-    tl_str_add(out, place.source ? place.source : "");
+    tli_add_visible(out, place.source ? place.source : "");
     if (place.line > 0) tl_str_addf(out, ":%d:%d", place.line, place.column);
 }
 
@@ -93,9 +103,7 @@ static bool read_decimal(const char *text, double *out)
     if (strspn(digits, "+-0123456789.eE") != strlen(digits)) return false;
     if (!strpbrk(digits, "0123456789")) return false;
     char *end;
-    // Numbers have a point, whatever the program's language writes. (The C library has this locale
-    // built in; nothing is allocated.)
-    *out = strtod_l(digits, &end, newlocale(LC_ALL_MASK, "C", (locale_t)0));
+    *out = tl_strtod(digits, &end);
     return *end == '\0';
 }
 
@@ -348,6 +356,23 @@ static void add_beginning(tl_str *out, const char *text)
         else tl_str_addc(out, (unsigned char)text[i] < ' ' ? '?' : text[i]);
     }
     if (shown < length) tl_str_add(out, "...");
+}
+
+static void place_all(tl_value *v, tl_place place)
+{
+    v->place = place;
+    for (int64_t i = 0; i < v->count; i++) {
+        const tl_value *child = v->kind == TL_VALUE_LIST ? v->items[i] : v->pairs[i].value;
+        place_all((tl_value *)(uintptr_t)child, place); // our own copy
+        if (v->kind == TL_VALUE_MAP) ((tl_value_pair *)(uintptr_t)&v->pairs[i])->place = place;
+    }
+}
+
+const tl_value *tli_value_at(tl_arena *arena, const tl_value *v, tl_place place)
+{
+    const tl_value *copy = tl_value_copy(arena, v);
+    if (copy) place_all((tl_value *)(uintptr_t)copy, place);
+    return copy;
 }
 
 void tl_value_name(tl_str *out, const tl_value *v)

@@ -116,7 +116,7 @@ static tl_status verify_row(const tl_desc *desc, const tl_field *f, const open_d
     bool lists = f->type >= TL_TYPE_BOOL && f->type <= TL_TYPE_STRUCT;
     if (f->shape == TL_LIST && !lists) return TL_FAIL(TL_EINVAL, "there are no lists of this type");
     if (f->type == TL_TYPE_STRUCT && !f->desc) return TL_FAIL(TL_EINVAL, "it has no description");
-    if (f->type == TL_TYPE_ENUM && !f->names) return TL_FAIL(TL_EINVAL, "it has no names");
+    if (f->type == TL_TYPE_ENUM && !f->names) return TL_FAIL(TL_EINVAL, "an int is an enum and needs names (a number is an int64_t)");
     if (f->type == TL_TYPE_ONEOF && !f->branches == !f->kind)
         return TL_FAIL(TL_EINVAL, "it needs either branches or a kind");
     if (f->type == TL_TYPE_VALUE && !f->accept) return TL_FAIL(TL_EINVAL, "it accepts nothing");

@@ -1,4 +1,5 @@
 /* Hydra's words: `a.b=1`, `+a.b=1`, `++a.b=1`, `~a.b`. */
+#include <ctype.h>
 #include <string.h>
 
 #include <tilth/desc/config.h>
@@ -14,8 +15,8 @@ static const char *copy_quoted(tl_str *out, const char *p)
     tl_str_addc(out, quote);
     for (; *p != quote || (quote == '\'' && p[1] == quote); p++) {
         if (!*p) return NULL;
-        bool escaped = p[0] == '\\' && p[1] && (quote == '"' || p[1] == quote);
-        if (escaped && quote == '\'') tl_str_add(out, "''");
+        bool escaped = p[0] == '\\' && p[1] && (quote == '"' || p[1] == quote || p[1] == '\\');
+        if (escaped && quote == '\'') tl_str_add(out, p[1] == '\\' ? "\\" : "''");
         else if (escaped) tl_str_addn(out, p, 2);
         else if (*p == quote) tl_str_add(out, "''");
         else tl_str_addc(out, *p);
@@ -26,7 +27,7 @@ static const char *copy_quoted(tl_str *out, const char *p)
 }
 
 /* Hydra's flow text as YAML: `{a:1}` gets the blank that YAML wants behind a key. */
-static bool to_yaml(tl_str *out, const char *text)
+static tl_status to_yaml(tl_str *out, const char *text)
 {
     enum { DEEPEST = TL_YAML_MAX_DEPTH };
     char open[DEEPEST] = {0};
@@ -34,11 +35,13 @@ static bool to_yaml(tl_str *out, const char *text)
     bool key = false; // a key of a map may stand here
     for (const char *p = text; *p;) {
         if (*p == '\'' || *p == '"') {
-            if (!(p = copy_quoted(out, p))) return false;
+            const char *end = copy_quoted(out, p);
+            if (!end) return TL_FAIL(TL_EINVAL, "the quote at '%.40s' is not closed", p);
+            p = end;
             continue;
         }
         if (*p == '{' || *p == '[') {
-            if (depth == DEEPEST) return false;
+            if (depth == DEEPEST) return TL_FAIL(TL_ELIMIT, "nested deeper than %d levels", DEEPEST);
             open[depth++] = *p;
         }
         if ((*p == '}' || *p == ']') && depth > 0) depth--;
@@ -50,7 +53,7 @@ static bool to_yaml(tl_str *out, const char *text)
         }
         p++;
     }
-    return true;
+    return TL_OK;
 }
 
 /* Values are taken as they are, so that `*.tfrecord` needs no quotes; what starts like a list, a map
@@ -58,16 +61,26 @@ static bool to_yaml(tl_str *out, const char *text)
 static tl_status word_value(const tl_value **out, tl_arena *arena, const char *text,
                             const char *source)
 {
+    tl_place place = {tl_arena_strdup(arena, source), 0, 0};
+    if (!place.source) return TL_ENOMEM;
+    while (isspace((unsigned char)*text)) text++;
     if (*text && strchr("[{'\"", *text)) {
         tl_str yaml = TL_STR_INIT;
-        tl_status st = to_yaml(&yaml, text) ? tl_str_status(&yaml)
-                                            : TL_FAIL(TL_EINVAL, "a quote or bracket is not closed");
-        if (st == TL_OK) st = tl_yaml_parse(out, arena, tl_str_text(&yaml), yaml.length, source);
+        const tl_value *read = NULL;
+        tl_status st = to_yaml(&yaml, text);
+        if (st == TL_OK) st = tl_str_status(&yaml);
+        if (st == TL_OK)
+            st = tl_yaml_parse(&read, arena, tl_str_text(&yaml), yaml.length, "its value");
         tl_str_deinit(&yaml);
-        return st;
+        TL_TRY(st);
+        // Columns inside the value would mislead.
+        *out = read ? tli_value_at(arena, read, place) : NULL;
+        return *out ? TL_OK : TL_ENOMEM;
     }
-    tl_place place = {tl_arena_strdup(arena, source), 0, 0};
-    *out = place.source ? tl_value_new_scalar(arena, place, text, false) : NULL;
+    size_t length = strlen(text);
+    while (length && isspace((unsigned char)text[length - 1])) length--;
+    char *plain = tl_arena_strndup(arena, text, length);
+    *out = plain ? tl_value_new_scalar(arena, place, plain, false) : NULL;
     return *out ? TL_OK : TL_ENOMEM;
 }
 
@@ -233,7 +246,7 @@ static tl_status check_mode(tl_config *c, const tli_path *path, const char *text
     while (mode == WORD_SET && st == TL_ENOTFOUND && --owner.count > 0 && !free_key)
         free_key = tli_path_find(&spot, NULL, c->desc, c->value, &owner) == TL_OK
                    && spot.field.type == TL_TYPE_VALUE && is_set(&spot);
-    if (free_key)
+    if (free_key && path->steps[path->count - 1].name)
         return TL_FAIL(TL_ENOTFOUND, "%s: not there; write +%s=... to add it", text, text);
     return TL_OK;
 }

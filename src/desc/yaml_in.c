@@ -74,7 +74,7 @@ static tl_status syntax_error(reader *r)
     if (p->error == YAML_READER_ERROR)
         return FAIL_AT(TL_EINVAL, place_of_byte(r, p->problem_offset), "not YAML: %s", problem);
     tl_place place = place_of(r, p->problem_mark);
-    if (strstr(problem, "cannot start any token") && at_tab(r, p->problem_mark))
+    if (at_tab(r, p->problem_mark))
         return FAIL_AT(TL_EINVAL, place, "not YAML: a tab; lines are indented with blanks");
     if (!p->context) return FAIL_AT(TL_EINVAL, place, "not YAML: %s", problem);
     // What was begun may lie far above, as an opening quote does.
@@ -374,13 +374,12 @@ static int code_unit(const char *p, const char *end)
     return unit;
 }
 
-/* JSON writes characters beyond 16 bits as two escapes, YAML as one of eight digits. Only text that
- * looks like JSON is changed, and only between double quotes. */
+/* JSON writes characters beyond 16 bits as two escapes, YAML as one of eight digits. Only what stands
+ * between double quotes is changed. */
 static tl_status join_surrogates(const char **text, size_t *length, tl_arena *arena)
 {
     const char *p = *text, *end = *text + *length;
-    while (p < end && strchr(" \t\r\n", *p) && *p) p++;
-    if (p == end || (*p != '{' && *p != '[') || !memmem(p, (size_t)(end - p), "\\u", 2)) return TL_OK;
+    if (!*length || (!memmem(p, *length, "\\ud", 3) && !memmem(p, *length, "\\uD", 3))) return TL_OK;
     char *copy = tl_arena_alloc(arena, *length + 1), *to = copy;
     if (!copy) return TL_ENOMEM;
     bool quoted = false;

@@ -329,7 +329,8 @@ static void put_one(writer *w, const tl_field *f, const void *m)
         const tl_ref *ref = m;
         tl_str text = TL_STR_INIT;
         if (ref->target)
-            tl_str_addf(&text, "@%s%s%s", ref->scope, *ref->scope ? "/" : "", ref->target->name);
+            tl_str_addf(&text, "@%s%s%s", ref->scope ? ref->scope : "",
+                        ref->scope && *ref->scope ? "/" : "", ref->target->name);
         if (w->status == TL_OK) w->status = tl_str_status(&text);
         put_string(w, ref->target ? tl_str_text(&text) : NULL);
         tl_str_deinit(&text);
@@ -393,7 +394,6 @@ static tl_status write_end(writer *w)
     yaml_event_t event;
     emit(w, &event, yaml_document_end_event_initialize(&event, 1));
     emit(w, &event, yaml_stream_end_event_initialize(&event));
-    if (w->status == TL_OK) w->status = tl_str_status(&w->path);
     yaml_emitter_delete(&w->emitter);
     tl_arena_free(&w->scratch);
     if (w->status == TL_OK) w->status = tl_str_status(&w->path);

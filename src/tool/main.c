@@ -120,6 +120,16 @@ static tl_status help(tli_run *run, const tli_command *command)
     return more ? command->more_help(run) : TL_OK;
 }
 
+/* Dotted flags are overrides; a command that has nothing to override knows none. */
+static tl_status refuse_overrides(const tl_flags *flags)
+{
+    int64_t count;
+    const tl_flag_word *words = tl_flags_words(flags, &count);
+    for (int64_t i = 0; i < count; i++)
+        if (words[i].flag) return TL_FAIL(TL_ENOTFOUND, "%s: unknown flag", words[i].flag);
+    return TL_OK;
+}
+
 static int run_command(const tli_tool *tool, const tli_command *command, int argc,
                        char *const *argv)
 {
@@ -135,6 +145,7 @@ static int run_command(const tli_tool *tool, const tli_command *command, int arg
     TL_TRY_DONE(st, define_flags(flags, tool, command, &run, &c));
     TL_TRY_DONE(st, tl_flags_parse(&run.words, flags, argc, argv));
     run.flags = flags;
+    if (!command->takes_overrides) TL_TRY_DONE(st, refuse_overrides(flags));
     TL_TRY_DONE(st, tl_logging_begin(&c.logging, &c.logging_flags, tool->program));
     TL_TRY_DONE(st, tl_registry_new_builtin(&run.registry));
     TL_TRY_DONE(st, fill_registry(run.registry, tool, c.flags.plugin));

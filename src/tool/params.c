@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include <tilth/desc/gin.h>
 #include <tilth/train/experiment.h>
 
@@ -59,10 +61,10 @@ static tl_status run_params(tli_run *run)
     const params_flags *output = run->given[OUTPUT];
     const tl_parse_options *parse = run->given[EXPERIMENT];
     TL_TRY(check_gin(run->registry, run->given[GIN]));
-    if (!parse->experiment && run->words.count
-        && tl_registry_peek(run->registry, &tl_kind_experiment, run->words.items[0]))
-        return TL_FAIL(TL_EINVAL, "no experiment is named, did you mean --experiment=%s?",
-                       run->words.items[0]);
+    const char *word = run->words.count ? run->words.items[0] : "";
+    if (strncmp(word, "experiment=", 11) == 0) word += 11;
+    if (!parse->experiment && tl_registry_peek(run->registry, &tl_kind_experiment, word))
+        return TL_FAIL(TL_EINVAL, "no experiment is named, did you mean --experiment=%s?", word);
     tl_config *config;
     TL_TRY(tl_experiment_begin(&config, run->registry, parse));
     tl_status st = apply_words(config, run);
@@ -102,6 +104,7 @@ const tli_command tli_command_params = {
     .flags = {{"Output", &params_flags_desc},
               {"Experiment", &tl_parse_options_desc},
               {"Gin", &gin_flags_desc}},
+    .takes_overrides = true,
     .run = run_params,
     .more_help = more_help,
 };

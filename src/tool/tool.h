@@ -37,6 +37,7 @@ typedef struct tli_command {
         const char *title;
         const tl_desc *desc;
     } flags[TLI_MAX_FLAGS];
+    bool takes_overrides; /* dotted flags */
     tl_status (*run)(tli_run *run);
     /* (optional) What --helpfull adds. The flags may be incomplete. */
     tl_status (*more_help)(tli_run *run);

@@ -164,6 +164,10 @@ static void test_read_of_a_file_of_the_kernel(void **state)
     (void)state;
     char *data;
     size_t size;
+    // Some files of the kernel answer one read only.
+    assert_ok(tl_file_read(&data, &size, "/proc/sys/kernel/pid_max", LIMIT));
+    assert_true(size > 3 && data[size - 1] == '\n');
+    tl_free(data);
     assert_ok(tl_file_read(&data, &size, "/proc/self/status", LIMIT));
     assert_non_null(strstr(data, "Threads:"));
     assert_int_equal(size, strlen(data));
@@ -245,7 +249,7 @@ static void test_read_without_memory(void **state)
     assert_fails(tl_file_read(&data, NULL, "a", LIMIT), TL_ENOMEM, "out of memory");
     assert_null(data);
     tl_alloc_fail_at(2, 1); // while growing
-    assert_fails(tl_file_read(&data, NULL, "/proc/self/status", LIMIT), TL_ENOMEM, "out of memory");
+    assert_fails(tl_file_read(&data, NULL, "/proc/self/smaps", LIMIT), TL_ENOMEM, "out of memory");
     assert_null(data);
 }
 

@@ -115,6 +115,9 @@ static void test_lists(void **state)
     reads_as("a=[1,2,]", "{a: [1, 2]}");
     reads_as("a=['x, y',\"z]\",w]", "{a: ['x, y', 'z]', w]}");
     reads_as("a=[x y, true, null, 1e-3]", "{a: [x y, true, null, 1.0e-3]}");
+    reads_as("a=[{x: 1, y: 2},3]", "{a: [{x: 1, y: 2}, 3]}");
+    reads_as("a=[\"x\\\", y\", 'it''s']", "{a: ['x\", y', \"it's\"]}");
+    reads_as("a={k: it's}", "{a: {k: \"it's\"}}");
     reads_as("a[0]=1", "{a: [1]}");
     reads_as("a[0]='x',a[1]=[1,2]", "{a: [x, [1, 2]]}");
     refuse("a=[1,2", TL_EINVAL, "--params_override: expected ',' or ']'");
@@ -122,7 +125,7 @@ static void test_lists(void **state)
     refuse("a=[", TL_EINVAL, "expected");
     refuse("a=[1]x", TL_EINVAL, "expected ',' between overrides at 'x'");
     refuse("a=x[0]", TL_EINVAL, "a flat list, or quotes");
-    refuse("a=['x'y]", TL_EINVAL, "expected a closing quote at ''x'y]'");
+    refuse("a=['x'y]", TL_EINVAL, "expected ',' or ']' at 'y]'");
 }
 
 static void test_mistakes(void **state)
@@ -144,10 +147,10 @@ static void test_mistakes(void **state)
         {",a=1", TL_EINVAL, "expected a name at ',a=1'"},
         {"a=1,,b=2", TL_EINVAL, "expected a name at ',b=2'"},
         {"a='x", TL_EINVAL, "expected a closing quote"},
-        {"a='x'y", TL_EINVAL, "expected a closing quote at ''x'y'"},
+        {"a='x'y", TL_EINVAL, "expected ',' between overrides at 'y'"},
         {"a={b: 1", TL_EINVAL, "expected a closing '}' at '{b: 1'"},
         {"a={b: }}", TL_EINVAL, "expected ',' between overrides at '}'"},
-        {"a={b: [}", TL_EINVAL, "not YAML"},
+        {"a.c={b: [}", TL_EINVAL, "--params_override: a.c: its value:1:"},
         {"a[x]=1", TL_EINVAL, "expected an index such as [0] at 'x]=1'"},
         {"a[]=1", TL_EINVAL, "expected an index"},
         {"a[-1]=1", TL_EINVAL, "expected an index"},

@@ -137,7 +137,7 @@ static void test_what_rows_are_made_of(void **state)
     static const tl_kind kind = {.name = "k", .plural = "ks", .class_size = sizeof(tl_class)};
     PART_REFUSED("field 'part' of 'parts': it has no description", .size = 16,
                  .type = TL_TYPE_STRUCT, .shape = TL_LIST);
-    PART_REFUSED("it has no names", .size = 4, .type = TL_TYPE_ENUM);
+    PART_REFUSED("an int is an enum and needs names", .size = 4, .type = TL_TYPE_ENUM);
     PART_REFUSED("it needs either branches or a kind", .size = sizeof(tl_oneof),
                  .type = TL_TYPE_ONEOF);
     PART_REFUSED("it needs either branches or a kind", .size = sizeof(tl_oneof),

@@ -302,8 +302,8 @@ static void test_mistakes(void **state)
            "command line: count: expected an integer, found the string \"x\"");
     refuse("cuont=1", TL_ENOTFOUND, "command line: cuont: unknown key, did you mean 'count'?");
     refuse("origin.lable=1", TL_ENOTFOUND, "origin.lable: unknown key, did you mean 'label'?");
-    refuse("counts=[1", TL_EINVAL, "command line:2:1: not YAML");
-    refuse("counts=[1,x]", TL_EINVAL, "command line:1:4: counts[1]: expected an integer");
+    refuse("counts=[1", TL_EINVAL, "command line: counts: its value:2:1: not YAML");
+    refuse("counts=[1,x]", TL_EINVAL, "command line: counts[1]: expected an integer");
     refuse("count=5 # five", TL_EINVAL, "expected an integer");
     refuse("count.x=5", TL_EINVAL, "count: expected an integer, found a map of 1");
     refuse("optimizer.type=adma", TL_ENOTFOUND,
@@ -339,10 +339,14 @@ static void test_hydra_values(void **state)
     assert_string_equal(now()->name, "it's too");
     word("name=\"a\\tb \\\"c\\\"\"");
     assert_string_equal(now()->name, "a\tb \"c\"");
+    word("name='a\\\\'");
+    assert_string_equal(now()->name, "a\\");
+    word("name=  plain text  ");
+    assert_string_equal(now()->name, "plain text");
     word("name='{a:1}'");
     assert_string_equal(now()->name, "{a:1}");
-    refuse("name='open", TL_EINVAL, "name: a quote or bracket is not closed");
-    refuse("origin={x:", TL_EINVAL, "origin: command line:");
+    refuse("name='open", TL_EINVAL, "name: the quote at ''open' is not closed");
+    refuse("origin={x:", TL_EINVAL, "origin: its value:");
 }
 
 static void test_all_that_is_wrong_with_words(void **state)

@@ -56,6 +56,8 @@ TL_API const char *tl_error_message(void);
 TL_API tl_status tl_error_code(void);
 /* "file.c:12" where the last failure was made; "" when there was none. */
 TL_API const char *tl_error_where(void);
+/* How many failures this thread has made so far: tells whether a call made one. */
+TL_API int64_t tl_error_count(void);
 /* Forgets the record. */
 TL_API void tl_error_clear(void);
 

@@ -41,6 +41,8 @@ TL_API TL_NODISCARD tl_status tl_str_status(const tl_str *s);
 /* A copy of the text in the arena, NULL (with the error set) when anything failed. */
 TL_API char *tl_str_copy(const tl_str *s, tl_arena *arena);
 
+/* strtod with a decimal point, whatever language the program speaks. */
+TL_API double tl_strtod(const char *text, char **end);
 /* Shortest decimal text that reads back as the same number, laid out as Python prints a float:
  * "0.1", "1000000.0", "1e-05", "inf", "nan". `out` has room for at least 32 bytes. */
 TL_API void tl_double_text(char *out, double value);
