@@ -157,8 +157,6 @@ static bool apply_enum(tli_apply *a, const tl_field *f, const tl_value *v, int *
     tl_str message = TL_STR_INIT;
     for (int64_t i = 0; i < count; i++)
         tl_str_addf(&message, "%s%s", i == 0 ? "" : i + 1 == count ? " or " : ", ", f->names[i]);
-    char suggestion[128];
-    tl_str_add(&message, tli_suggest(suggestion, sizeof suggestion, word, f->names, *word ? count : 0));
     wrong_type_str(a, v, &message);
     return false;
 }
