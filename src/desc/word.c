@@ -269,9 +269,8 @@ static tl_status apply_word(tl_config *c, tl_arena *scratch, const char *word, c
     if (!text) return TL_ENOMEM;
     TL_TRY(tli_path_parse(&path, scratch, text));
     if (mode == WORD_DELETE) return delete_path(c, &path, text, source);
-    const tl_value *value;
+    const tl_value *value = NULL;
     TL_TRY_NOTE(word_value(&value, c->arena, equals + 1, source), "%s", text);
-    if (!value) return TL_FAIL(TL_EINVAL, "'%s': expected a value", word);
     TL_TRY(check_mode(c, &path, text, mode));
     return set_path(c, &path, text, value);
 }
