@@ -147,34 +147,6 @@ static void check_features(checker *c, const tl_desc *desc, const void *value)
     tl_arena_free(&scratch);
 }
 
-static void check_struct(checker *c, const tl_desc *desc, const void *value);
-
-static void tell_unchosen(checker *c, const tl_oneof *o);
-
-static void check_field(checker *c, const tl_field *f, const void *value)
-{
-    const void *member = tl_field_at(f, value);
-    size_t length = c->path.length;
-    if (f->type == TL_TYPE_STRUCT && f->shape == TL_LIST) {
-        const tl_structs *list = member;
-        for (int64_t i = 0; i < list->count; i++) {
-            tli_path_index(&c->path, i);
-            check_struct(c, f->desc, (const char *)list->items + (size_t)i * f->desc->size);
-            tl_str_cut(&c->path, length);
-        }
-        return;
-    }
-    const void *inner = NULL;
-    if (f->type == TL_TYPE_STRUCT) inner = f->shape == TL_ONE ? member : *(void *const *)member;
-    else if (f->type == TL_TYPE_OBJECT) inner = ((const tl_object *)member)->value;
-    else if (f->type == TL_TYPE_ONEOF) {
-        inner = ((const tl_oneof *)member)->value;
-        tell_unchosen(c, member);
-        if (inner) tli_path_name(&c->path, ((const tl_oneof *)member)->type);
-    }
-    if (inner) check_struct(c, tli_field_desc(f, value), inner);
-}
-
 /* The newest that was said inside of a path, by somebody other than the experiment itself. */
 static const tli_source *said_inside(const tli_sources *sources, const char *path)
 {
@@ -207,6 +179,32 @@ static void tell_unchosen(checker *c, const tl_oneof *o)
         tl_str_deinit(&place);
         tl_str_cut(&c->path, length);
     }
+}
+
+static void check_struct(checker *c, const tl_desc *desc, const void *value);
+
+static void check_field(checker *c, const tl_field *f, const void *value)
+{
+    const void *member = tl_field_at(f, value);
+    size_t length = c->path.length;
+    if (f->type == TL_TYPE_STRUCT && f->shape == TL_LIST) {
+        const tl_structs *list = member;
+        for (int64_t i = 0; i < list->count; i++) {
+            tli_path_index(&c->path, i);
+            check_struct(c, f->desc, (const char *)list->items + (size_t)i * f->desc->size);
+            tl_str_cut(&c->path, length);
+        }
+        return;
+    }
+    const void *inner = NULL;
+    if (f->type == TL_TYPE_STRUCT) inner = f->shape == TL_ONE ? member : *(void *const *)member;
+    else if (f->type == TL_TYPE_OBJECT) inner = ((const tl_object *)member)->value;
+    else if (f->type == TL_TYPE_ONEOF) {
+        inner = ((const tl_oneof *)member)->value;
+        tell_unchosen(c, member);
+        if (inner) tli_path_name(&c->path, ((const tl_oneof *)member)->type);
+    }
+    if (inner) check_struct(c, tli_field_desc(f, value), inner);
 }
 
 static void run_checks(checker *c, const tl_desc *desc, const void *value)

@@ -253,7 +253,8 @@ tl_status tl_flags_help(tl_str *out, const tl_flags *f, int width)
         for (int64_t k = 0; k < g->count; k++) {
             // A flag that two structs share is told once, where it came first.
             const tli_flag *flag = tli_flags_find(f, g->fields[k]->name);
-            if (flag->target.field == g->fields[k]) TL_TRY(write_flag(out, flag, width));
+            bool first = flag->target.field == g->fields[k] && flag->target.value == g->value;
+            if (first) TL_TRY(write_flag(out, flag, width));
         }
     }
     tl_str_add(out, "\nCommon:\n");

@@ -117,9 +117,9 @@ tl_status tli_gin_add(tl_gin *gin, const tli_gin_binding *binding)
 /* True for "scope/a.b" with at least one dot, or a name without any. */
 static bool is_key(const char *key)
 {
-    const char *slash = strrchr(key, '/');
+    const char *slash = strrchr(key, '/'), *dot = strchr(key, '.');
     if (!tli_gin_is_selector(slash ? slash + 1 : key)) return false;
-    return tli_gin_is_scope(key, true);
+    return tli_gin_is_scope(key, true) && !(slash && dot && dot < slash);
 }
 
 static tl_status not_a_key(const char *key)
@@ -137,6 +137,7 @@ tl_status tl_gin_bind(tl_gin *gin, const char *key, const tl_value *value)
     const char *copy = tl_arena_strdup(gin->arena, key);
     if (!b.value || !copy) return TL_ENOMEM;
     b.place = b.value->place;
+    if (!b.place.source) b.place = (tl_place){"the program", 0, 0};
     TL_TRY(tli_gin_split_key(gin, &b, copy));
     b.skippable = gin->skip_all || tl_map_has(&gin->skip_names, b.selector);
     return tli_gin_add(gin, &b);

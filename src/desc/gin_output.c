@@ -317,12 +317,13 @@ static tl_status write_macros(tl_str *out, tl_gin *gin, const sortable *list, in
     int64_t written = 0;
     for (int64_t i = 0; i < count; i++) {
         const tli_gin_section *s = list[i].section;
-        if (s->cls != &tli_gin_macro.cls) continue;
+        const tli_gin_binding *b = s->cls == &tli_gin_macro.cls ? tl_map_get(&s->params, "value") : NULL;
+        if (!b || !tli_gin_is_literal(b->value)) continue;
         if (written++ == 0) {
             tl_str_add(out, "# Macros:\n");
             write_rule(out);
         }
-        TL_TRY(write_binding(out, gin, s->scope, tl_map_get(&s->params, "value")));
+        TL_TRY(write_binding(out, gin, s->scope, b));
     }
     if (written) tl_str_addc(out, '\n');
     return TL_OK;

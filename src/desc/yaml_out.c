@@ -82,6 +82,9 @@ static bool is_number_to_others(const char *text)
 {
     if (!*text || !strchr("+-.0123456789", *text)) return false;
     size_t digits = strspn(text, "0123456789");
+    const char *unsigned_text = text + (*text == '+' || *text == '-');
+    if (strncmp(unsigned_text, "0x", 2) == 0 && unsigned_text[2]) // also beyond 64 bits
+        return !unsigned_text[2 + strspn(unsigned_text + 2, "0123456789abcdefABCDEF_")];
     if (digits == 4 && text[4] == '-') return !text[strspn(text, "0123456789:-+.tTzZ \t")];
     return strpbrk(text, "_:") && !text[strspn(text, "+-.0123456789_:xXabcdefABCDEF")];
 }

@@ -179,7 +179,8 @@ TL_API void *tl_gin_payload(const tl_gin *gin);
 /* --- out -------------------------------------------------------------------------------------- */
 
 /* What the calls so far have used, scope by scope, defaults included, in gin's own layout; values
- * that callers gave are left out. Reading it back gives the same calls. */
+ * that callers gave, and those that gin has no literal for (infinities, not-a-number), are left out, as gin
+ * does it. Reading it back gives the other ones again. */
 TL_API TL_NODISCARD tl_status tl_gin_operative(tl_str *out, tl_gin *gin);
 /* All bindings, used or not. */
 TL_API TL_NODISCARD tl_status tl_gin_config_str(tl_str *out, tl_gin *gin);
