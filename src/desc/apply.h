@@ -34,6 +34,11 @@ typedef struct tli_sources {
     int64_t next, round;
 } tli_sources;
 
+/* Where the value at `path` was written; an empty place when it is a default. */
+tl_place tli_source_of(const tli_sources *sources, const char *path);
+/* The newest that was said inside of a path, by somebody other than the experiment itself; or NULL. */
+const tli_source *tli_source_inside(const tli_sources *sources, const char *path);
+
 typedef struct tli_apply {
     tl_arena *arena;             /* what the structs' members will point at */
     const tl_registry *registry; /* for open one-ofs; may be NULL */

@@ -13,43 +13,6 @@ typedef struct checker {
     tl_str path;
 } checker;
 
-/* A list whose items were set one by one later came, in part, from there. */
-static const tli_source *newer_item(const tli_sources *sources, const char *path, int64_t round)
-{
-    const tli_source *best = NULL;
-    size_t length = strlen(path);
-    for (int64_t i = 0; i < tl_map_count(&sources->map); i++) {
-        const char *key = tl_map_key(&sources->map, i);
-        const tli_source *source = tl_map_at(&sources->map, i);
-        if (strncmp(key, path, length) != 0 || key[length] != '[' || source->round <= round) continue;
-        if (!best || source->order > best->order) best = source;
-    }
-    return best;
-}
-
-tl_place tli_source_of(const tli_sources *sources, const char *path)
-{
-    if (!sources) return (tl_place){0};
-    // The newest of all that was said about the path and about what it lies in. A list speaks for
-    // its items; a struct is remembered when it was made or made null, so that what is in it and
-    // was not said since has its default.
-    const tli_source *best = NULL;
-    char behind = '\0';
-    for (int64_t i = 0; i < tl_map_count(&sources->map); i++) {
-        const char *key = tl_map_key(&sources->map, i);
-        const tli_source *source = tl_map_at(&sources->map, i);
-        size_t length = strlen(key);
-        bool about = strncmp(path, key, length) == 0
-                     && (!path[length] || path[length] == '.' || path[length] == '[');
-        if (!about || (best && best->order > source->order)) continue;
-        best = source;
-        behind = path[length];
-    }
-    const tli_source *item = newer_item(sources, path, best ? best->round : 0);
-    if (item) return item->place;
-    return best && behind != '.' ? best->place : (tl_place){0};
-}
-
 static void add_failure(checker *c, tl_status st, tl_place place, const char *message)
 {
     tli_diag(c->diags, st, place, tl_str_text(&c->path), "%s", message);
@@ -147,21 +110,6 @@ static void check_features(checker *c, const tl_desc *desc, const void *value)
     tl_arena_free(&scratch);
 }
 
-/* The newest that was said inside of a path, by somebody other than the experiment itself. */
-static const tli_source *said_inside(const tli_sources *sources, const char *path)
-{
-    const tli_source *best = NULL;
-    size_t length = strlen(path);
-    for (int64_t i = 0; sources && i < tl_map_count(&sources->map); i++) {
-        const char *key = tl_map_key(&sources->map, i);
-        const tli_source *source = tl_map_at(&sources->map, i);
-        bool inside = strncmp(key, path, length) == 0 && key[length] == '.';
-        if (!inside || strncmp(source->place.source, "experiment '", 12) == 0) continue;
-        if (!best || source->order > best->order) best = source;
-    }
-    return best;
-}
-
 /* What is given to a branch that is not chosen is lost on the way; that is worth a word. */
 static void tell_unchosen(checker *c, const tl_oneof *o)
 {
@@ -169,7 +117,7 @@ static void tell_unchosen(checker *c, const tl_oneof *o)
     for (const tl_oneof_part *p = o->parts; c->features && p; p = p->next) {
         if (o->type && strcmp(o->type, p->name) == 0) continue;
         tli_path_name(&c->path, p->name);
-        const tli_source *said = said_inside(c->sources, tl_str_text(&c->path));
+        const tli_source *said = tli_source_inside(c->sources, tl_str_text(&c->path));
         tl_str place = TL_STR_INIT;
         if (said) tl_place_write(&place, said->place);
         if (said)

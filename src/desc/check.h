@@ -10,7 +10,4 @@
 void tli_check(tli_diags *diags, const tl_desc *desc, const void *value, const tli_sources *sources,
                bool features);
 
-/* Where the value at `path` was written; an empty place when it is a default. */
-tl_place tli_source_of(const tli_sources *sources, const char *path);
-
 #endif
