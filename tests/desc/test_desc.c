@@ -3,22 +3,8 @@
 
 #include <tilth/base/map.h>
 
+#include "desc/arena.h"
 #include "desc/sample.h"
-
-static tl_arena *arena;
-
-static int begin(void **state)
-{
-    (void)state;
-    return tl_arena_new(&arena) != TL_OK;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    tl_arena_free(&arena);
-    return 0;
-}
 
 static sample *new_sample(void)
 {

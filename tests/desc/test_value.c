@@ -8,6 +8,8 @@
 #include <tilth/base/map.h>
 #include <tilth/desc/value.h>
 
+#include "desc/arena.h"
+
 #define NO_INT INT64_C(-1234567890123456789)
 #define NO_DOUBLE 1.2345e-67
 
@@ -215,21 +217,6 @@ static void test_other_locales(void **state)
 }
 
 /* --- trees ------------------------------------------------------------------------------------ */
-
-static tl_arena *arena;
-
-static int begin(void **state)
-{
-    (void)state;
-    return tl_arena_new(&arena) != TL_OK;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    tl_arena_free(&arena);
-    return 0;
-}
 
 static const tl_value *plain(const char *text)
 {

@@ -9,20 +9,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/desc/yaml.h>
 
-static tl_arena *arena;
-
-static int begin(void **state)
-{
-    (void)state;
-    return tl_arena_new(&arena) != TL_OK;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    tl_arena_free(&arena);
-    return 0;
-}
+#include "desc/arena.h"
 
 static const tl_value *parse(const char *text)
 {

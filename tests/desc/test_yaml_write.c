@@ -5,22 +5,8 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/file.h>
 
+#include "desc/arena.h"
 #include "desc/sample.h"
-
-static tl_arena *arena;
-
-static int begin(void **state)
-{
-    (void)state;
-    return tl_arena_new(&arena) != TL_OK;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    tl_arena_free(&arena);
-    return 0;
-}
 
 static const tl_value *parse(const char *text)
 {
