@@ -1,7 +1,8 @@
-/* What every test includes: cmocka, in the order it wants, and two checks that show our messages. */
+/* What every test includes: cmocka, in the order it wants, and checks that show what they found. */
 #ifndef TILTH_TESTS_TEST_H
 #define TILTH_TESTS_TEST_H
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,6 +34,15 @@
                      tl_error_message());                                                          \
         if (!strstr(tl_error_message(), (text)))                                                   \
             fail_msg("%s\n    message: %s\n    lacks:   %s", #call, tl_error_message(), (text));   \
+    } while (0)
+
+/* The numbers differ by no more than `most`. */
+#define assert_near(a, b, most)                                                                    \
+    do {                                                                                           \
+        double assert_near_a_ = (a), assert_near_b_ = (b), assert_near_most_ = (most);             \
+        if (!(fabs(assert_near_a_ - assert_near_b_) <= assert_near_most_))                         \
+            fail_msg("%s = %.17g\n    and %s = %.17g\n    differ by more than %g", #a,             \
+                     assert_near_a_, #b, assert_near_b_, assert_near_most_);                       \
     } while (0)
 
 #endif

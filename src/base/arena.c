@@ -6,7 +6,9 @@
 #include <tilth/base/alloc.h>
 
 /* Memory comes in chunks that form a stack. A scope's mark remembers the top chunk and how much of
- * it was used; ending the scope pops chunks down to it. In the debug twin every object is a chunk. */
+ * it was used; ending the scope pops chunks down to it. Popped chunks wait for the next scope, so that a
+ * scope entered again and again allocates only once. In the debug twin every object is a chunk, and
+ * popped ones are given back at once. */
 typedef struct chunk {
     struct chunk *below;
     size_t size, used;
@@ -21,6 +23,7 @@ typedef struct deferred {
 
 struct tl_arena {
     chunk *top;
+    chunk *spare; /* popped ones, the last popped first */
     deferred *deferred;
     int depth; /* open scopes */
 };
@@ -47,6 +50,20 @@ static void pop_chunks(tl_arena *a, const chunk *until)
     while (a->top != until) {
         chunk *c = a->top;
         a->top = c->below;
+#ifdef TL_ARENA_DEBUG
+        tl_free(c);
+#else
+        c->below = a->spare;
+        a->spare = c;
+#endif
+    }
+}
+
+static void free_spares(tl_arena *a)
+{
+    while (a->spare) {
+        chunk *c = a->spare;
+        a->spare = c->below;
         tl_free(c);
     }
 }
@@ -57,12 +74,27 @@ void tl_arena_free(tl_arena **arena)
     if (!a) return;
     run_deferred(a, NULL);
     pop_chunks(a, NULL);
+    free_spares(a);
     tl_free(a);
     *arena = NULL;
 }
 
+static chunk *put_on_top(tl_arena *a, chunk *c)
+{
+    c->below = a->top;
+    c->used = 0;
+    a->top = c;
+    return c;
+}
+
 static chunk *push_chunk(tl_arena *a, size_t bytes)
 {
+    if (a->spare && a->spare->size >= bytes) {
+        chunk *c = a->spare;
+        a->spare = c->below;
+        return put_on_top(a, c);
+    }
+    free_spares(a); // too small: larger ones take their place
 #ifdef TL_ARENA_DEBUG
     size_t size = bytes;
 #else
@@ -73,11 +105,8 @@ static chunk *push_chunk(tl_arena *a, size_t bytes)
 #endif
     chunk *c = tl_alloc(sizeof *c + size);
     if (!c) return NULL;
-    c->below = a->top;
     c->size = size;
-    c->used = 0;
-    a->top = c;
-    return c;
+    return put_on_top(a, c);
 }
 
 void *tl_arena_alloc(tl_arena *a, size_t bytes)

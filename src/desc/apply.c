@@ -411,7 +411,7 @@ static void apply_list(tli_apply *a, const tl_field *f, tl_structs *list, const 
 
 static bool nullable(const tl_field *f)
 {
-    return f->shape == TL_OPTIONAL || f->flags & TL_FIELD_NULLABLE || f->type == TL_TYPE_REF;
+    return f->arity == TL_OPTIONAL || f->flags & TL_FIELD_NULLABLE || f->type == TL_TYPE_REF;
 }
 
 static void apply_null(const tl_field *f, void *member)
@@ -424,7 +424,7 @@ static void apply_null(const tl_field *f, void *member)
 /* True when the member itself took a value, so that its source is worth keeping. */
 static bool apply_one(tli_apply *a, const tl_field *f, void *member, const tl_value *v)
 {
-    bool optional = f->shape == TL_OPTIONAL;
+    bool optional = f->arity == TL_OPTIONAL;
     switch (f->type) {
     case TL_TYPE_BOOL:
         if (!optional) return apply_bool(a, v, member);
@@ -454,7 +454,7 @@ static bool apply_one(tli_apply *a, const tl_field *f, void *member, const tl_va
 void tli_apply_field(tli_apply *a, const tl_field *f, void *value, const tl_value *v)
 {
     void *member = tl_field_at(f, value);
-    bool names_null = f->type == TL_TYPE_ENUM && f->shape == TL_ONE; // its names may hold "null"
+    bool names_null = f->type == TL_TYPE_ENUM && f->arity == TL_ONE; // its names may hold "null"
     if (v->kind == TL_VALUE_MACRO) {
         WRONG(a, v, "macros such as %%%s work in gin files only", v->text);
     } else if (tl_value_is_null(v) && nullable(f)) {
@@ -462,10 +462,10 @@ void tli_apply_field(tli_apply *a, const tl_field *f, void *value, const tl_valu
         tli_remember(a, v->place);
     } else if (tl_value_is_null(v) && *v->text && !names_null) {
         WRONG(a, v, "cannot be null%s",
-              f->type == TL_TYPE_STRING && f->shape == TL_ONE
+              f->type == TL_TYPE_STRING && f->arity == TL_ONE
                   ? " (write '' for an empty string, or the word in quotes)"
-                  : f->shape == TL_LIST ? " (write [] for an empty list)" : "");
-    } else if (f->shape == TL_LIST) {
+                  : f->arity == TL_LIST ? " (write [] for an empty list)" : "");
+    } else if (f->arity == TL_LIST) {
         tli_remember(a, v->place); // first, so that what is inside it counts as newer
         apply_list(a, f, member, v);
     } else if (apply_one(a, f, member, v)) {

@@ -135,7 +135,7 @@ static void check_field(checker *c, const tl_field *f, const void *value)
 {
     const void *member = tl_field_at(f, value);
     size_t length = c->path.length;
-    if (f->type == TL_TYPE_STRUCT && f->shape == TL_LIST) {
+    if (f->type == TL_TYPE_STRUCT && f->arity == TL_LIST) {
         const tl_structs *list = member;
         for (int64_t i = 0; i < list->count; i++) {
             tli_path_index(&c->path, i);
@@ -145,7 +145,7 @@ static void check_field(checker *c, const tl_field *f, const void *value)
         return;
     }
     const void *inner = NULL;
-    if (f->type == TL_TYPE_STRUCT) inner = f->shape == TL_ONE ? member : *(void *const *)member;
+    if (f->type == TL_TYPE_STRUCT) inner = f->arity == TL_ONE ? member : *(void *const *)member;
     else if (f->type == TL_TYPE_OBJECT) inner = ((const tl_object *)member)->value;
     else if (f->type == TL_TYPE_ONEOF) {
         inner = ((const tl_oneof *)member)->value;

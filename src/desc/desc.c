@@ -100,7 +100,7 @@ size_t tli_element_size(const tl_field *field)
 tl_field tli_element_field(const tl_field *field)
 {
     tl_field element = *field;
-    element.shape = TL_ONE;
+    element.arity = TL_ONE;
     element.offset = 0;
     element.size = tli_element_size(field);
     element.flags &= ~TL_FIELD_NULLABLE;
@@ -146,12 +146,12 @@ static tl_status default_value(tl_arena *arena, const tl_field *f, const tl_valu
 
 static tl_status default_field(tl_arena *arena, const tl_field *f, void *member)
 {
-    if (f->shape == TL_LIST) {
+    if (f->arity == TL_LIST) {
         const void *items = f->set && !f->items ? "" : f->items; // an empty list that is not null
         *(any_list *)member = (any_list){(void *)(uintptr_t)items, f->count};
         return TL_OK;
     }
-    bool optional = f->shape == TL_OPTIONAL;
+    bool optional = f->arity == TL_OPTIONAL;
     switch (f->type) {
     case TL_TYPE_BOOL:
         if (optional) *(tl_opt_bool *)member = (tl_opt_bool){f->set, f->b};
@@ -257,7 +257,7 @@ static tl_status copy_oneof(tl_arena *arena, tl_oneof *o)
 /* `member` already holds a shallow copy; what it points at is copied now. */
 static tl_status copy_field(tl_arena *arena, const tl_field *f, void *member)
 {
-    if (f->shape == TL_LIST) {
+    if (f->arity == TL_LIST) {
         any_list *list = member;
         if (!list->items) return TL_OK;
         tl_field element = tli_element_field(f);
@@ -270,7 +270,7 @@ static tl_status copy_field(tl_arena *arena, const tl_field *f, void *member)
     switch (f->type) {
     case TL_TYPE_STRING: return copy_string(arena, member);
     case TL_TYPE_STRUCT:
-        if (f->shape == TL_OPTIONAL) return copy_struct(arena, f->desc, member);
+        if (f->arity == TL_OPTIONAL) return copy_struct(arena, f->desc, member);
         for (tli_rows r = tli_rows_of(f->desc); tli_rows_next(&r);)
             TL_TRY(copy_field(arena, r.field, tl_field_at(r.field, member)));
         return TL_OK;
@@ -292,7 +292,7 @@ static tl_status copy_field(tl_arena *arena, const tl_field *f, void *member)
 tl_status tl_desc_copy(tl_arena *arena, const tl_desc *desc, void *to, const void *from)
 {
     memmove(to, from, desc->size);
-    const tl_field whole = {.type = TL_TYPE_STRUCT, .shape = TL_ONE, .desc = desc};
+    const tl_field whole = {.type = TL_TYPE_STRUCT, .arity = TL_ONE, .desc = desc};
     return copy_field(arena, &whole, to);
 }
 
@@ -343,8 +343,8 @@ static bool optionals_equal(const tl_field *f, const void *a, const void *b)
 
 static bool field_equal(const tl_field *f, const void *a, const void *b)
 {
-    if (f->shape == TL_LIST) return lists_equal(f, a, b);
-    if (f->shape == TL_OPTIONAL) return optionals_equal(f, a, b);
+    if (f->arity == TL_LIST) return lists_equal(f, a, b);
+    if (f->arity == TL_OPTIONAL) return optionals_equal(f, a, b);
     switch (f->type) {
     case TL_TYPE_BOOL: return *(const bool *)a == *(const bool *)b;
     case TL_TYPE_INT: return *(const int64_t *)a == *(const int64_t *)b;
@@ -409,7 +409,7 @@ static uint64_t hash_struct(uint64_t h, const tl_desc *desc, const void *value)
 
 static uint64_t hash_field(uint64_t h, const tl_field *f, const void *m)
 {
-    if (f->shape == TL_LIST) {
+    if (f->arity == TL_LIST) {
         const any_list *list = m;
         tl_field element = tli_element_field(f);
         h = hash_int(h, tli_list_is_null(f, list) ? -1 : list->count);
@@ -417,7 +417,7 @@ static uint64_t hash_field(uint64_t h, const tl_field *f, const void *m)
             h = hash_field(h, &element, item_at(list, &element, i));
         return h;
     }
-    bool optional = f->shape == TL_OPTIONAL;
+    bool optional = f->arity == TL_OPTIONAL;
     switch (f->type) {
     case TL_TYPE_BOOL:
         if (!optional) return hash_int(h, *(const bool *)m);

@@ -79,7 +79,7 @@ static tl_status check_row(const tl_field *row)
     bool possible = row->type == TL_TYPE_BOOL || row->type == TL_TYPE_INT
                     || row->type == TL_TYPE_DOUBLE || row->type == TL_TYPE_STRING
                     || row->type == TL_TYPE_ENUM
-                    || (row->type == TL_TYPE_VALUE && row->shape == TL_ONE);
+                    || (row->type == TL_TYPE_VALUE && row->arity == TL_ONE);
     if (possible) return TL_OK;
     return TL_FAIL(TL_EINVAL,
                    "the field '%s' cannot be a flag: only numbers, bools, strings, enums, lists of "
@@ -96,7 +96,7 @@ static tl_status same_flag(bool *out, const tli_flag_target *a, const tli_flag_t
 {
     const tl_field *f = a->field, *g = b->field;
     *out = false;
-    if (f->type != g->type || f->shape != g->shape || f->flags != g->flags || f->accept != g->accept
+    if (f->type != g->type || f->arity != g->arity || f->flags != g->flags || f->accept != g->accept
         || f->ranged != g->ranged || (f->ranged && (f->min != g->min || f->max != g->max))
         || !same_text(f->pattern, g->pattern) || !same_text(f->help, g->help))
         return TL_OK;
@@ -185,7 +185,7 @@ static void write_head(tl_str *out, const tli_flag *flag)
     if (flag->alias) tl_str_addf(out, "-%s, ", flag->alias);
     if (tli_flag_is_switch(flag)) tl_str_addf(out, "--[no]%s", flag->name);
     else tl_str_addf(out, "--%s=%s", flag->name, words[row->type]);
-    if (row->shape == TL_LIST) tl_str_add(out, " ...");
+    if (row->arity == TL_LIST) tl_str_add(out, " ...");
 }
 
 static void add_note(tl_str *out, const char *note)
@@ -206,7 +206,7 @@ static tl_status write_notes(tl_str *out, const tl_desc *desc, const tl_field *r
         add_note(out, "");
         tl_help_range(out, row);
     }
-    if (row->shape == TL_LIST) add_note(out, "may be repeated");
+    if (row->arity == TL_LIST) add_note(out, "may be repeated");
     tl_str text = TL_STR_INIT;
     tl_status st = tl_field_default_text(&text, desc, row);
     if (st == TL_OK) st = tl_str_status(&text);

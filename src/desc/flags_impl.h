@@ -56,7 +56,7 @@ tli_flag *tli_flags_find(const tl_flags *flags, const char *name);
 /* True when the flag can stand alone: --x and --nox. */
 static inline bool tli_flag_is_switch(const tli_flag *flag)
 {
-    return flag->target.field->type == TL_TYPE_BOOL && flag->target.field->shape != TL_LIST;
+    return flag->target.field->type == TL_TYPE_BOOL && flag->target.field->arity != TL_LIST;
 }
 
 #endif

@@ -235,7 +235,7 @@ static tl_status give(parser *p, tli_flag *flag, const char *text)
     TL_TRY(read_value(&v, p, flag->target.field, place, text));
     flag->given = true;
     if (!v) return TL_OK;
-    if (flag->target.field->shape == TL_LIST)
+    if (flag->target.field->arity == TL_LIST)
         return TL_VEC_PUSH(&flag->items, v) ? TL_OK : TL_ENOMEM;
     set_members(p, flag, v);
     return TL_OK;

@@ -148,7 +148,7 @@ tl_status tli_gin_reference(tl_ref *out, const tl_value *v, void *payload)
 /* In Python 5 is no string: where a word is wanted, quotes are too. */
 static bool check_quotes(tli_apply *a, const tl_field *f, const tl_value *v)
 {
-    if (v->kind == TL_VALUE_LIST && f->shape == TL_LIST) {
+    if (v->kind == TL_VALUE_LIST && f->arity == TL_LIST) {
         tl_field element = tli_element_field(f);
         bool fine = true;
         size_t length = a->path.length;

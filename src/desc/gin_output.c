@@ -123,8 +123,8 @@ tl_status tli_gin_member(const tl_value **out, tl_gin *gin, tl_arena *arena, con
 {
     const void *member = tl_field_at(f, args);
     *out = NULL;
-    if (f->shape == TL_LIST) return from_list(out, gin, arena, f, member);
-    if (f->shape == TL_OPTIONAL) return from_optional(out, gin, arena, f, member);
+    if (f->arity == TL_LIST) return from_list(out, gin, arena, f, member);
+    if (f->arity == TL_OPTIONAL) return from_optional(out, gin, arena, f, member);
     switch (f->type) {
     case TL_TYPE_BOOL: return plain(out, arena, *(const bool *)member ? "True" : "False");
     case TL_TYPE_INT: return integer(out, arena, *(const int64_t *)member);

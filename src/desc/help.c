@@ -141,10 +141,10 @@ static void add_branches(tl_str *out, const tl_field *f, const tl_registry *regi
 /* "section", "section or null", "one of a, b", or what the table says. */
 static void add_type(writer *w, tl_str *out, const tl_field *f)
 {
-    bool section = (f->type == TL_TYPE_STRUCT || f->type == TL_TYPE_OBJECT) && f->shape != TL_LIST;
+    bool section = (f->type == TL_TYPE_STRUCT || f->type == TL_TYPE_OBJECT) && f->arity != TL_LIST;
     if (f->type == TL_TYPE_ONEOF) add_branches(out, f, w->options->registry);
     else if (section) {
-        bool nullable = f->shape == TL_OPTIONAL || f->flags & TL_FIELD_NULLABLE;
+        bool nullable = f->arity == TL_OPTIONAL || f->flags & TL_FIELD_NULLABLE;
         tl_str_add(out, nullable ? "section or null" : "section");
     }
     else tl_field_type_text(out, f);
@@ -215,9 +215,9 @@ static tl_status write_oneof(writer *w, const tl_field *f, const tl_oneof *o)
 static tl_status write_field(writer *w, const tl_field *f, const void *value)
 {
     const void *member = tl_field_at(f, value);
-    if (f->shape != TL_LIST && f->type == TL_TYPE_STRUCT)
+    if (f->arity != TL_LIST && f->type == TL_TYPE_STRUCT)
         return write_section(w, f, f->desc,
-                             f->shape == TL_OPTIONAL ? *(void *const *)member : member);
+                             f->arity == TL_OPTIONAL ? *(void *const *)member : member);
     if (f->type == TL_TYPE_OBJECT)
         return write_section(w, f, ((const tl_object *)member)->desc,
                              ((const tl_object *)member)->value);
@@ -317,8 +317,8 @@ static tl_status write_part(writer *w, const tl_desc *desc, const void *value, c
     }
     tli_path_name(&w->path, f->name);
     const void *member = tl_field_at(f, value);
-    const tl_desc *inner = f->shape == TL_LIST ? NULL : tli_field_desc(f, value);
-    bool pointer = f->shape == TL_OPTIONAL && f->type == TL_TYPE_STRUCT;
+    const tl_desc *inner = f->arity == TL_LIST ? NULL : tli_field_desc(f, value);
+    bool pointer = f->arity == TL_OPTIONAL && f->type == TL_TYPE_STRUCT;
     bool object = f->type == TL_TYPE_OBJECT;
     const void *part = pointer ? *(void *const *)member
                        : object ? ((const tl_object *)member)->value

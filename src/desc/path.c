@@ -72,7 +72,7 @@ static tl_status find_item(walk *w, int64_t index)
 {
     tli_spot *s = w->spot;
     tl_structs *list = tl_field_at(&s->field, s->value);
-    if (s->field.shape != TL_LIST)
+    if (s->field.arity != TL_LIST)
         return TL_FAIL(TL_EINVAL, "%s: not a list, so it has no index [%lld]", tl_str_text(&w->text),
                        (long long)index);
     if (index >= list->count)
@@ -136,14 +136,14 @@ static tl_status find_free(walk *w, const tli_step *step)
 static tl_status descend(walk *w, const tli_step *step)
 {
     tli_spot *s = w->spot;
-    if (s->field.type == TL_TYPE_VALUE && s->field.shape == TL_ONE) return find_free(w, step);
+    if (s->field.type == TL_TYPE_VALUE && s->field.arity == TL_ONE) return find_free(w, step);
     if (!step->name) return find_item(w, step->index);
     void *member = tl_field_at(&s->field, s->value);
-    if (s->field.shape == TL_LIST)
+    if (s->field.arity == TL_LIST)
         return TL_FAIL(TL_EINVAL, "%s: a list; name one of its items, as in [0]", tl_str_text(&w->text));
     if (s->field.type == TL_TYPE_ONEOF && !s->oneof) return find_branch(w, step->name);
     const tl_desc *desc = tli_field_desc(&s->field, s->value);
-    if (s->field.type == TL_TYPE_STRUCT && s->field.shape == TL_OPTIONAL) member = *(void **)member;
+    if (s->field.type == TL_TYPE_STRUCT && s->field.arity == TL_OPTIONAL) member = *(void **)member;
     else if (s->field.type == TL_TYPE_OBJECT) member = ((tl_object *)member)->value;
     else if (s->field.type != TL_TYPE_STRUCT)
         return TL_FAIL(TL_EINVAL, "%s: a single value, so it has no '%s'", tl_str_text(&w->text),

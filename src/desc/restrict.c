@@ -55,8 +55,8 @@ static operand of_spot(const tli_spot *s)
     const void *m = tl_field_at(f, s->value);
     if (s->free) return of_value(s->free);
     if (s->oneof) return of_string(((const tl_oneof *)m)->type);
-    if (f->shape == TL_OPTIONAL) return of_optional(f, m);
-    if (f->shape == TL_LIST)
+    if (f->arity == TL_OPTIONAL) return of_optional(f, m);
+    if (f->arity == TL_LIST)
         return (operand){tli_list_is_null(f, m) ? OPERAND_NULL : OPERAND_OTHER, 0, NULL};
     switch (f->type) {
     case TL_TYPE_BOOL: return of_number(*(const bool *)m);

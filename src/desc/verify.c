@@ -16,8 +16,8 @@ typedef struct open_desc {
 
 static size_t member_size(const tl_field *f)
 {
-    if (f->shape == TL_LIST) return sizeof(tl_structs);
-    bool optional = f->shape == TL_OPTIONAL;
+    if (f->arity == TL_LIST) return sizeof(tl_structs);
+    bool optional = f->arity == TL_OPTIONAL;
     switch (f->type) {
     case TL_TYPE_BOOL: return optional ? sizeof(tl_opt_bool) : sizeof(bool);
     case TL_TYPE_INT: return optional ? sizeof(tl_opt_int) : sizeof(int64_t);
@@ -36,9 +36,9 @@ static size_t member_size(const tl_field *f)
 
 static size_t member_alignment(const tl_field *f)
 {
-    if (f->shape == TL_ONE && f->type == TL_TYPE_BOOL) return _Alignof(bool);
-    if (f->shape == TL_OPTIONAL && f->type == TL_TYPE_BOOL) return _Alignof(tl_opt_bool);
-    if (f->shape == TL_ONE && f->type == TL_TYPE_ENUM) return _Alignof(int);
+    if (f->arity == TL_ONE && f->type == TL_TYPE_BOOL) return _Alignof(bool);
+    if (f->arity == TL_OPTIONAL && f->type == TL_TYPE_BOOL) return _Alignof(tl_opt_bool);
+    if (f->arity == TL_ONE && f->type == TL_TYPE_ENUM) return _Alignof(int);
     return _Alignof(void *);
 }
 
@@ -92,8 +92,8 @@ static tl_status verify_list_default(const tl_field *f)
 
 static tl_status verify_default(const tl_field *f)
 {
-    if (f->shape == TL_LIST) return verify_list_default(f);
-    bool there = f->shape == TL_OPTIONAL ? f->set : !(f->flags & TL_FIELD_REQUIRED);
+    if (f->arity == TL_LIST) return verify_list_default(f);
+    bool there = f->arity == TL_OPTIONAL ? f->set : !(f->flags & TL_FIELD_REQUIRED);
     if (f->type == TL_TYPE_ENUM) return verify_enum_default(f, f->i);
     if (f->type == TL_TYPE_INT && there) return verify_range(f, (double)f->i);
     if (f->type == TL_TYPE_DOUBLE && there) return verify_range(f, f->d);
@@ -114,7 +114,7 @@ static tl_status verify_row(const tl_desc *desc, const tl_field *f, const open_d
         return TL_FAIL(TL_EINVAL, "no row can have the type of this member "
                                   "(int64_t, double, bool, const char *, ...: see desc.h)");
     bool lists = f->type >= TL_TYPE_BOOL && f->type <= TL_TYPE_STRUCT;
-    if (f->shape == TL_LIST && !lists) return TL_FAIL(TL_EINVAL, "there are no lists of this type");
+    if (f->arity == TL_LIST && !lists) return TL_FAIL(TL_EINVAL, "there are no lists of this type");
     if (f->type == TL_TYPE_STRUCT && !f->desc) return TL_FAIL(TL_EINVAL, "it has no description");
     if (f->type == TL_TYPE_ENUM && !f->names) return TL_FAIL(TL_EINVAL, "an int is an enum and needs names (a number is an int64_t)");
     if (f->type == TL_TYPE_ONEOF && !f->branches == !f->kind)
@@ -201,7 +201,7 @@ static tl_status verify_desc(const tl_desc *desc, const open_desc *outer)
             return TL_FAIL(TL_EINVAL,
                            "field '%s' of '%s' refines a field of its base but is another member",
                            f->name, desc->name);
-        bool alike = !inherited || (inherited->type == f->type && inherited->shape == f->shape);
+        bool alike = !inherited || (inherited->type == f->type && inherited->arity == f->arity);
         if (!alike || (inherited && inherited->desc && !tl_desc_is(f->desc, inherited->desc)))
             return TL_FAIL(TL_EINVAL,
                            "field '%s' of '%s' refines a field of its base but %s", f->name,
@@ -224,7 +224,7 @@ void tl_field_type_text(tl_str *out, const tl_field *f)
         [TL_TYPE_STRING] = "string", [TL_TYPE_STRUCT] = "struct", [TL_TYPE_OBJECT] = "struct",
         [TL_TYPE_ONEOF] = "one of",  [TL_TYPE_REF] = "reference",
     };
-    if (f->shape == TL_LIST) tl_str_add(out, "list of ");
+    if (f->arity == TL_LIST) tl_str_add(out, "list of ");
     if (f->type == TL_TYPE_ENUM) {
         for (const char *const *n = f->names; *n; n++)
             tl_str_addf(out, "%s%s", n == f->names ? "" : " | ", *n);
@@ -244,6 +244,6 @@ void tl_field_type_text(tl_str *out, const tl_field *f)
     } else {
         tl_str_add(out, names[f->type] ? names[f->type] : "?");
     }
-    bool nullable = f->shape == TL_OPTIONAL || f->flags & TL_FIELD_NULLABLE;
+    bool nullable = f->arity == TL_OPTIONAL || f->flags & TL_FIELD_NULLABLE;
     if (nullable) tl_str_add(out, " or null");
 }

@@ -135,13 +135,13 @@ static bool is_set(const tli_spot *s)
     const void *m = tl_field_at(&s->field, s->value);
     if (s->free) return true;
     if (s->oneof) return ((const tl_oneof *)m)->type != NULL;
-    if (s->field.shape == TL_LIST)
+    if (s->field.arity == TL_LIST)
         return s->field.flags & TL_FIELD_NULLABLE ? ((const tl_structs *)m)->items != NULL
                                                   : ((const tl_structs *)m)->count > 0;
-    if (s->field.shape == TL_OPTIONAL && s->field.type != TL_TYPE_STRUCT)
+    if (s->field.arity == TL_OPTIONAL && s->field.type != TL_TYPE_STRUCT)
         return *(const bool *)m; // `set` is the first member of each optional
     switch (s->field.type) {
-    case TL_TYPE_STRUCT: return s->field.shape == TL_ONE || *(void *const *)m != NULL;
+    case TL_TYPE_STRUCT: return s->field.arity == TL_ONE || *(void *const *)m != NULL;
     case TL_TYPE_STRING: return *(const char *const *)m != NULL;
     case TL_TYPE_VALUE: return *(const tl_value *const *)m != NULL;
     case TL_TYPE_OBJECT: return ((const tl_object *)m)->value != NULL;
@@ -214,11 +214,11 @@ static tl_status delete_path(tl_config *c, const tli_path *path, const char *tex
     } else if (s.oneof || s.field.type == TL_TYPE_ONEOF) {
         tl_oneof *o = m;
         *o = (tl_oneof){.parts = o->parts};
-    } else if (s.field.shape == TL_LIST) {
+    } else if (s.field.arity == TL_LIST) {
         *(tl_structs *)m = (tl_structs){0};
     } else if (s.field.type == TL_TYPE_OBJECT && s.field.flags & TL_FIELD_NULLABLE) {
         ((tl_object *)m)->value = NULL;
-    } else if (s.field.shape == TL_OPTIONAL || s.field.flags & TL_FIELD_NULLABLE) {
+    } else if (s.field.arity == TL_OPTIONAL || s.field.flags & TL_FIELD_NULLABLE) {
         memset(m, 0, s.field.size);
     } else {
         return TL_FAIL(TL_EINVAL, "%s: cannot be deleted, because it is not optional", text);

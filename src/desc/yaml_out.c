@@ -302,11 +302,11 @@ static void put_optional(writer *w, const tl_field *f, const void *m)
 
 static void put_one(writer *w, const tl_field *f, const void *m)
 {
-    if (f->shape == TL_LIST) {
+    if (f->arity == TL_LIST) {
         put_list(w, f, m);
         return;
     }
-    if (f->shape == TL_OPTIONAL) {
+    if (f->arity == TL_OPTIONAL) {
         put_optional(w, f, m);
         return;
     }
@@ -361,7 +361,7 @@ static void put_struct(writer *w, const tl_desc *desc, const void *value)
         tli_path_name(&w->path, fields[i]->name);
         const tl_type type = fields[i]->type;
         const void *member = tl_field_at(fields[i], value);
-        bool is_struct = fields[i]->shape != TL_LIST
+        bool is_struct = fields[i]->arity != TL_LIST
                          && (type == TL_TYPE_STRUCT || type == TL_TYPE_OBJECT || type == TL_TYPE_ONEOF);
         bool is_map = type == TL_TYPE_VALUE && has_lines(*(const tl_value *const *)member);
         put_key(w, fields[i]->name, !is_struct && !is_map);
@@ -444,7 +444,7 @@ tl_status tli_field_text(tl_str *out, const tl_field *field, const void *value)
 
 tl_status tl_field_default_text(tl_str *out, const tl_desc *desc, const tl_field *field)
 {
-    if (field->type == TL_TYPE_STRUCT && field->shape == TL_ONE) return TL_OK; // its fields say it
+    if (field->type == TL_TYPE_STRUCT && field->arity == TL_ONE) return TL_OK; // its fields say it
     tl_arena *scratch;
     TL_TRY(tl_arena_new(&scratch));
     void *fresh;

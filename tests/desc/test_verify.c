@@ -86,10 +86,10 @@ static void test_types(void **state)
     REFUSED("field 'first' of 'box': no row can have the type of this member",
             {.name = "first", .help = "h", .size = 8}, SECOND, THIRD);
     REFUSED("there are no lists of this type",
-            {.name = "l", .help = "h", .size = 16, .type = TL_TYPE_ONEOF, .shape = TL_LIST,
+            {.name = "l", .help = "h", .size = 16, .type = TL_TYPE_ONEOF, .arity = TL_LIST,
              .branches = optimizer_branches}, THIRD);
     REFUSED("there are no lists of this type",
-            {.name = "l", .help = "h", .size = 16, .type = TL_TYPE_VALUE, .shape = TL_LIST}, THIRD);
+            {.name = "l", .help = "h", .size = 16, .type = TL_TYPE_VALUE, .arity = TL_LIST}, THIRD);
 }
 
 /* Every type that TL_F takes from a member is the one the sample has. */
@@ -103,9 +103,9 @@ static void test_type_of(void **state)
     assert_int_equal(TL_TYPE_OF(sample, color), TL_TYPE_ENUM);
     assert_int_equal(TL_TYPE_OF(sample, colors), TL_TYPE_ENUM);
     assert_int_equal(TL_TYPE_OF(sample, maybe_rate), TL_TYPE_DOUBLE);
-    assert_int_equal(TL_SHAPE_OF(sample, maybe_rate), TL_OPTIONAL);
+    assert_int_equal(TL_ARITY_OF(sample, maybe_rate), TL_OPTIONAL);
     assert_int_equal(TL_TYPE_OF(sample, names), TL_TYPE_STRING);
-    assert_int_equal(TL_SHAPE_OF(sample, names), TL_LIST);
+    assert_int_equal(TL_ARITY_OF(sample, names), TL_LIST);
     assert_int_equal(TL_TYPE_OF(sample, layers), TL_TYPE_STRUCT);
     assert_int_equal(TL_TYPE_OF(sample, optimizer), TL_TYPE_ONEOF);
     assert_int_equal(TL_TYPE_OF(sample, extra), TL_TYPE_VALUE);
@@ -136,7 +136,7 @@ static void test_what_rows_are_made_of(void **state)
     (void)state;
     static const tl_kind kind = {.name = "k", .plural = "ks", .class_size = sizeof(tl_class)};
     PART_REFUSED("field 'part' of 'parts': it has no description", .size = 16,
-                 .type = TL_TYPE_STRUCT, .shape = TL_LIST);
+                 .type = TL_TYPE_STRUCT, .arity = TL_LIST);
     PART_REFUSED("an int is an enum and needs names", .size = 4, .type = TL_TYPE_ENUM);
     PART_REFUSED("it needs either branches or a kind", .size = sizeof(tl_oneof),
                  .type = TL_TYPE_ONEOF);
@@ -145,7 +145,7 @@ static void test_what_rows_are_made_of(void **state)
     PART_REFUSED("it accepts nothing", .size = 8, .type = TL_TYPE_VALUE);
     PART_REFUSED("the pattern '(' is not an extended regular expression", .size = 8,
                  .type = TL_TYPE_STRING, .pattern = "(");
-    PART_REFUSED("the pattern 'a**(' is not", .size = 16, .type = TL_TYPE_STRING, .shape = TL_LIST,
+    PART_REFUSED("the pattern 'a**(' is not", .size = 16, .type = TL_TYPE_STRING, .arity = TL_LIST,
                  .pattern = "a**(");
 }
 
@@ -160,16 +160,16 @@ static void test_defaults_that_are_none(void **state)
             TL_F(box, second, .d = -0.1, TL_RANGE(0, 1), .help = "h"), THIRD);
     REFUSED("its default is outside", FIRST,
             TL_F(box, second, .d = NAN, TL_RANGE(0, 1), .help = "h"), THIRD);
-    PART_REFUSED("its default is outside", .size = 16, .type = TL_TYPE_INT, .shape = TL_LIST,
+    PART_REFUSED("its default is outside", .size = 16, .type = TL_TYPE_INT, .arity = TL_LIST,
                  TL_RANGE(0, 3), TL_DEFAULT_LIST(int64_t, 1, 4));
-    PART_REFUSED("its default is outside", .size = 16, .type = TL_TYPE_INT, .shape = TL_OPTIONAL,
+    PART_REFUSED("its default is outside", .size = 16, .type = TL_TYPE_INT, .arity = TL_OPTIONAL,
                  TL_RANGE(1, 3), .set = true);
     PART_REFUSED("its default is none of its names", .size = 4, .type = TL_TYPE_ENUM,
                  .names = tint_names, .i = 4);
     PART_REFUSED("its default is none of its names", .size = 4, .type = TL_TYPE_ENUM,
                  .names = tint_names, .i = -1);
     PART_REFUSED("its default is none of its names", .size = 16, .type = TL_TYPE_ENUM,
-                 .shape = TL_LIST, .names = tint_names, TL_DEFAULT_LIST(int, 0, 7));
+                 .arity = TL_LIST, .names = tint_names, TL_DEFAULT_LIST(int, 0, 7));
     PART_REFUSED("its default is none of its branches", .size = sizeof(tl_oneof),
                  .type = TL_TYPE_ONEOF, .branches = optimizer_branches, .s = "rmsprop");
     PART_REFUSED("an open one-of has no default type", .size = sizeof(tl_oneof),
@@ -181,7 +181,7 @@ static void test_defaults_that_are_none(void **state)
     PART_REFUSED("it does not accept its own default", .size = 8, .type = TL_TYPE_VALUE,
                  .accept = TL_ACCEPT_LIST, .s = "");
     PART_REFUSED("its default has a count but no items", .size = 16, .type = TL_TYPE_INT,
-                 .shape = TL_LIST, .count = 3);
+                 .arity = TL_LIST, .count = 3);
     // A required number has no default, so it may lie anywhere; so may that of a null optional.
     const tl_field rows[] = {
         TL_F(box, first, TL_AT_LEAST(1), .flags = TL_FIELD_REQUIRED, .help = "h"), SECOND, THIRD,

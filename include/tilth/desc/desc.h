@@ -94,7 +94,7 @@ typedef enum tl_type {
     TL_TYPE_REF
 } tl_type;
 
-typedef enum tl_shape { TL_ONE, TL_OPTIONAL, TL_LIST } tl_shape;
+typedef enum tl_arity { TL_ONE, TL_OPTIONAL, TL_LIST } tl_arity;
 
 enum { /* flags of a row */
     TL_FIELD_NULLABLE = 1,   /* a string, value, object or list that may be null (optionals always
@@ -118,7 +118,7 @@ struct tl_field {
     const char *name, *help;
     size_t offset, size;
     tl_type type;
-    tl_shape shape;
+    tl_arity arity;
     int flags, accept;
     /* default: the member that fits the type; nothing means false, 0, "" (or null), empty, none */
     bool b;
@@ -165,7 +165,7 @@ struct tl_desc {
         int: TL_TYPE_ENUM, unsigned: TL_TYPE_ENUM, tl_enums: TL_TYPE_ENUM,                         \
         tl_structs: TL_TYPE_STRUCT, tl_object: TL_TYPE_OBJECT, tl_oneof: TL_TYPE_ONEOF,            \
         const tl_value *: TL_TYPE_VALUE, tl_ref: TL_TYPE_REF, default: TL_TYPE_NONE)
-#define TL_SHAPE_OF(T, member)                                                                     \
+#define TL_ARITY_OF(T, member)                                                                     \
     _Generic(TL_MEMBER_(T, member), tl_opt_bool: TL_OPTIONAL, tl_opt_int: TL_OPTIONAL,             \
         tl_opt_double: TL_OPTIONAL, tl_bools: TL_LIST, tl_ints: TL_LIST, tl_doubles: TL_LIST,      \
         tl_strings: TL_LIST, tl_enums: TL_LIST, tl_structs: TL_LIST, default: TL_ONE)
@@ -178,16 +178,16 @@ struct tl_desc {
 /* The same under another name: for refining `base.model` as "model", or a key that is a C keyword. */
 #define TL_F_AS(T, member, label, ...)                                                             \
     {TL_F_PLACE_(T, member, label), .type = TL_TYPE_OF(T, member),                                 \
-     .shape = TL_SHAPE_OF(T, member), __VA_ARGS__}
+     .arity = TL_ARITY_OF(T, member), __VA_ARGS__}
 /* A member that is a described struct itself. */
 #define TL_F_STRUCT(T, member, description, ...)                                                   \
-    {TL_F_PLACE_(T, member, #member), .type = TL_TYPE_STRUCT, .shape = TL_ONE,                     \
+    {TL_F_PLACE_(T, member, #member), .type = TL_TYPE_STRUCT, .arity = TL_ONE,                     \
      .desc = (description), __VA_ARGS__}
 /* A member that points to a described struct or is NULL (null); `.set = true` makes one by default. */
 #define TL_F_OPTIONAL(T, member, description, ...)                                                 \
     TL_F_OPTIONAL_AS(T, member, #member, description, __VA_ARGS__)
 #define TL_F_OPTIONAL_AS(T, member, label, description, ...)                                       \
-    {TL_F_PLACE_(T, member, label), .type = TL_TYPE_STRUCT, .shape = TL_OPTIONAL,                  \
+    {TL_F_PLACE_(T, member, label), .type = TL_TYPE_STRUCT, .arity = TL_OPTIONAL,                  \
      .desc = (description), __VA_ARGS__}
 #define TL_F_END {.name = NULL}
 

@@ -1,0 +1,48 @@
+/* The engine: where tensors live and who computes them. It holds a backend's table of kernels, the
+ * threads that run them, and the pool that tensor memory comes from.
+ *
+ *     tl_engine *e;
+ *     TL_TRY(tl_engine_new(&e, &(tl_engine_args){.backend = backend}));   // tl_cpu_backend chooses one
+ *     tl_ctx *c;
+ *     TL_TRY(tl_ctx_new(&c, e));
+ *     ...
+ *     tl_ctx_free(&c);
+ *     tl_engine_free(&e);                                                // after all that uses it
+ *
+ * Ownership: the caller's. Thread word: free-threaded, but for tl_engine_free. */
+#ifndef TILTH_CORE_ENGINE_H
+#define TILTH_CORE_ENGINE_H
+
+#include <tilth/base/pool.h>
+
+TL_BEGIN
+
+typedef struct tl_engine tl_engine;
+typedef struct tl_backend_class tl_backend_class;
+
+typedef struct tl_engine_args {
+    const tl_backend_class *backend; /* required */
+    int threads; /* 0: tl_pool_default_threads() */
+} tl_engine_args;
+
+TL_API TL_NODISCARD tl_status tl_engine_new(tl_engine **out, const tl_engine_args *args);
+/* NULL is fine. Every tensor and context of the engine must be gone. */
+TL_API void tl_engine_free(tl_engine **engine);
+TL_API const tl_backend_class *tl_engine_backend(const tl_engine *engine);
+TL_API tl_pool *tl_engine_threads(const tl_engine *engine);
+
+/* Memory of tensors, in bytes. What tensors gave back is kept for the next ones. */
+typedef struct tl_memory_stats {
+    int64_t used, peak;  /* by tensors that are alive */
+    int64_t cached;      /* given back and kept */
+    int64_t allocations; /* how often the system was asked */
+} tl_memory_stats;
+TL_API void tl_engine_memory(const tl_engine *engine, tl_memory_stats *out);
+/* The peak starts again from what is used now. */
+TL_API void tl_engine_reset_peak(tl_engine *engine);
+/* Gives the kept memory back to the system. */
+TL_API void tl_engine_trim(tl_engine *engine);
+
+TL_END
+
+#endif

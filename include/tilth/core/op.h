@@ -1,0 +1,113 @@
+/* Ops: what can be computed. Each is listed once below; its class (shape rule, gradient) stands in a
+ * file of its family in src/ops, its kernels in the tables of backends.
+ *
+ * A call of an op is a node: the op, its attributes, its inputs and outputs. Eager execution makes one
+ * on the stack and runs it; a tape or a capture keeps it. Attributes are described structs, so that
+ * nodes can be printed, compared and hashed.
+ *
+ * To add an op: a line here, its class in src/ops/<family>.c, its reference kernel in
+ * src/cpu/ref/<family>.c, its cases in tests/ops. What is forgotten fails to link or fails a test.
+ *
+ * Thread word: immutable. */
+#ifndef TILTH_CORE_OP_H
+#define TILTH_CORE_OP_H
+
+#include <tilth/core/tensor.h>
+#include <tilth/desc/desc.h>
+
+TL_BEGIN
+
+#define TL_OP_LIST(X)                                                                              \
+    TL_ELEMENTWISE_OPS(X)                                                                          \
+    TL_CREATE_OPS(X)                                                                               \
+    TL_RANDOM_OPS(X)                                                                               \
+    TL_REDUCE_OPS(X)                                                                               \
+    TL_SORT_OPS(X)                                                                                 \
+    TL_VIEW_OPS(X)                                                                                 \
+    TL_INDEX_OPS(X)                                                                                \
+    TL_MATMUL_OPS(X)                                                                               \
+    TL_CONV_OPS(X)                                                                                 \
+    TL_POOL_OPS(X)                                                                                 \
+    TL_NORM_OPS(X)                                                                                 \
+    TL_SOFTMAX_OPS(X)                                                                              \
+    TL_ATTENTION_OPS(X)                                                                            \
+    TL_UPDATE_OPS(X)
+
+#define TL_ELEMENTWISE_OPS(X) X(add) X(mul) X(exp) X(cast)
+#define TL_CREATE_OPS(X) X(full)
+#define TL_RANDOM_OPS(X)
+#define TL_REDUCE_OPS(X) X(sum)
+#define TL_SORT_OPS(X)
+#define TL_VIEW_OPS(X) X(copy) X(reshape) X(transpose) X(broadcast_to)
+#define TL_INDEX_OPS(X)
+#define TL_MATMUL_OPS(X)
+#define TL_CONV_OPS(X)
+#define TL_POOL_OPS(X)
+#define TL_NORM_OPS(X)
+#define TL_SOFTMAX_OPS(X)
+#define TL_ATTENTION_OPS(X)
+#define TL_UPDATE_OPS(X)
+
+typedef enum tl_op {
+#define TL_OP_ENUM(name) TL_OP_##name,
+    TL_OP_LIST(TL_OP_ENUM)
+#undef TL_OP_ENUM
+    TL_OP_COUNT
+} tl_op;
+
+typedef struct tl_ctx tl_ctx;
+typedef struct tl_op_class tl_op_class;
+
+/* One call of an op. */
+struct tl_node {
+    const tl_op_class *op;
+    const void *attr; /* described by op->attr; NULL when it has none */
+    tl_tensor *const *in;
+    tl_tensor *const *out;
+    int inputs, outputs;
+    const char *path;        /* the module that called, "" outside of any */
+    struct tl_graph **bodies; /* reserved for ops that hold sub-graphs (scan, while) */
+    int body_count;
+    int64_t index;           /* in its list */
+    tl_node *before, *after; /* its list */
+};
+
+enum { /* flags of an op */
+    TL_OP_VIEW = 1,        /* its output shares the storage of input 0; no kernel runs */
+    TL_OP_CONSTANT = 2,    /* its outputs do not depend on its inputs in a differentiable way */
+    TL_OP_FIRST_ORDER = 4, /* fused: has a gradient, which has none itself */
+    TL_OP_RANDOM = 8       /* draws: equal nodes give different results */
+};
+
+struct tl_op_class {
+    tl_op op;
+    const char *name, *help;
+    const tl_desc *attr;           /* NULL: no attributes */
+    int inputs_min, inputs_max;    /* inputs_max of -1: any number */
+    int outputs;
+    int by;        /* the input whose type chooses the kernel; -1: output 0 */
+    unsigned flags;
+    uint32_t writes; /* inputs that it changes in place, one bit each */
+    /* Required. The inputs are there; checks types and shapes and fills in type and shape of each
+     * output (for a view strides and offset too). Failures name what was given and what is wanted;
+     * the op's name is put before them. */
+    tl_status (*infer)(const tl_node *call);
+    /* Optional. Sets gx[i] for each input where wanted[i] is true and there is a gradient; leaving it
+     * NULL says there is none. gy[i] is NULL where an output has no gradient. Only calls ops. Errors
+     * stick in the context. NULL: asking for a gradient is an error, unless TL_OP_CONSTANT. */
+    void (*gradient)(tl_ctx *c, const tl_node *call, tl_tensor *const *gy, tl_tensor **gx,
+                     const bool *wanted);
+    /* Optional: multiplications and additions of the call. NULL: one for each output element. */
+    double (*flops)(const tl_node *call);
+};
+
+/* By number; the table is in src/ops. */
+TL_API const tl_op_class *tl_op_class_of(tl_op op);
+
+#define TL_OP_EXTERN(name) extern const tl_op_class tl_op_##name;
+TL_OP_LIST(TL_OP_EXTERN)
+#undef TL_OP_EXTERN
+
+TL_END
+
+#endif

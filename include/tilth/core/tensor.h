@@ -1,0 +1,102 @@
+/* Tensors: a header (type, shape, strides) over storage that is counted and shared.
+ *
+ *     tl_tensor *t;
+ *     TL_TRY(tl_tensor_new(&t, engine, TL_F32, TL_SHAPE(2, 3)));         // its own, uninitialised
+ *     TL_TRY(tl_tensor_set(t, values, sizeof values));
+ *     tl_tensor_print(t, stdout);
+ *     tl_tensor_free(&t);
+ *
+ * Most tensors are made by ops and belong to a context (ctx.h): they live until its scope ends and
+ * are never freed one by one. What must live longer is kept with tl_tensor_keep.
+ *
+ * Host access to elements goes through leases, the one place where a device would be waited for:
+ *
+ *     tl_lease l;
+ *     TL_TRY(tl_lease_read(&l, t));
+ *     const float *x = l.data;                                          // row-major, without gaps
+ *     tl_lease_end(&l);
+ *
+ * Members are for reading; ops and these functions write them.
+ * Thread word: one thread at a time for a header; storage is shared freely. */
+#ifndef TILTH_CORE_TENSOR_H
+#define TILTH_CORE_TENSOR_H
+
+#include <stdio.h>
+#include <tilth/base/str.h>
+#include <tilth/core/dtype.h>
+#include <tilth/core/engine.h>
+#include <tilth/core/shape.h>
+
+TL_BEGIN
+
+typedef struct tl_storage tl_storage;
+typedef struct tl_node tl_node;
+typedef struct tl_tensor tl_tensor;
+
+struct tl_tensor {
+    tl_dtype dtype;
+    bool contiguous;              /* row-major without gaps */
+    bool tracked;                 /* gradients flow to it or through it */
+    int output;                   /* which output of `node` it is */
+    tl_shape shape;
+    int64_t strides[TL_MAX_RANK]; /* in elements; 0 where one element is seen many times */
+    int64_t offset;               /* of the first element, in elements */
+    tl_storage *storage;          /* NULL while it is only described: in capture, and when dropped */
+    tl_node *node;                /* the call that made it, when it was recorded */
+    tl_tensor *view_of;           /* whose storage it shares, when an op made it as a view */
+    tl_tensor *next;              /* the context's list */
+    /* Notes of tl_gradient: */
+    tl_tensor *gradient;          /* what has come together so far */
+    int64_t pass;                 /* which of its passes wrote that */
+    int uses;                     /* at how many tensors this one stands as the gradient */
+    bool temporary;               /* it was made on the way */
+};
+
+/* A tensor of the caller's, its elements uninitialised. */
+TL_API TL_NODISCARD tl_status tl_tensor_new(tl_tensor **out, tl_engine *engine, tl_dtype dtype,
+                                            tl_shape shape);
+/* A header of the caller's over the storage of `t`: what keeps a result beyond its scope. */
+TL_API TL_NODISCARD tl_status tl_tensor_keep(tl_tensor **out, const tl_tensor *t);
+/* `shape` elements of the flat storage of `t` from element `offset` on: parameters in their block. */
+TL_API TL_NODISCARD tl_status tl_tensor_part(tl_tensor **out, const tl_tensor *t, int64_t offset,
+                                             tl_shape shape);
+/* For tensors made by the three above. NULL is fine. */
+TL_API void tl_tensor_free(tl_tensor **t);
+
+TL_API int64_t tl_tensor_count(const tl_tensor *t);
+TL_API size_t tl_tensor_bytes(const tl_tensor *t);
+TL_API tl_engine *tl_tensor_engine(const tl_tensor *t);
+/* "float32[2, 3]". Gives `out` back. */
+enum { TL_TENSOR_TEXT = TL_SHAPE_TEXT + 16 };
+TL_API const char *tl_tensor_spec(char out[TL_TENSOR_TEXT], const tl_tensor *t);
+
+/* All elements, row-major, in the tensor's own type; `bytes` must be tl_tensor_bytes. */
+TL_API TL_NODISCARD tl_status tl_tensor_set(tl_tensor *t, const void *elements, size_t bytes);
+TL_API TL_NODISCARD tl_status tl_tensor_get(const tl_tensor *t, void *elements, size_t bytes);
+/* The same with conversion from and to double; `count` must be tl_tensor_count. */
+TL_API TL_NODISCARD tl_status tl_tensor_set_doubles(tl_tensor *t, const double *elements,
+                                                    int64_t count);
+TL_API TL_NODISCARD tl_status tl_tensor_get_doubles(const tl_tensor *t, double *elements,
+                                                    int64_t count);
+/* The value of a tensor with one element. */
+TL_API TL_NODISCARD tl_status tl_tensor_item(const tl_tensor *t, double *out);
+
+/* Laid out as NumPy does it; long axes are cut in the middle. */
+TL_API void tl_tensor_text(tl_str *out, const tl_tensor *t);
+TL_API void tl_tensor_print(const tl_tensor *t, FILE *to);
+
+/* Access by the host. While a storage is leased for writing nobody else may lease it; while it is
+ * leased at all, no op may write it. */
+typedef struct tl_lease {
+    void *data;
+    const tl_tensor *tensor; /* NULL: ended */
+    bool write, copied;
+} tl_lease;
+TL_API TL_NODISCARD tl_status tl_lease_read(tl_lease *out, const tl_tensor *t);
+TL_API TL_NODISCARD tl_status tl_lease_write(tl_lease *out, tl_tensor *t);
+/* Ends it; a second time is fine. */
+TL_API void tl_lease_end(tl_lease *lease);
+
+TL_END
+
+#endif

@@ -1,0 +1,33 @@
+/* What a context is made of. Thread word: one thread at a time. */
+#ifndef TLI_CORE_CTX_H
+#define TLI_CORE_CTX_H
+
+#include <tilth/base/vec.h>
+#include <tilth/core/ctx.h>
+
+typedef struct tli_module {
+    int64_t path_length; /* of the text before it was entered */
+    tl_rng stream;       /* named by the path */
+} tli_module;
+
+/* How many random calls a module has made in this step. */
+typedef struct tli_ordinal {
+    uint64_t key, stream;
+    int64_t calls;
+} tli_ordinal;
+
+struct tl_ctx {
+    tl_engine *engine;
+    tl_arena *arena;
+    bool taping, capturing, training, failed;
+    bool differentiable; /* inside a gradient that will be differentiated */
+    tl_tensor *tensors; /* newest first */
+    tl_node *first, *last;
+    tl_draws draws;
+    tl_str path;
+    struct { tli_module *items; int64_t count, capacity; } modules;
+    struct { tli_ordinal *items; int64_t count, capacity; } ordinals;
+    tl_error error; /* the first one */
+};
+
+#endif

@@ -1,0 +1,45 @@
+/* Storage of tensors, counted, from the pool of its engine.
+ *
+ * Thread word: free-threaded. */
+#ifndef TLI_CORE_STORAGE_H
+#define TLI_CORE_STORAGE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <tilth/core/engine.h>
+
+enum { TLI_SIZE_CLASSES = 256, TLI_STORAGE_ALIGNMENT = 64 };
+
+typedef struct tli_memory tli_memory;
+struct tl_storage {
+    atomic_int refs;
+    atomic_int leases; /* readers; -1 while leased for writing */
+    tli_memory *memory;
+    void *data;
+    int size_class;
+    size_t capacity;
+    struct tl_storage *next; /* in the list of free ones */
+};
+typedef struct tl_storage tl_storage;
+
+/* Free storage waits in lists by size; a list holds storages whose capacity is that of the class. */
+struct tli_memory {
+    pthread_mutex_t lock;
+    tl_storage *free[TLI_SIZE_CLASSES];
+    tl_memory_stats stats;
+    tl_engine *engine;
+};
+
+void tli_memory_init(tli_memory *m, tl_engine *engine);
+void tli_memory_deinit(tli_memory *m);
+void tli_memory_trim(tli_memory *m);
+
+TL_NODISCARD tl_status tli_storage_new(tl_storage **out, tli_memory *m, size_t bytes);
+static inline void tli_storage_retain(tl_storage *s)
+{
+    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+}
+/* NULL is fine. */
+void tli_storage_release(tl_storage *s);
+
+#endif

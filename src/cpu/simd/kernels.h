@@ -1,0 +1,25 @@
+/* Vector kernels: one table for each family of ops and each instruction set, tli_simd_elementwise_neon
+ * and so on.
+ *
+ * Thread word: free-threaded. */
+#ifndef TLI_CPU_SIMD_KERNELS_H
+#define TLI_CPU_SIMD_KERNELS_H
+
+#include <tilth/core/attrs.h>
+#include <tilth/core/backend.h>
+
+#include "cpu/isa.h"
+
+#define TLI_SIMD_FAMILIES(X, isa)
+
+#define TLI_SIMD_EXTERN(family, isa) extern const tl_kernels tli_simd_##family##_##isa;
+#define TLI_SIMD_EXTERNS(isa) TLI_SIMD_FAMILIES(TLI_SIMD_EXTERN, isa)
+TLI_ISA_LIST(TLI_SIMD_EXTERNS)
+#undef TLI_SIMD_EXTERNS
+#undef TLI_SIMD_EXTERN
+
+/* TLI_SIMD_TABLE(elementwise, rows): what a family's file ends with. */
+#define TLI_SIMD_TABLE(family, rows)                                                               \
+    const tl_kernels TLI_ISA_NAME(tli_simd_##family) = {rows, TL_COUNT(rows)}
+
+#endif
