@@ -29,7 +29,47 @@
 #include <tilth/desc/value.h>
 #include <tilth/desc/yaml.h>
 
+#include <tilth/core/attrs.h>
+#include <tilth/core/backend.h>
+#include <tilth/core/ctx.h>
+#include <tilth/core/dtype.h>
+#include <tilth/core/engine.h>
+#include <tilth/core/logs.h>
+#include <tilth/core/op.h>
+#include <tilth/core/shape.h>
+#include <tilth/core/state.h>
+#include <tilth/core/tensor.h>
+#include <tilth/core/tensors.h>
+
+#include <tilth/ops/activation.h>
+#include <tilth/ops/apply.h>
+#include <tilth/ops/attention.h>
+#include <tilth/ops/conv.h>
+#include <tilth/ops/create.h>
+#include <tilth/ops/elementwise.h>
+#include <tilth/ops/gradient.h>
+#include <tilth/ops/index.h>
+#include <tilth/ops/loss.h>
+#include <tilth/ops/matmul.h>
+#include <tilth/ops/norm.h>
+#include <tilth/ops/pack.h>
+#include <tilth/ops/pool.h>
+#include <tilth/ops/random.h>
+#include <tilth/ops/reduce.h>
+#include <tilth/ops/softmax.h>
+#include <tilth/ops/sort.h>
+#include <tilth/ops/update.h>
+#include <tilth/ops/view.h>
+
+#include <tilth/check/check.h>
+#include <tilth/cpu/cpu.h>
+
+#include <tilth/nn/initializer.h>
+#include <tilth/nn/layer.h>
+#include <tilth/nn/layers.h>
+#include <tilth/nn/model.h>
 #include <tilth/nn/optimization.h>
+#include <tilth/nn/regularizer.h>
 
 #include <tilth/data/config.h>
 

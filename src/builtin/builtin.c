@@ -1,11 +1,15 @@
 #include <tilth/builtin/builtin.h>
 
+#include <tilth/nn/layers.h>
 #include <tilth/nn/optimization.h>
 
 #include "zoo/zoo.h"
 
 /* All that ships, in the order in which it is registered. */
 static const tl_module *const modules[] = {
+    &tl_initializers_module,
+    &tl_regularizers_module,
+    &tl_layers_module,
     &tl_optimizers_module,
     &tl_learning_rates_module,
     &tl_warmups_module,

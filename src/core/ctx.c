@@ -26,6 +26,7 @@ static void release_tensors(tl_ctx *c, const tl_tensor *until)
         tl_tensor *t = c->tensors;
         c->tensors = t->next;
         tli_storage_release(t->storage);
+        t->storage = NULL; // a header that is used after its scope shall be refused
     }
 }
 
@@ -56,12 +57,14 @@ tl_arena *tl_ctx_arena(tl_ctx *c)
 
 tl_mark tl_ctx_begin(tl_ctx *c)
 {
-    return (tl_mark){.arena = tl_arena_begin(c->arena), .tensors = c->tensors, .last = c->last};
+    return (tl_mark){.arena = tl_arena_begin(c->arena), .tensors = c->tensors, .last = c->last,
+                     .modules = c->modules.count + c->unnamed};
 }
 
 void tl_ctx_end(tl_ctx *c, tl_mark mark)
 {
     release_tensors(c, mark.tensors);
+    while (c->modules.count + c->unnamed > mark.modules) tl_ctx_leave(c);
     c->last = mark.last;
     if (c->last)
         c->last->after = NULL;
@@ -161,22 +164,29 @@ static void module_stream(const tl_ctx *c, tl_rng *out)
 
 void tl_ctx_enter(tl_ctx *c, const char *name)
 {
-    tli_module m = {.path_length = (int64_t)c->path.length};
+    size_t length = c->path.length;
+    tli_module m = {.path_length = (int64_t)length};
     module_stream(c, &m.stream);
     tl_rng_split(&m.stream, &m.stream, name);
-    // A module that could not be noted is not left either: the count of enters stays right.
-    if (!TL_VEC_PUSH(&c->modules, m)) {
-        tl_ctx_fail(c);
-        return;
-    }
-    if (c->path.length) tl_str_addc(&c->path, '/');
+    if (length) tl_str_addc(&c->path, '/');
     tl_str_add(&c->path, name);
+    // Without memory the module is only counted, so that leaving it leaves no other one.
+    if (c->unnamed)
+        (void)TL_FAIL(TL_ENOMEM, "out of memory for the module around '%s'", name);
+    else if (tl_str_status(&c->path) == TL_OK && TL_VEC_PUSH(&c->modules, m))
+        return;
+    c->path.failed = false;
+    tl_str_cut(&c->path, length);
+    c->unnamed++;
+    tl_ctx_fail(c);
 }
 
 void tl_ctx_leave(tl_ctx *c)
 {
-    if (!c->modules.count) return;
-    tl_str_cut(&c->path, (size_t)c->modules.items[--c->modules.count].path_length);
+    if (c->unnamed)
+        c->unnamed--;
+    else if (c->modules.count)
+        tl_str_cut(&c->path, (size_t)c->modules.items[--c->modules.count].path_length);
 }
 
 const char *tl_ctx_path(const tl_ctx *c)
@@ -269,7 +279,7 @@ static tl_node *copy_node(tl_ctx *c, const tl_node *call)
     if (!n) return NULL;
     *n = *call;
     tl_tensor **slots = (tl_tensor **)(n + 1);
-    memcpy(slots, call->in, (size_t)call->inputs * sizeof *slots);
+    if (call->inputs) memcpy(slots, call->in, (size_t)call->inputs * sizeof *slots);
     memcpy(slots + call->inputs, call->out, (size_t)call->outputs * sizeof *slots);
     n->in = slots;
     n->out = slots + call->inputs;

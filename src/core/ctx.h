@@ -26,6 +26,7 @@ struct tl_ctx {
     tl_draws draws;
     tl_str path;
     struct { tli_module *items; int64_t count, capacity; } modules;
+    int64_t unnamed; /* modules inside the last one that could not be noted for lack of memory */
     struct { tli_ordinal *items; int64_t count, capacity; } ordinals;
     tl_error error; /* the first one */
 };

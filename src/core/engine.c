@@ -42,7 +42,7 @@ tl_status tl_engine_new(tl_engine **out, const tl_engine_args *args)
         return st;
     }
     e->backend = args->backend;
-    tli_memory_init(&e->memory, e);
+    tli_memory_init(&e->memory, e, e->backend->guards_memory);
     fill_cells(e, e->backend);
     *out = e;
     return TL_OK;

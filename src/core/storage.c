@@ -1,7 +1,11 @@
 #include "core/storage.h"
 
+#include <inttypes.h>
+#include <string.h>
 #include <tilth/base/alloc.h>
 #include <tilth/base/status.h>
+
+enum { GUARD_BYTE = 0xc7 };
 
 // Sizes are rounded up to four steps a power of two, from 64 bytes on: at most a quarter is wasted,
 // and few lists serve all.
@@ -18,15 +22,21 @@ static int size_class(size_t bytes, size_t *capacity)
     return 4 + (log - 2) * 4 + (int)quarters - 5;
 }
 
-void tli_memory_init(tli_memory *m, tl_engine *engine)
+void tli_memory_init(tli_memory *m, tl_engine *engine, bool guarded)
 {
     pthread_mutex_init(&m->lock, NULL);
     m->engine = engine;
+    m->guarded = guarded;
+}
+
+static size_t guard_size(const tli_memory *m)
+{
+    return m->guarded ? TLI_GUARD : 0;
 }
 
 static void storage_free(tl_storage *s)
 {
-    tl_free(s->data);
+    tl_free((char *)s->data - guard_size(s->memory));
     tl_free(s);
 }
 
@@ -51,46 +61,109 @@ void tli_memory_deinit(tli_memory *m)
     pthread_mutex_destroy(&m->lock);
 }
 
-static tl_status storage_allocate(tl_storage **out, tli_memory *m, int class_, size_t capacity)
+/* --- guards ------------------------------------------------------------------------------------- */
+
+static void fill_unwritten(tl_storage *s)
 {
-    tl_storage *s = tl_alloc_zero(sizeof *s);
-    if (!s) return TL_FAIL_NOMEM(sizeof *s);
-    s->data = tl_alloc_aligned(TLI_STORAGE_ALIGNMENT, capacity);
-    if (!s->data) {
-        tl_free(s);
-        return TL_FAIL_NOMEM(capacity);
-    }
-    s->memory = m;
-    s->size_class = class_;
-    s->capacity = capacity;
-    *out = s;
-    return TL_OK;
+    uint16_t *words = s->data;
+    for (size_t i = 0; i < s->capacity / 2; i++) words[i] = TLI_UNWRITTEN;
 }
 
-tl_status tli_storage_new(tl_storage **out, tli_memory *m, size_t bytes)
+static void fill_guards(tl_storage *s)
 {
-    size_t capacity;
-    int class_ = size_class(bytes, &capacity);
+    memset((char *)s->data - TLI_GUARD, GUARD_BYTE, TLI_GUARD);
+    memset((char *)s->data + s->bytes, GUARD_BYTE, s->capacity - s->bytes + TLI_GUARD);
+}
+
+static bool zone_intact(const tl_storage *s, int64_t from, int64_t to, int64_t *at)
+{
+    const unsigned char *data = s->data;
+    for (int64_t i = from; i < to; i++) {
+        if (data[i] == GUARD_BYTE) continue;
+        *at = i;
+        return false;
+    }
+    return true;
+}
+
+bool tli_storage_intact(const tl_storage *s, int64_t *at)
+{
+    if (!s->memory->guarded) return true;
+    return zone_intact(s, -TLI_GUARD, 0, at)
+           && zone_intact(s, (int64_t)s->bytes, (int64_t)s->capacity + TLI_GUARD, at);
+}
+
+/* --- storages ----------------------------------------------------------------------------------- */
+
+static tl_storage *storage_allocate(tli_memory *m, int class_, size_t capacity)
+{
+    tl_storage *s = tl_alloc_zero(sizeof *s);
+    char *data = s ? tl_alloc_aligned(TLI_STORAGE_ALIGNMENT, capacity + 2 * guard_size(m)) : NULL;
+    if (!data) {
+        tl_free(s);
+        return NULL;
+    }
+    s->memory = m;
+    s->data = data + guard_size(m);
+    s->size_class = class_;
+    s->capacity = capacity;
+    return s;
+}
+
+static void count_used(tli_memory *m, const tl_storage *s)
+{
+    m->stats.used += (int64_t)s->capacity;
+    if (m->stats.peak < m->stats.used) m->stats.peak = m->stats.used;
+}
+
+static tl_storage *take_free(tli_memory *m, int class_)
+{
     pthread_mutex_lock(&m->lock);
     tl_storage *s = m->free[class_];
     if (s) {
         m->free[class_] = s->next;
         m->stats.cached -= (int64_t)s->capacity;
+        count_used(m, s);
     }
-    m->stats.used += (int64_t)capacity;
-    if (m->stats.peak < m->stats.used) m->stats.peak = m->stats.used;
-    if (!s) m->stats.allocations++;
     pthread_mutex_unlock(&m->lock);
+    return s;
+}
+
+static tl_storage *ask_system(tli_memory *m, int class_, size_t capacity)
+{
+    tl_storage *s = storage_allocate(m, class_, capacity);
     if (!s) {
-        tl_status st = storage_allocate(&s, m, class_, capacity);
-        if (st != TL_OK) {
-            pthread_mutex_lock(&m->lock);
-            m->stats.used -= (int64_t)capacity;
-            pthread_mutex_unlock(&m->lock);
-            return st;
-        }
+        tli_memory_trim(m); // what is kept in other sizes may be what lacks
+        s = storage_allocate(m, class_, capacity);
     }
+    pthread_mutex_lock(&m->lock);
+    m->stats.allocations++;
+    if (s) count_used(m, s);
+    pthread_mutex_unlock(&m->lock);
+    return s;
+}
+
+static tl_status fail_nomem(tli_memory *m, size_t bytes)
+{
+    tl_memory_stats stats;
+    tl_engine_memory(m->engine, &stats);
+    return TL_FAIL(TL_ENOMEM, "out of memory: a tensor needs %zu bytes, and those that are alive hold %" PRId64,
+                   bytes, stats.used);
+}
+
+tl_status tli_storage_new(tl_storage **out, tli_memory *m, size_t bytes)
+{
+    if (bytes > PTRDIFF_MAX / 4) return fail_nomem(m, bytes);
+    size_t capacity;
+    int class_ = size_class(bytes, &capacity);
+    tl_storage *s = take_free(m, class_);
+    if (!s && !(s = ask_system(m, class_, capacity))) return fail_nomem(m, bytes);
     atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
+    s->bytes = bytes;
+    if (m->guarded) {
+        fill_unwritten(s);
+        fill_guards(s);
+    }
     *out = s;
     return TL_OK;
 }
@@ -99,6 +172,7 @@ void tli_storage_release(tl_storage *s)
 {
     if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
     tli_memory *m = s->memory;
+    if (m->guarded) fill_unwritten(s); // whoever still reads it shall notice
     pthread_mutex_lock(&m->lock);
     m->stats.used -= (int64_t)s->capacity;
     m->stats.cached += (int64_t)s->capacity;

@@ -1,5 +1,8 @@
 /* Storage of tensors, counted, from the pool of its engine.
  *
+ * Guarded memory (for checking) lies between guard zones, and holds a pattern wherever nobody has
+ * written since it was handed out.
+ *
  * Thread word: free-threaded. */
 #ifndef TLI_CORE_STORAGE_H
 #define TLI_CORE_STORAGE_H
@@ -8,7 +11,12 @@
 #include <stdatomic.h>
 #include <tilth/core/engine.h>
 
-enum { TLI_SIZE_CLASSES = 256, TLI_STORAGE_ALIGNMENT = 64 };
+enum {
+    TLI_SIZE_CLASSES = 256,
+    TLI_STORAGE_ALIGNMENT = 64,
+    TLI_GUARD = 64,      /* bytes before the storage, and at least as many behind it */
+    TLI_UNWRITTEN = 0x7ffd /* two bytes, again and again: a quiet NaN in every float type */
+};
 
 typedef struct tli_memory tli_memory;
 struct tl_storage {
@@ -17,7 +25,7 @@ struct tl_storage {
     tli_memory *memory;
     void *data;
     int size_class;
-    size_t capacity;
+    size_t bytes, capacity; /* asked for, and there */
     struct tl_storage *next; /* in the list of free ones */
 };
 typedef struct tl_storage tl_storage;
@@ -28,9 +36,10 @@ struct tli_memory {
     tl_storage *free[TLI_SIZE_CLASSES];
     tl_memory_stats stats;
     tl_engine *engine;
+    bool guarded;
 };
 
-void tli_memory_init(tli_memory *m, tl_engine *engine);
+void tli_memory_init(tli_memory *m, tl_engine *engine, bool guarded);
 void tli_memory_deinit(tli_memory *m);
 void tli_memory_trim(tli_memory *m);
 
@@ -41,5 +50,8 @@ static inline void tli_storage_retain(tl_storage *s)
 }
 /* NULL is fine. */
 void tli_storage_release(tl_storage *s);
+/* False when a guard zone was written; `*at` is the first such byte, counted from the storage's first.
+ * Always true for memory that is not guarded. */
+bool tli_storage_intact(const tl_storage *s, int64_t *at);
 
 #endif

@@ -65,19 +65,39 @@ tl_status tl_tensor_keep(tl_tensor **out, const tl_tensor *t)
     return TL_OK;
 }
 
+tl_status tl_tensor_place(tl_tensor *t, const tl_tensor *block, int64_t offset)
+{
+    tl_storage *before = t->storage;
+    if (block) {
+        TL_TRY(check_elements(block));
+        char part[TL_TENSOR_TEXT], whole[TL_TENSOR_TEXT];
+        if (!block->contiguous)
+            return TL_FAIL(TL_EINVAL, "%s is not row-major and has no parts; make it contiguous first",
+                           tl_tensor_spec(whole, block));
+        if (block->dtype != t->dtype || offset < 0
+            || tl_tensor_count(t) > tl_tensor_count(block) - offset)
+            return TL_FAIL(TL_EINVAL, "%s does not fit into %s at element %" PRId64,
+                           tl_tensor_spec(part, t), tl_tensor_spec(whole, block), offset);
+        tli_storage_retain(block->storage);
+        t->offset = block->offset + offset;
+        tli_tensor_row_major(t);
+    }
+    t->storage = block ? block->storage : NULL;
+    tli_storage_release(before);
+    return TL_OK;
+}
+
 tl_status tl_tensor_part(tl_tensor **out, const tl_tensor *t, int64_t offset, tl_shape shape)
 {
     TL_TRY(tl_shape_check(&shape, "part of a tensor"));
-    if (!t->contiguous || offset < 0 || tl_shape_count(&shape) > tl_tensor_count(t) - offset) {
-        char part[TL_SHAPE_TEXT], whole[TL_TENSOR_TEXT];
-        return TL_FAIL(TL_EINVAL, "%s at element %" PRId64 " lies outside of %s", tl_shape_text(part, &shape),
-                       offset, tl_tensor_spec(whole, t));
-    }
-    TL_TRY(tl_tensor_keep(out, t));
-    (*out)->shape = shape;
-    (*out)->offset += offset;
-    tli_tensor_row_major(*out);
-    return TL_OK;
+    tl_tensor *part = tl_alloc_zero(sizeof *part);
+    if (!part) return TL_FAIL_NOMEM(sizeof *part);
+    part->dtype = t->dtype;
+    part->shape = shape;
+    tl_status st = tl_tensor_place(part, t, offset);
+    if (st != TL_OK) tl_free(part);
+    *out = st == TL_OK ? part : NULL;
+    return st;
 }
 
 void tl_tensor_free(tl_tensor **t)
@@ -150,38 +170,59 @@ void tli_tensor_scatter(const tl_tensor *t, const void *from)
 
 /* --- leases --------------------------------------------------------------------------------------- */
 
-static void release_lease(const tl_tensor *t, bool write)
+static bool one_element_many_times(const tl_tensor *t)
+{
+    bool repeated = false;
+    for (int i = 0; i < t->shape.rank; i++) {
+        if (t->shape.dims[i] == 0) return false;
+        repeated |= t->strides[i] == 0 && t->shape.dims[i] > 1;
+    }
+    return repeated;
+}
+
+// Marks the storage as read or written by the host until unclaim.
+static tl_status claim(const tl_tensor *t, bool write)
+{
+    TL_TRY(check_elements(t));
+    char spec[TL_TENSOR_TEXT];
+    if (write && one_element_many_times(t))
+        return TL_FAIL(TL_EINVAL, "%s cannot be written: it shows one element many times; write what it is "
+                       "a view of, or a copy", tl_tensor_spec(spec, t));
+    atomic_int *leases = &t->storage->leases;
+    int seen = atomic_load(leases);
+    do {
+        if (seen < 0 || (write && seen > 0))
+            return TL_FAIL(TL_ESTATE, "%s cannot be leased for %s: it is leased for %s; end that lease first",
+                           tl_tensor_spec(spec, t), write ? "writing" : "reading",
+                           seen < 0 ? "writing" : "reading");
+    } while (!atomic_compare_exchange_weak(leases, &seen, write ? -1 : seen + 1));
+    return TL_OK;
+}
+
+static void unclaim(tl_storage *s, bool write)
 {
     if (write)
-        atomic_store(&t->storage->leases, 0);
+        atomic_store(&s->leases, 0);
     else
-        atomic_fetch_sub(&t->storage->leases, 1);
+        atomic_fetch_sub(&s->leases, 1);
 }
 
 static tl_status lease(tl_lease *out, const tl_tensor *t, bool write)
 {
     *out = (tl_lease){0};
-    TL_TRY(check_elements(t));
-    atomic_int *leases = &t->storage->leases;
-    int seen = atomic_load(leases);
-    do {
-        if (seen < 0 || (write && seen > 0)) {
-            char spec[TL_TENSOR_TEXT];
-            return TL_FAIL(TL_ESTATE, "%s cannot be leased for %s: it is leased for %s; end that lease first",
-                           tl_tensor_spec(spec, t), write ? "writing" : "reading",
-                           seen < 0 ? "writing" : "reading");
+    TL_TRY(claim(t, write));
+    void *data = tl_kernel_data(t);
+    if (!t->contiguous) {
+        data = tl_alloc_aligned(TLI_STORAGE_ALIGNMENT, tl_tensor_bytes(t));
+        if (!data) {
+            unclaim(t->storage, write);
+            return TL_FAIL_NOMEM(tl_tensor_bytes(t));
         }
-    } while (!atomic_compare_exchange_weak(leases, &seen, write ? -1 : seen + 1));
-    *out = (tl_lease){.data = tl_kernel_data(t), .tensor = t, .write = write};
-    if (t->contiguous) return TL_OK;
-    out->copied = true;
-    out->data = tl_alloc_aligned(TLI_STORAGE_ALIGNMENT, tl_tensor_bytes(t));
-    if (!out->data) {
-        release_lease(t, write);
-        *out = (tl_lease){0};
-        return TL_FAIL_NOMEM(tl_tensor_bytes(t));
+        tli_tensor_gather(t, data);
     }
-    tli_tensor_gather(t, out->data);
+    tli_storage_retain(t->storage);
+    *out = (tl_lease){.data = data, .tensor = t, .storage = t->storage, .write = write,
+                      .copied = !t->contiguous};
     return TL_OK;
 }
 
@@ -199,10 +240,11 @@ void tl_lease_end(tl_lease *l)
 {
     if (!l->tensor) return;
     if (l->copied) {
-        if (l->write) tli_tensor_scatter(l->tensor, l->data);
+        if (l->write && l->tensor->storage == l->storage) tli_tensor_scatter(l->tensor, l->data);
         tl_free(l->data);
     }
-    release_lease(l->tensor, l->write);
+    unclaim(l->storage, l->write);
+    tli_storage_release(l->storage); // the tensor may have been dropped since
     *l = (tl_lease){0};
 }
 
@@ -219,16 +261,18 @@ static tl_status check_size(const tl_tensor *t, size_t bytes)
 tl_status tl_tensor_set(tl_tensor *t, const void *elements, size_t bytes)
 {
     TL_TRY(check_size(t, bytes));
-    TL_TRY(check_elements(t));
+    TL_TRY(claim(t, true));
     tli_tensor_scatter(t, elements);
+    unclaim(t->storage, true);
     return TL_OK;
 }
 
 tl_status tl_tensor_get(const tl_tensor *t, void *elements, size_t bytes)
 {
     TL_TRY(check_size(t, bytes));
-    TL_TRY(check_elements(t));
+    TL_TRY(claim(t, false));
     tli_tensor_gather(t, elements);
+    unclaim(t->storage, false);
     return TL_OK;
 }
 

@@ -93,6 +93,8 @@ bool tli_field_equal(const tl_field *field, const void *a, const void *b);
 /* Element of a list: its size, and the row that describes one element alone. */
 size_t tli_element_size(const tl_field *field);
 tl_field tli_element_field(const tl_field *field);
+/* `member` already holds a shallow copy; what it points at is copied now. */
+TL_NODISCARD tl_status tli_copy_field(tl_arena *arena, const tl_field *f, void *member);
 
 /* Adds a name from outside so that it cannot pass for more than one line: \x0a for a line break. */
 void tli_add_visible(tl_str *out, const char *text);

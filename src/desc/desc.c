@@ -254,8 +254,7 @@ static tl_status copy_oneof(tl_arena *arena, tl_oneof *o)
     return TL_OK;
 }
 
-/* `member` already holds a shallow copy; what it points at is copied now. */
-static tl_status copy_field(tl_arena *arena, const tl_field *f, void *member)
+tl_status tli_copy_field(tl_arena *arena, const tl_field *f, void *member)
 {
     if (f->arity == TL_LIST) {
         any_list *list = member;
@@ -264,7 +263,7 @@ static tl_status copy_field(tl_arena *arena, const tl_field *f, void *member)
         list->items = tl_arena_copy(arena, list->items, (size_t)list->count * element.size);
         if (!list->items) return TL_ENOMEM;
         for (int64_t i = 0; i < list->count; i++)
-            TL_TRY(copy_field(arena, &element, item_at(list, &element, i)));
+            TL_TRY(tli_copy_field(arena, &element, item_at(list, &element, i)));
         return TL_OK;
     }
     switch (f->type) {
@@ -272,7 +271,7 @@ static tl_status copy_field(tl_arena *arena, const tl_field *f, void *member)
     case TL_TYPE_STRUCT:
         if (f->arity == TL_OPTIONAL) return copy_struct(arena, f->desc, member);
         for (tli_rows r = tli_rows_of(f->desc); tli_rows_next(&r);)
-            TL_TRY(copy_field(arena, r.field, tl_field_at(r.field, member)));
+            TL_TRY(tli_copy_field(arena, r.field, tl_field_at(r.field, member)));
         return TL_OK;
     case TL_TYPE_OBJECT: {
         tl_object *o = member;
@@ -293,7 +292,7 @@ tl_status tl_desc_copy(tl_arena *arena, const tl_desc *desc, void *to, const voi
 {
     memmove(to, from, desc->size);
     const tl_field whole = {.type = TL_TYPE_STRUCT, .arity = TL_ONE, .desc = desc};
-    return copy_field(arena, &whole, to);
+    return tli_copy_field(arena, &whole, to);
 }
 
 /* --- equality ----------------------------------------------------------------------------------- */

@@ -18,17 +18,87 @@ typedef struct tl_cast_attr {
     tl_dtype dtype;
 } tl_cast_attr;
 
+typedef struct tl_affine_attr {
+    double scale, shift;
+} tl_affine_attr;
+
+typedef struct tl_clip_attr {
+    double low, high;
+} tl_clip_attr;
+
+typedef struct tl_alpha_attr { /* leaky_relu, elu */
+    double alpha;
+} tl_alpha_attr;
+
+typedef struct tl_gelu_attr {
+    bool approximate;
+} tl_gelu_attr;
+
 typedef struct tl_full_attr {
     double value;
     tl_ints shape;
     tl_dtype dtype;
 } tl_full_attr;
 
+typedef struct tl_arange_attr {
+    double start, stop, step;
+    tl_dtype dtype;
+} tl_arange_attr;
+
+typedef struct tl_one_hot_attr {
+    int64_t depth;
+    tl_dtype dtype;
+} tl_one_hot_attr;
+
+/* --- random --------------------------------------------------------------------------------------- */
+typedef struct tl_random_attr {
+    int64_t key; /* tl_ctx_draw_key */
+    double a, b; /* low and high; mean and deviation; probability and nothing */
+    tl_ints shape;
+    tl_dtype dtype;
+} tl_random_attr;
+
+typedef struct tl_random_integers_attr {
+    int64_t key, low, high;
+    tl_ints shape;
+    tl_dtype dtype;
+} tl_random_integers_attr;
+
+typedef struct tl_permutation_attr {
+    int64_t key, count;
+} tl_permutation_attr;
+
 /* --- reduce -------------------------------------------------------------------------------------- */
 typedef struct tl_reduce_attr {
     tl_ints axes; /* from 0, increasing; never empty unless the input is a scalar */
     bool keep_dims;
 } tl_reduce_attr;
+
+typedef struct tl_variance_attr {
+    tl_ints axes; /* as above */
+    bool keep_dims;
+    int64_t correction; /* 0 or 1 */
+} tl_variance_attr;
+
+typedef struct tl_arg_attr {
+    int64_t axis; /* from 0 */
+    bool keep_dims;
+} tl_arg_attr;
+
+typedef struct tl_cumsum_attr {
+    int64_t axis; /* from 0 */
+    bool exclusive, reverse;
+} tl_cumsum_attr;
+
+/* --- sort ---------------------------------------------------------------------------------------- */
+typedef struct tl_sort_attr {
+    int64_t axis; /* from 0 */
+    bool descending;
+} tl_sort_attr;
+
+typedef struct tl_top_k_attr {
+    int64_t k;
+} tl_top_k_attr;
 
 /* --- view ---------------------------------------------------------------------------------------- */
 typedef struct tl_shape_attr {
@@ -38,6 +108,165 @@ typedef struct tl_shape_attr {
 typedef struct tl_transpose_attr {
     tl_ints perm;
 } tl_transpose_attr;
+
+typedef struct tl_pack_attr {
+    tl_ints offsets; /* where each input begins */
+    int64_t count;   /* elements of the result */
+} tl_pack_attr;
+
+typedef struct tl_axis_attr {
+    int64_t axis; /* from 0 */
+} tl_axis_attr;
+
+/* One number an axis each. A start is a place, never negative; a step may be. */
+typedef struct tl_slice_attr {
+    tl_ints starts, sizes, steps;
+} tl_slice_attr;
+
+typedef struct tl_unslice_attr {
+    tl_ints shape, starts, steps;
+} tl_unslice_attr;
+
+typedef enum tl_pad_mode { TL_PAD_CONSTANT, TL_PAD_REFLECT } tl_pad_mode;
+
+typedef struct tl_pad_attr {
+    tl_ints before, after; /* one number an axis */
+    double value;
+    tl_pad_mode mode;
+} tl_pad_attr;
+
+/* --- index --------------------------------------------------------------------------------------- */
+typedef struct tl_scatter_attr {
+    int64_t axis, size; /* from 0; of the axis of the result */
+} tl_scatter_attr;
+
+/* --- norm ---------------------------------------------------------------------------------------- */
+typedef struct tl_norm_attr {
+    double epsilon;       /* added to the variance */
+    int64_t axes;         /* layer and rms: how many of the last axes are normalised together */
+    int64_t groups;       /* group: of channels */
+    bool scaled, shifted; /* whether there are inputs gamma and beta */
+} tl_norm_attr;
+
+/* --- softmax and losses ------------------------------------------------------------------------- */
+typedef struct tl_softmax_attr {
+    int64_t axis; /* from 0 */
+} tl_softmax_attr;
+
+typedef struct tl_entropy_attr {
+    double smoothing;    /* share of the target that is spread evenly over the classes */
+    tl_opt_int ignored;  /* the label whose loss is 0 */
+} tl_entropy_attr;
+
+/* --- attention, dropout -------------------------------------------------------------------------- */
+typedef struct tl_attend_attr {
+    double scale, rate;  /* of the scores; of the dropout of weights */
+    int64_t key;         /* of the dropout's draws */
+    bool causal;
+    bool masked, biased; /* whether there are inputs mask and bias */
+    bool bias_grad;      /* the gradient's: whether it gives that of the bias */
+} tl_attend_attr;
+
+typedef struct tl_dropout_attr {
+    double rate;
+    int64_t key;
+    bool per_example; /* one draw for each index of the first axis */
+} tl_dropout_attr;
+
+/* --- update -------------------------------------------------------------------------------------- */
+/* Where two libraries write the same rule differently, whose way is followed. */
+typedef enum tl_update_form { TL_FORM_KERAS, TL_FORM_PYTORCH } tl_update_form;
+
+/* Members that several updates share. The tensors of a block: tensor i begins at element offsets[i] and
+ * ends where the next one begins; no offsets: the block is one tensor. `decayed` and `adapted` say for
+ * each tensor, by 0 or 1, whether its weights decay and whether its rate follows its norm; empty: all. */
+typedef struct tl_sgd_attr {
+    double momentum, weight_decay; /* the decay is added to the gradient */
+    tl_update_form form;
+    bool nesterov;
+    tl_ints offsets, decayed;
+} tl_sgd_attr;
+
+typedef struct tl_adam_attr {
+    double beta_1, beta_2, epsilon;
+    double weight_decay; /* beside the gradient: AdamW */
+    tl_update_form form;
+    bool amsgrad;
+    tl_ints offsets, decayed;
+} tl_adam_attr;
+
+typedef struct tl_rmsprop_attr {
+    double rho, momentum, epsilon;
+    tl_update_form form;
+    bool centered;
+} tl_rmsprop_attr;
+
+typedef struct tl_adagrad_attr {
+    double epsilon;
+} tl_adagrad_attr;
+
+typedef struct tl_lamb_attr {
+    double beta_1, beta_2, epsilon, weight_decay;
+    tl_ints offsets, decayed, adapted;
+} tl_lamb_attr;
+
+typedef struct tl_lars_attr {
+    double momentum, eeta, weight_decay;
+    bool nesterov, classic_momentum;
+    tl_ints offsets, decayed, adapted;
+} tl_lars_attr;
+
+typedef struct tl_ema_attr {
+    double momentum;
+} tl_ema_attr;
+
+/* --- matmul -------------------------------------------------------------------------------------- */
+typedef struct tl_matmul_attr {
+    bool transpose_a, transpose_b;
+} tl_matmul_attr;
+
+/* What may follow a linear map in one op. */
+typedef enum tl_activation {
+    TL_ACT_NONE,
+    TL_ACT_RELU,
+    TL_ACT_RELU6,
+    TL_ACT_GELU,      /* x * Phi(x) */
+    TL_ACT_GELU_TANH, /* its approximation through tanh */
+    TL_ACT_SILU,
+    TL_ACT_TANH,
+    TL_ACT_SIGMOID,
+    TL_ACT_COUNT
+} tl_activation;
+
+typedef struct tl_linear_attr {
+    tl_activation activation;
+    bool keep_sum; /* output 1 is what the activation was given; otherwise it is empty */
+} tl_linear_attr;
+
+/* --- conv ---------------------------------------------------------------------------------------- */
+/* Shared by the three products of an image [n, h, w, in], a filter [kh, kw, in / groups, out] and
+ * the result [n, oh, ow, out] of their convolution. */
+typedef struct tl_conv_attr {
+    int64_t stride_y, stride_x, dilation_y, dilation_x;
+    int64_t top, bottom, left, right; /* zeros around the image */
+    int64_t groups;
+    int64_t height, width; /* gradients: of the image or filter that they give; else 0 */
+} tl_conv_attr;
+
+/* --- pool ---------------------------------------------------------------------------------------- */
+typedef struct tl_pool_attr {
+    int64_t size_y, size_x, stride_y, stride_x;
+    int64_t top, bottom, left, right; /* places around the image that windows may cover */
+    int64_t height, width;            /* avg_pool2d_grad: of the image that it gives; else 0 */
+} tl_pool_attr;
+
+typedef enum tl_resize_method { TL_NEAREST, TL_BILINEAR, TL_RESIZE_METHOD_COUNT } tl_resize_method;
+
+typedef struct tl_resize_attr {
+    int64_t height, width; /* of the result */
+    tl_resize_method method;
+    bool align_corners; /* corner pixels lie on each other; else corners of the images do */
+} tl_resize_attr;
 
 TL_END
 

@@ -57,6 +57,9 @@ struct tl_backend_class {
     tl_status (*supported)(void);
     /* (optional: calls the kernel) Stands around every kernel: for checking and measuring. */
     tl_status (*around)(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel);
+    /* (optional: no) Tensors lie between guard zones, and what nobody has written yet holds a pattern
+     * that is NaN in every float type: for checking. */
+    bool guards_memory;
 };
 
 /* The kind under which backends are registered. */

@@ -37,9 +37,11 @@ typedef struct tl_mark {
     tl_arena_mark arena;
     tl_tensor *tensors;
     tl_node *last;
+    int64_t modules;
 } tl_mark;
 TL_API tl_mark tl_ctx_begin(tl_ctx *c);
-/* Ends the scope: its tensors and records are gone, and so is its error. */
+/* Ends the scope: its tensors and records are gone, and so is its error. Modules that were entered in it
+ * and not left, because something failed in between, are left. */
 TL_API void tl_ctx_end(tl_ctx *c, tl_mark mark);
 
 /* --- errors ------------------------------------------------------------------------------------ */

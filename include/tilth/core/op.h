@@ -33,20 +33,43 @@ TL_BEGIN
     TL_ATTENTION_OPS(X)                                                                            \
     TL_UPDATE_OPS(X)
 
-#define TL_ELEMENTWISE_OPS(X) X(add) X(mul) X(exp) X(cast)
-#define TL_CREATE_OPS(X) X(full)
-#define TL_RANDOM_OPS(X)
-#define TL_REDUCE_OPS(X) X(sum)
-#define TL_SORT_OPS(X)
-#define TL_VIEW_OPS(X) X(copy) X(reshape) X(transpose) X(broadcast_to)
-#define TL_INDEX_OPS(X)
-#define TL_MATMUL_OPS(X)
-#define TL_CONV_OPS(X)
-#define TL_POOL_OPS(X)
-#define TL_NORM_OPS(X)
-#define TL_SOFTMAX_OPS(X)
-#define TL_ATTENTION_OPS(X)
-#define TL_UPDATE_OPS(X)
+#define TL_ELEMENTWISE_OPS(X)                                                                      \
+    X(add) X(sub) X(mul) X(div) X(pow) X(minimum) X(maximum) X(floor_divide) X(mod)                \
+    X(affine) X(clip) X(where) X(cast)                                                             \
+    X(equal) X(not_equal) X(less) X(less_equal) X(isfinite) X(isnan)                               \
+    X(logical_and) X(logical_or) X(logical_xor) X(logical_not)                                     \
+    X(neg) X(abs) X(sign) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(expm1) X(log)          \
+    X(log1p) X(erf) X(sin) X(cos) X(floor) X(ceil) X(round)                                        \
+    X(tanh) X(sigmoid) X(softplus) X(relu) X(relu6) X(leaky_relu) X(elu) X(gelu) X(silu) X(mish)   \
+    X(hard_sigmoid) X(hard_swish)                                                                  \
+    X(tanh_grad) X(sigmoid_grad) X(relu_grad) X(gelu_grad) X(silu_grad)
+#define TL_CREATE_OPS(X) X(full) X(arange) X(one_hot)
+#define TL_RANDOM_OPS(X)                                                                           \
+    X(random_uniform) X(random_normal) X(random_truncated_normal) X(random_bernoulli)              \
+    X(random_integers) X(random_permutation)
+#define TL_REDUCE_OPS(X)                                                                           \
+    X(sum) X(prod) X(max) X(min) X(mean) X(variance) X(logsumexp) X(any) X(all) X(argmax)          \
+    X(argmin) X(cumsum)
+#define TL_SORT_OPS(X) X(sort) X(top_k)
+#define TL_VIEW_OPS(X)                                                                             \
+    X(pack) X(copy) X(reshape) X(transpose) X(broadcast_to) X(slice) X(unslice) X(concat) X(pad)
+#define TL_INDEX_OPS(X) X(gather) X(gather_grad) X(take_along_axis) X(take_along_axis_grad)
+#define TL_MATMUL_OPS(X) X(matmul) X(linear)
+#define TL_CONV_OPS(X) X(convolve2d) X(convolve2d_input_grad) X(convolve2d_filter_grad)
+#define TL_POOL_OPS(X)                                                                             \
+    X(max_pool2d) X(max_pool2d_grad) X(max_pool2d_pick) X(avg_pool2d) X(avg_pool2d_grad)           \
+    X(resize) X(resize_grad)
+#define TL_NORM_OPS(X)                                                                             \
+    X(layer_normalize) X(layer_normalize_grad) X(rms_normalize) X(rms_normalize_grad)              \
+    X(group_normalize) X(group_normalize_grad) X(batch_normalize) X(batch_normalize_grad)          \
+    X(batch_norm_stats) X(batch_norm_apply) X(batch_norm_apply_grad)
+#define TL_SOFTMAX_OPS(X)                                                                          \
+    X(softmax) X(softmax_grad) X(log_softmax) X(log_softmax_grad) X(sparse_cross_entropy)          \
+    X(sparse_cross_entropy_grad) X(cross_entropy) X(cross_entropy_grad) X(sigmoid_cross_entropy)
+#define TL_ATTENTION_OPS(X) X(attend) X(attend_grad) X(dropout)
+#define TL_UPDATE_OPS(X)                                                                           \
+    X(update_sgd) X(update_adam) X(update_rmsprop) X(update_adagrad) X(update_lamb) X(update_lars) \
+    X(update_ema) X(finite_and_norm)
 
 typedef enum tl_op {
 #define TL_OP_ENUM(name) TL_OP_##name,

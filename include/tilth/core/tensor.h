@@ -62,6 +62,9 @@ TL_API TL_NODISCARD tl_status tl_tensor_part(tl_tensor **out, const tl_tensor *t
                                              tl_shape shape);
 /* For tensors made by the three above. NULL is fine. */
 TL_API void tl_tensor_free(tl_tensor **t);
+/* For headers inside other structs, whose type and shape are set: `t` becomes the part of `block` from
+ * element `offset` on; what it showed before is let go. A NULL block only lets go. */
+TL_API TL_NODISCARD tl_status tl_tensor_place(tl_tensor *t, const tl_tensor *block, int64_t offset);
 
 TL_API int64_t tl_tensor_count(const tl_tensor *t);
 TL_API size_t tl_tensor_bytes(const tl_tensor *t);
@@ -86,10 +89,12 @@ TL_API void tl_tensor_text(tl_str *out, const tl_tensor *t);
 TL_API void tl_tensor_print(const tl_tensor *t, FILE *to);
 
 /* Access by the host. While a storage is leased for writing nobody else may lease it; while it is
- * leased at all, no op may write it. */
+ * leased at all, no op may write it. The header must stay until the lease ends. A tensor that shows one
+ * element many times (stride 0) cannot be written. */
 typedef struct tl_lease {
     void *data;
     const tl_tensor *tensor; /* NULL: ended */
+    tl_storage *storage;
     bool write, copied;
 } tl_lease;
 TL_API TL_NODISCARD tl_status tl_lease_read(tl_lease *out, const tl_tensor *t);

@@ -38,6 +38,7 @@ typedef struct tl_desc tl_desc;
 typedef struct tl_field tl_field;
 typedef struct tl_kind tl_kind;
 typedef struct tl_class tl_class;
+typedef struct tl_registry tl_registry;
 
 /* --- member types, beside bool, int64_t, double, const char * and C enums --------------------- */
 typedef struct tl_opt_bool { bool set, value; } tl_opt_bool;                 /* null unless set */
@@ -217,6 +218,11 @@ TL_API TL_NODISCARD tl_status tl_desc_new(void **out, tl_arena *arena, const tl_
 /* Deep copy: `to` shares nothing with `from` but what is static in the tables. */
 TL_API TL_NODISCARD tl_status tl_desc_copy(tl_arena *arena, const tl_desc *desc, void *to,
                                            const void *from);
+/* For structs written as C literals, where a member that is left out is zero: `to` becomes a deep copy of
+ * `from` with every zero member at its default. One-ofs may name a branch and point at its struct, the
+ * rest is found in the registry. */
+TL_API TL_NODISCARD tl_status tl_desc_complete(tl_arena *arena, const tl_desc *desc, void *to,
+                                               const void *from, const tl_registry *registry);
 /* Deep equality; two NaNs are equal. Branches of a one-of that are not chosen do not count. */
 TL_API bool tl_desc_equal(const tl_desc *desc, const void *a, const void *b);
 /* Equal structs have equal hashes, on every machine. */

@@ -11,7 +11,10 @@
 #include "core/element.h"
 
 /* One table of kernels for each family of ops: tli_ref_elementwise and so on. */
-#define TLI_REF_FAMILIES(X) X(elementwise) X(create) X(reduce) X(view)
+#define TLI_REF_FAMILIES(X)                                                                        \
+    X(elementwise) X(unary) X(create) X(random) X(reduce) X(sort) X(view) X(pack) X(index)         \
+    X(matmul) X(conv) X(pool) X(resize) X(norm) X(softmax) X(loss) X(attention) X(dropout)         \
+    X(update)
 #define TLI_REF_EXTERN(family) extern const tl_kernels tli_ref_##family;
 TLI_REF_FAMILIES(TLI_REF_EXTERN)
 #undef TLI_REF_EXTERN
@@ -37,6 +40,25 @@ static inline double tli_ref_get(const tl_tensor *t, int64_t at)
 static inline void tli_ref_set(const tl_tensor *t, int64_t at, double value)
 {
     tli_element_set(t->dtype, tl_kernel_data(t), at, value);
+}
+
+/* Integers and bool, exactly: a double would lose the last digits of int64. Stores wrap to the type's
+ * width. */
+static inline int64_t tli_ref_get_int(const tl_tensor *t, int64_t at)
+{
+    if (t->dtype == TL_I64) return ((const int64_t *)tl_kernel_data(t))[at];
+    return (int64_t)tli_ref_get(t, at);
+}
+
+static inline void tli_ref_set_int(const tl_tensor *t, int64_t at, int64_t value)
+{
+    void *data = tl_kernel_data(t);
+    switch (tl_dtype_size(t->dtype)) {
+    case 8: ((int64_t *)data)[at] = value; break;
+    case 4: ((int32_t *)data)[at] = (int32_t)value; break;
+    case 2: ((int16_t *)data)[at] = (int16_t)value; break;
+    default: ((uint8_t *)data)[at] = t->dtype == TL_BOOL ? value != 0 : (uint8_t)value; break;
+    }
 }
 
 #endif

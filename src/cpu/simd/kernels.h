@@ -10,7 +10,7 @@
 
 #include "cpu/isa.h"
 
-#define TLI_SIMD_FAMILIES(X, isa)
+#define TLI_SIMD_FAMILIES(X, isa) X(elementwise, isa) X(matmul, isa)
 
 #define TLI_SIMD_EXTERN(family, isa) extern const tl_kernels tli_simd_##family##_##isa;
 #define TLI_SIMD_EXTERNS(isa) TLI_SIMD_FAMILIES(TLI_SIMD_EXTERN, isa)
@@ -18,8 +18,8 @@ TLI_ISA_LIST(TLI_SIMD_EXTERNS)
 #undef TLI_SIMD_EXTERNS
 #undef TLI_SIMD_EXTERN
 
-/* TLI_SIMD_TABLE(elementwise, rows): what a family's file ends with. */
-#define TLI_SIMD_TABLE(family, rows)                                                               \
+/* TLI_SIMD_KERNELS(elementwise, rows): what a family's file ends with. */
+#define TLI_SIMD_KERNELS(family, rows)                                                               \
     const tl_kernels TLI_ISA_NAME(tli_simd_##family) = {rows, TL_COUNT(rows)}
 
 #endif

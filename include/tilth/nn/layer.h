@@ -1,0 +1,112 @@
+/* Layers and models: a tree of named parts, each a described class.
+ *
+ *     typedef struct { tl_model base; tl_layer *conv, *head; } net;
+ *     static tl_status net_build(tl_model *m, tl_scope *s, const void *config)
+ *     {
+ *         net *n = (net *)m;
+ *         n->conv = tl_conv2d(s, "conv", .filters = 16, .kernel = 3, .stride = 2);
+ *         n->head = tl_dense(s, "head", .units = 10);
+ *         return tl_scope_status(s);
+ *     }
+ *     static tl_tensor *net_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
+ *     {
+ *         net *n = (net *)m;
+ *         x = tl_relu(c, tl_call(c, n->conv, x));
+ *         return tl_call(c, n->head, tl_mean(c, x, TL_AXES(1, 2), false));
+ *     }
+ *     static const tl_layer_class net_class = {
+ *         .cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL), .build = net_build, .forward = net_forward};
+ *
+ * A model is the outermost layer; any model can be a layer of another one. Parameters get their shapes
+ * from the first call, which is a rehearsal without elements (model.h).
+ *
+ * Ownership: layers belong to their model. Thread word: one thread at a time. */
+#ifndef TILTH_NN_LAYER_H
+#define TILTH_NN_LAYER_H
+
+#include <tilth/core/tensors.h>
+#include <tilth/nn/initializer.h>
+
+TL_BEGIN
+
+typedef struct tl_layer tl_layer;
+typedef tl_layer tl_model;
+typedef struct tl_scope tl_scope;
+typedef struct tl_net tl_net;
+
+typedef struct tl_layer_class {
+    tl_class cls;
+    /* (optional: nothing) Makes the layer's own layers. */
+    tl_status (*build)(tl_layer *l, tl_scope *s, const void *config);
+    /* (optional: none) Declares parameters, once the input is known: type and shape, no elements. */
+    tl_status (*parameters)(tl_layer *l, tl_scope *s, const tl_tensor *x);
+    /* One of the two is required: one tensor to one tensor, or named ones to named ones. */
+    tl_tensor *(*forward)(tl_layer *l, tl_ctx *c, tl_tensor *x);
+    void (*forward_all)(tl_layer *l, tl_ctx *c, const tl_tensors *in, tl_tensors *out);
+    /* (optional) Gives back what is not in the model's arena. */
+    void (*dispose)(tl_layer *l);
+} tl_layer_class;
+TL_API extern const tl_kind tl_kind_layer;
+
+/* First member of every layer's struct. Members are for reading. */
+struct tl_layer {
+    const tl_layer_class *cls;
+    const char *name, *path; /* "dense", "encoder/layer_0/dense"; "" for the model itself */
+    const void *config;      /* a copy, completed with defaults */
+    tl_net *net;             /* the model's parameters */
+    tl_layer *parent, *first, *last, *next; /* the tree */
+    bool ready;              /* parameters are declared */
+    bool frozen;             /* its parameters are not trained */
+    tl_shape input, output;  /* of the first call; a dash in the summary when never called */
+    bool called;
+};
+
+/* First member of every layer's configuration. */
+typedef struct tl_layer_config {
+    bool frozen;       /* not trained */
+    const char *group; /* parameter group for optimizers; "": the usual one */
+} tl_layer_config;
+TL_API extern const tl_desc tl_layer_config_desc;
+
+/* Calls a layer. Names its ops in messages and keys its random numbers by its path. Floats are cast to
+ * the model's compute type first. */
+TL_API tl_tensor *tl_call(tl_ctx *c, tl_layer *l, tl_tensor *x);
+TL_API void tl_call_all(tl_ctx *c, tl_layer *l, const tl_tensors *in, tl_tensors *out);
+/* A parameter as the layer computes with it: cast to the compute type. */
+TL_API tl_tensor *tl_layer_value(tl_ctx *c, const tl_layer *l, tl_tensor *parameter);
+/* Adds a term to the losses of this call of the model (tl_model_losses). */
+TL_API void tl_layer_add_loss(tl_ctx *c, tl_layer *l, tl_tensor *loss);
+
+/* --- scopes: building the tree -------------------------------------------------------------------- */
+
+/* A new layer under the scope's. `config` is completed: members that are zero get their defaults. NULL
+ * when the scope failed. */
+TL_API tl_layer *tl_scope_layer(tl_scope *s, const char *name, const tl_layer_class *cls,
+                                const void *config);
+/* The same from a one-of, as YAML and gin give it: `type: dense`. */
+TL_API tl_layer *tl_scope_layer_of(tl_scope *s, const char *name, const tl_oneof *layer);
+
+typedef struct tl_param_args {
+    tl_shape shape;
+    const tl_oneof *initializer; /* NULL: zeros */
+    const tl_oneof *regularizer; /* NULL: none */
+    bool state;                  /* kept but not trained: running statistics */
+    bool has_dtype;              /* else float32, or float64 in a float64 model */
+    tl_dtype dtype;
+} tl_param_args;
+/* A parameter of the scope's layer; NULL when the scope failed. */
+TL_API tl_tensor *tl_scope_param(tl_scope *s, const char *name, const tl_param_args *args);
+/* The same parameter under a second name: tied weights are stored once. */
+TL_API void tl_scope_tie(tl_scope *s, const char *name, tl_tensor *parameter);
+/* Names a part for partial checkpoints: "backbone". */
+TL_API void tl_scope_item(tl_scope *s, const char *name, tl_layer *part);
+
+/* The first failure; what `build` and `parameters` return. */
+TL_API TL_NODISCARD tl_status tl_scope_status(const tl_scope *s);
+TL_API tl_arena *tl_scope_arena(tl_scope *s);
+/* Where names of plug-ins are looked up; may be NULL. */
+TL_API const tl_registry *tl_scope_registry(const tl_scope *s);
+
+TL_END
+
+#endif

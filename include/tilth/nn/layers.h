@@ -1,0 +1,197 @@
+/* The layers that ship. Each is a registered class with a described configuration, so YAML and gin can
+ * name it (`type: dense`), and a constructor that reads like a sentence:
+ *
+ *     l->up = tl_dense(s, "up", .units = 4 * c->size, .activation = TL_GELU);
+ *     l->norm = tl_layer_norm(s, "norm", .epsilon = 1e-6);
+ *
+ * In these literals a member that is left out, or zero, has the default that stands behind it.
+ * Images are NHWC, sequences [batch, time, channels].
+ *
+ * Thread word: one thread at a time. */
+#ifndef TILTH_NN_LAYERS_H
+#define TILTH_NN_LAYERS_H
+
+#include <tilth/nn/layer.h>
+#include <tilth/nn/regularizer.h>
+#include <tilth/ops/conv.h>
+#include <tilth/ops/matmul.h>
+
+TL_BEGIN
+
+TL_API extern const tl_module tl_layers_module;
+
+#define TL_LAYER_(scope, name, kind, ...)                                                          \
+    tl_scope_layer((scope), (name), &tl_layer_##kind, &(tl_##kind##_config){{0}, __VA_ARGS__})
+
+/* --- dense, embedding ------------------------------------------------------------------------------ */
+
+/* y = activation(x w + b) over the last axis. Parameters kernel [inputs, units], bias [units]. */
+typedef struct tl_dense_config {
+    tl_layer_config layer;
+    int64_t units;                /* required */
+    tl_activation activation;     /* none */
+    bool without_bias;
+    tl_oneof kernel_initializer;  /* glorot_uniform */
+    tl_oneof bias_initializer;    /* zeros */
+    tl_oneof kernel_regularizer, bias_regularizer; /* none */
+} tl_dense_config;
+TL_API extern const tl_layer_class tl_layer_dense;
+#define tl_dense(scope, name, ...) TL_LAYER_(scope, name, dense, __VA_ARGS__)
+
+/* Rows of a table by integer. Parameter table [entries, size]. */
+typedef struct tl_embedding_config {
+    tl_layer_config layer;
+    int64_t entries, size; /* required */
+    double scale;          /* 1: what looked-up rows are multiplied by */
+    tl_oneof initializer;  /* uniform */
+} tl_embedding_config;
+TL_API extern const tl_layer_class tl_layer_embedding;
+#define tl_embedding(scope, name, ...) TL_LAYER_(scope, name, embedding, __VA_ARGS__)
+/* Scores of each entry for x [..., size]: x times the table, transposed. What ties input and output
+ * embeddings. */
+TL_API tl_tensor *tl_embedding_scores(tl_ctx *c, tl_layer *embedding, tl_tensor *x);
+
+/* --- convolution ------------------------------------------------------------------------------------ */
+
+/* Parameters kernel [height, width, inputs / groups, filters], bias [filters]. */
+typedef struct tl_conv2d_config {
+    tl_layer_config layer;
+    int64_t filters;                      /* required */
+    int64_t kernel, kernel_width;         /* required; width: as the height */
+    int64_t stride, stride_width;         /* 1; as the height */
+    int64_t dilation, dilation_width;     /* 1; as the height */
+    int64_t groups;                       /* 1 */
+    tl_padding padding;                   /* valid */
+    int64_t pad;                          /* 0; TL_EXPLICIT: zeros on each side */
+    tl_activation activation;             /* none */
+    bool without_bias;
+    tl_oneof kernel_initializer;          /* glorot_uniform */
+    tl_oneof bias_initializer;            /* zeros */
+    tl_oneof kernel_regularizer, bias_regularizer;
+} tl_conv2d_config;
+TL_API extern const tl_layer_class tl_layer_conv2d;
+#define tl_conv2d(scope, name, ...) TL_LAYER_(scope, name, conv2d, __VA_ARGS__)
+
+/* The same along time; kernel_width, stride_width and dilation_width are not used. Kernel [width,
+ * inputs / groups, filters]. */
+typedef tl_conv2d_config tl_conv1d_config;
+TL_API extern const tl_layer_class tl_layer_conv1d;
+#define tl_conv1d(scope, name, ...) TL_LAYER_(scope, name, conv1d, __VA_ARGS__)
+
+/* The other way round: what conv2d's gradient does. Kernel [height, width, filters, inputs]. */
+typedef tl_conv2d_config tl_conv2d_transpose_config;
+TL_API extern const tl_layer_class tl_layer_conv2d_transpose;
+#define tl_conv2d_transpose(scope, name, ...) TL_LAYER_(scope, name, conv2d_transpose, __VA_ARGS__)
+
+/* One filter set for each channel. `filters` is the multiplier, 1. Kernel [height, width, inputs,
+ * multiplier]. */
+typedef tl_conv2d_config tl_depthwise_conv2d_config;
+TL_API extern const tl_layer_class tl_layer_depthwise_conv2d;
+#define tl_depthwise_conv2d(scope, name, ...) TL_LAYER_(scope, name, depthwise_conv2d, __VA_ARGS__)
+
+/* --- normalisation ---------------------------------------------------------------------------------- */
+
+/* Over the last axis. Parameters gamma and beta. */
+typedef struct tl_norm_config {
+    tl_layer_config layer;
+    double epsilon;     /* 1e-3 for batch_norm and group_norm, 1e-6 for rms_norm, 1e-5 for layer_norm */
+    bool without_scale, without_shift;
+    int64_t groups;     /* 32; group_norm only */
+    double momentum;    /* 0.99; batch_norm only: how much of the running statistics stays */
+} tl_norm_config;
+typedef tl_norm_config tl_layer_norm_config, tl_rms_norm_config, tl_batch_norm_config,
+    tl_group_norm_config;
+TL_API extern const tl_layer_class tl_layer_layer_norm, tl_layer_rms_norm, tl_layer_batch_norm,
+    tl_layer_group_norm;
+#define tl_layer_norm(scope, name, ...) TL_LAYER_(scope, name, layer_norm, __VA_ARGS__)
+#define tl_rms_norm(scope, name, ...) TL_LAYER_(scope, name, rms_norm, __VA_ARGS__)
+/* Training: statistics of the batch, over all axes but the last; state moving_mean and moving_variance.
+ * Otherwise these. */
+#define tl_batch_norm(scope, name, ...) TL_LAYER_(scope, name, batch_norm, __VA_ARGS__)
+#define tl_group_norm(scope, name, ...) TL_LAYER_(scope, name, group_norm, __VA_ARGS__)
+
+/* --- attention ---------------------------------------------------------------------------------------- */
+
+/* Multi-head attention of x [batch, time, size] to itself, or, by tl_call_all, of "query" to "value" (and
+ * "key", if it differs), with an optional "mask" [batch, time of value] of what may be seen. Layers query,
+ * key, value, output. */
+typedef struct tl_attention_config {
+    tl_layer_config layer;
+    int64_t heads;         /* required */
+    int64_t kv_heads;      /* as heads: fewer share keys and values */
+    int64_t head_size;     /* size / heads */
+    bool causal;
+    bool without_bias;
+    double dropout;        /* 0 */
+    tl_oneof kernel_initializer; /* glorot_uniform */
+} tl_attention_config;
+TL_API extern const tl_layer_class tl_layer_attention;
+#define tl_attention(scope, name, ...) TL_LAYER_(scope, name, attention, __VA_ARGS__)
+
+/* --- without parameters: named _layer, since their ops have the short names ----------------------- */
+
+typedef struct tl_activation_config {
+    tl_layer_config layer;
+    tl_activation function; /* required */
+} tl_activation_config;
+TL_API extern const tl_layer_class tl_layer_activation;
+#define tl_activation_layer(scope, name, ...) TL_LAYER_(scope, name, activation, __VA_ARGS__)
+
+typedef struct tl_dropout_config {
+    tl_layer_config layer;
+    double rate; /* share that is dropped, in [0, 1) */
+} tl_dropout_config;
+typedef tl_dropout_config tl_stochastic_depth_config;
+/* Each element, or each example as a whole. */
+TL_API extern const tl_layer_class tl_layer_dropout, tl_layer_stochastic_depth;
+#define tl_dropout_layer(scope, name, ...) TL_LAYER_(scope, name, dropout, __VA_ARGS__)
+#define tl_stochastic_depth_layer(scope, name, ...) TL_LAYER_(scope, name, stochastic_depth, __VA_ARGS__)
+
+typedef struct tl_pool_config {
+    tl_layer_config layer;
+    int64_t size, size_width;     /* 2; as the height */
+    int64_t stride, stride_width; /* as the size */
+    tl_padding padding;           /* valid */
+} tl_pool_config;
+typedef tl_pool_config tl_max_pool_config, tl_avg_pool_config;
+TL_API extern const tl_layer_class tl_layer_max_pool, tl_layer_avg_pool;
+#define tl_max_pool_layer(scope, name, ...) TL_LAYER_(scope, name, max_pool, __VA_ARGS__)
+#define tl_avg_pool_layer(scope, name, ...) TL_LAYER_(scope, name, avg_pool, __VA_ARGS__)
+
+typedef struct tl_plain_config {
+    tl_layer_config layer;
+} tl_plain_config;
+typedef tl_plain_config tl_global_avg_pool_config, tl_global_max_pool_config, tl_flatten_config;
+/* [batch, ..., channels] to [batch, channels]; to [batch, everything else]. */
+TL_API extern const tl_layer_class tl_layer_global_avg_pool, tl_layer_global_max_pool, tl_layer_flatten;
+#define tl_global_avg_pool_layer(scope, name) tl_scope_layer((scope), (name), &tl_layer_global_avg_pool, NULL)
+#define tl_global_max_pool_layer(scope, name) tl_scope_layer((scope), (name), &tl_layer_global_max_pool, NULL)
+#define tl_flatten_layer(scope, name) tl_scope_layer((scope), (name), &tl_layer_flatten, NULL)
+
+/* --- made of others -------------------------------------------------------------------------------------- */
+
+/* One layer of a list: `{name: up, layer: {type: dense, dense: {units: 8}}}`. */
+typedef struct tl_layer_choice {
+    const char *name; /* the type and its place in the list: dense_0 */
+    tl_oneof layer;
+} tl_layer_choice;
+/* One after the other. */
+typedef struct tl_sequential_config {
+    tl_layer_config layer;
+    tl_structs layers; /* of tl_layer_choice */
+} tl_sequential_config;
+/* x + what the layers make of it; `shortcut`, when there is one, is applied to x first. */
+typedef struct tl_residual_config {
+    tl_layer_config layer;
+    tl_structs layers;
+    tl_oneof shortcut; /* none */
+} tl_residual_config;
+TL_API extern const tl_layer_class tl_layer_sequential, tl_layer_residual;
+#define TL_LAYERS(...)                                                                             \
+    {(tl_layer_choice[]){__VA_ARGS__}, TL_COUNT(((tl_layer_choice[]){__VA_ARGS__}))}
+#define tl_sequential(scope, name, ...) TL_LAYER_(scope, name, sequential, __VA_ARGS__)
+#define tl_residual(scope, name, ...) TL_LAYER_(scope, name, residual, __VA_ARGS__)
+
+TL_END
+
+#endif

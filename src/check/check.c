@@ -1,0 +1,436 @@
+#include <tilth/check/check.h>
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+#include <tilth/base/alloc.h>
+#include <tilth/base/log.h>
+
+#include "check/scan.h"
+#include "core/number.h"
+#include "core/storage.h"
+
+enum { NAME_TEXT = 64, SIDE_TEXT = TL_TENSOR_TEXT + 24, FEW = 16 };
+
+struct tl_check {
+    tl_backend_class backend; /* first: an engine's backend is its tl_check */
+    const tl_backend_class *inner;
+    tl_check_options options;
+    char name[NAME_TEXT];
+    pthread_mutex_t lock; /* of what follows */
+    int64_t count;
+    char first[TL_ERROR_TEXT];
+};
+
+/* --- options -------------------------------------------------------------------------------------- */
+
+static const char *const level_names[] = {"off", "warn", "fail", NULL};
+static const tl_field option_fields[] = {
+    TL_F(tl_check_options, finite, .i = TL_CHECK_FAIL, .names = level_names,
+         .help = "what to do about the first NaN or infinity that comes from finite inputs"),
+    TL_F(tl_check_options, outputs, .b = true, .help = "find elements that a kernel leaves unwritten"),
+    TL_F(tl_check_options, inputs, .b = true, .help = "find kernels that change their inputs"),
+    TL_F(tl_check_options, unwritten, .b = true, .help = "find inputs that nobody has written"),
+    TL_F(tl_check_options, memory, .b = true,
+         .help = "guard zones around tensors, leases, and what lies over what"),
+    TL_F(tl_check_options, input_bytes, .i = 1 << 20, TL_AT_LEAST(0),
+         .help = "of a larger input, only so many bytes are compared, spread over it"),
+    TL_F_END
+};
+static tl_status check_options(const void *value)
+{
+    const tl_check_options *o = value; // may come from C, where no parser has looked at the ranges
+    if (o->input_bytes < 0)
+        return TL_FAIL(TL_EINVAL, "input_bytes: %" PRId64 " is negative", o->input_bytes);
+    if ((int)o->finite < TL_CHECK_OFF || o->finite > TL_CHECK_FAIL)
+        return TL_FAIL(TL_EINVAL, "finite: %d is no level", (int)o->finite);
+    return TL_OK;
+}
+const tl_desc tl_check_options_desc = {
+    .name = "check_options",
+    .help = "what the checking backend looks at",
+    .size = sizeof(tl_check_options),
+    .fields = option_fields,
+    .check = check_options,
+};
+
+/* --- what is said about a tensor ------------------------------------------------------------------ */
+
+// "input 1, float32[2, 3],"
+static const char *side_text(char out[SIDE_TEXT], const char *side, int i, const tl_tensor *t)
+{
+    char spec[TL_TENSOR_TEXT];
+    snprintf(out, SIDE_TEXT, "%s %d, %s,", side, i, tl_tensor_spec(spec, t));
+    return out;
+}
+
+static bool written(const tl_node *call, int i)
+{
+    return i < 32 && (call->op->writes >> i & 1);
+}
+
+static bool overlap(const tl_tensor *a, const tl_tensor *b)
+{
+    if (a->storage != b->storage) return false;
+    tli_extent x = tli_extent_of(a), y = tli_extent_of(b);
+    return x.from < y.to && y.from < x.to;
+}
+
+/* --- before the kernel ------------------------------------------------------------------------------ */
+
+static tl_status check_place(const tl_tensor *t, const char *side, int i)
+{
+    char what[SIDE_TEXT];
+    if (!t->storage) return TL_FAIL(TL_ESTATE, "%s has no elements", side_text(what, side, i, t));
+    if (atomic_load(&t->storage->refs) <= 0)
+        return TL_FAIL(TL_ESTATE, "%s is stale: its storage was given back", side_text(what, side, i, t));
+    tli_extent e = tli_extent_of(t);
+    if (e.from < 0 || e.to > (int64_t)t->storage->bytes)
+        return TL_FAIL(TL_ESTATE,
+                       "%s takes bytes %" PRId64 " to %" PRId64 " of a storage of %zu bytes",
+                       side_text(what, side, i, t), e.from, e.to, t->storage->bytes);
+    return TL_OK;
+}
+
+static tl_status check_guards(const tl_tensor *t, const char *side, int i, bool before)
+{
+    int64_t at;
+    if (tli_storage_intact(t->storage, &at)) return TL_OK;
+    char what[SIDE_TEXT];
+    return TL_FAIL(TL_EINTERNAL, "%s outside of %s at byte %" PRId64 " of a storage of %zu bytes",
+                   before ? "somebody wrote earlier" : "the kernel wrote", side_text(what, side, i, t), at,
+                   t->storage->bytes);
+}
+
+static tl_status check_lease(const tl_tensor *t, const char *side, int i)
+{
+    char what[SIDE_TEXT];
+    if (!atomic_load(&t->storage->leases)) return TL_OK;
+    return TL_FAIL(TL_ESTATE, "%s is written while it is leased; end the lease first",
+                   side_text(what, side, i, t));
+}
+
+// An output may lie neither over an input nor over an output before it.
+static tl_status check_alone(const tl_node *call, int output)
+{
+    const tl_tensor *t = call->out[output];
+    char what[SIDE_TEXT], other[SIDE_TEXT];
+    for (int i = 0; i < call->inputs; i++)
+        if (overlap(t, call->in[i]))
+            return TL_FAIL(TL_EINTERNAL, "%s lies over %s so that the kernel would overwrite what it reads",
+                           side_text(what, "output", output, t), side_text(other, "input", i, call->in[i]));
+    for (int i = 0; i < output; i++)
+        if (overlap(t, call->out[i]))
+            return TL_FAIL(TL_EINTERNAL, "%s lies over %s so that one overwrites the other",
+                           side_text(what, "output", output, t), side_text(other, "output", i, call->out[i]));
+    return TL_OK;
+}
+
+static tl_status check_memory_before(const tl_node *call)
+{
+    for (int i = 0; i < call->inputs; i++) {
+        TL_TRY(check_place(call->in[i], "input", i));
+        TL_TRY(check_guards(call->in[i], "input", i, true));
+        if (written(call, i)) TL_TRY(check_lease(call->in[i], "input", i));
+    }
+    for (int i = 0; i < call->outputs; i++) {
+        TL_TRY(check_place(call->out[i], "output", i));
+        TL_TRY(check_guards(call->out[i], "output", i, true));
+        TL_TRY(check_lease(call->out[i], "output", i));
+        TL_TRY(check_alone(call, i));
+    }
+    return TL_OK;
+}
+
+static tl_status check_memory_after(const tl_node *call)
+{
+    for (int i = 0; i < call->outputs; i++)
+        TL_TRY(check_guards(call->out[i], "output", i, false));
+    for (int i = 0; i < call->inputs; i++)
+        TL_TRY(check_guards(call->in[i], "input", i, false));
+    return TL_OK;
+}
+
+// One and two bytes may well hold that pattern as a number; four and eight hardly do.
+static bool pattern_is_proof(const tl_tensor *t)
+{
+    return tl_dtype_is_float(t->dtype) || tl_dtype_size(t->dtype) >= 4;
+}
+
+static tl_status check_unwritten(const tl_node *call)
+{
+    for (int i = 0; i < call->inputs; i++) {
+        const tl_tensor *t = call->in[i];
+        if (!t->storage->memory->guarded || !pattern_is_proof(t)) continue;
+        int64_t at = tli_find(t, TLI_FIND_UNWRITTEN, 0);
+        if (at < 0) continue;
+        char what[SIDE_TEXT], place[TL_SHAPE_TEXT];
+        return TL_FAIL(TL_ESTATE, "%s is read before it was written: nobody has set element %s",
+                       side_text(what, "input", i, t), tli_element_text(place, t, at));
+    }
+    return TL_OK;
+}
+
+/* --- unwritten outputs ------------------------------------------------------------------------------ */
+
+static void fill_outputs(const tl_node *call, tli_fill fill)
+{
+    for (int i = 0; i < call->outputs; i++) tli_fill_output(call->out[i], fill);
+}
+
+static tl_status find_left(const tl_node *call, tli_search left, bool proof_only)
+{
+    for (int i = 0; i < call->outputs; i++) {
+        const tl_tensor *t = call->out[i];
+        if (proof_only && !pattern_is_proof(t)) continue;
+        int64_t at = tli_find(t, left, 0);
+        if (at < 0) continue;
+        char what[SIDE_TEXT], place[TL_SHAPE_TEXT];
+        return TL_FAIL(TL_EINTERNAL, "the kernel left %s unwritten at element %s",
+                       side_text(what, "output", i, t), tli_element_text(place, t, at));
+    }
+    return TL_OK;
+}
+
+static bool any_left(const tl_node *call)
+{
+    for (int i = 0; i < call->outputs; i++)
+        if (tli_find(call->out[i], TLI_FIND_LEFT_FIRST, 0) >= 0) return true;
+    return false;
+}
+
+static tl_status run_inner(const tl_check *check, const tl_run *run, const tl_node *call,
+                           tl_kernel_fn *kernel)
+{
+    return check->inner->around ? check->inner->around(run, call, kernel) : kernel(run, call);
+}
+
+// What looks unwritten may be a number: the kernel runs again over another pattern, and what looks
+// unwritten then too was left. An op that changes its inputs cannot run twice.
+static tl_status check_left(const tl_check *check, const tl_run *run, const tl_node *call,
+                            tl_kernel_fn *kernel)
+{
+    if (!any_left(call)) return TL_OK;
+    if (call->op->writes) return find_left(call, TLI_FIND_LEFT_FIRST, true);
+    fill_outputs(call, TLI_FILL_SECOND);
+    TL_TRY(run_inner(check, run, call, kernel));
+    return find_left(call, TLI_FIND_LEFT_SECOND, false);
+}
+
+static tl_status check_bools(const tl_node *call)
+{
+    for (int i = 0; i < call->outputs; i++) {
+        const tl_tensor *t = call->out[i];
+        int64_t at = t->dtype == TL_BOOL ? tli_find(t, TLI_FIND_NOT_BOOL, 0) : -1;
+        if (at < 0) continue;
+        char what[SIDE_TEXT], place[TL_SHAPE_TEXT];
+        return TL_FAIL(TL_EINTERNAL, "the kernel set %s to %d at element %s; a bool is 0 or 1",
+                       side_text(what, "output", i, t), ((const uint8_t *)tl_kernel_data(t))[at],
+                       tli_element_text(place, t, at));
+    }
+    return TL_OK;
+}
+
+/* --- changed inputs --------------------------------------------------------------------------------- */
+
+// An input that lies over one that is written may change.
+static bool may_change(const tl_node *call, int i)
+{
+    for (int k = 0; k < call->inputs; k++)
+        if (written(call, k) && overlap(call->in[i], call->in[k])) return true;
+    return written(call, i);
+}
+
+static void sum_inputs(const tl_check *check, const tl_node *call, uint32_t *sums)
+{
+    for (int i = 0; i < call->inputs; i++)
+        if (!may_change(call, i)) sums[i] = tli_checksum(call->in[i], check->options.input_bytes);
+}
+
+static tl_status check_sums(const tl_check *check, const tl_node *call, const uint32_t *sums)
+{
+    for (int i = 0; i < call->inputs; i++) {
+        if (may_change(call, i)) continue;
+        if (sums[i] == tli_checksum(call->in[i], check->options.input_bytes)) continue;
+        char what[SIDE_TEXT];
+        return TL_FAIL(TL_EINTERNAL, "the kernel changed %s which the op does not list among those it writes",
+                       side_text(what, "input", i, call->in[i]));
+    }
+    return TL_OK;
+}
+
+/* --- NaN and infinity ------------------------------------------------------------------------------- */
+
+static bool inputs_finite(const tl_node *call)
+{
+    bool floats = false;
+    for (int i = 0; i < call->inputs; i++) {
+        if (!tl_dtype_is_float(call->in[i]->dtype)) continue;
+        if (tli_find(call->in[i], TLI_FIND_NOT_FINITE, 0) >= 0) return false;
+        floats = true;
+    }
+    return floats;
+}
+
+static void add_inputs(tl_str *out, const tl_node *call)
+{
+    for (int i = 0; i < call->inputs; i++) {
+        char spec[TL_TENSOR_TEXT], from[32], to[32];
+        double least, most;
+        tli_range(call->in[i], &least, &most);
+        tli_number_text(from, sizeof from, "%.*g", 6, least);
+        tli_number_text(to, sizeof to, "%.*g", 6, most);
+        tl_str_addf(out, "%s%s from %s to %s", i ? ", " : "", tl_tensor_spec(spec, call->in[i]), from, to);
+        if (written(call, i)) tl_str_add(out, " (as written)");
+    }
+}
+
+// "encoder: exp: output 0, float32[2, 3], is inf at element [1, 2], ...". The funnel adds module and op to
+// failures itself, so only what is warned about and kept begins with them.
+static tl_status tell(tl_check *check, const tl_node *call, const char *side, int i, int64_t at)
+{
+    const tl_tensor *t = *side == 'o' ? call->out[i] : call->in[i];
+    char what[SIDE_TEXT], place[TL_SHAPE_TEXT], number[32], text[TL_ERROR_TEXT];
+    tl_str inputs = TL_STR_INIT;
+    add_inputs(&inputs, call);
+    tl_double_text(number, tli_element_at(t, at));
+    snprintf(text, sizeof text, "%s is %s at element %s, and all inputs were finite: %s",
+             side_text(what, side, i, t), number, tli_element_text(place, t, at), tl_str_text(&inputs));
+    tl_str_deinit(&inputs);
+
+    const char *path = call->path ? call->path : "";
+    pthread_mutex_lock(&check->lock);
+    bool first = check->count++ == 0;
+    if (first)
+        snprintf(check->first, sizeof check->first, "%s%s%s: %.*s", path, *path ? ": " : "", call->op->name,
+                 TL_ERROR_TEXT / 2, text);
+    pthread_mutex_unlock(&check->lock);
+    if (check->options.finite == TL_CHECK_FAIL) return TL_FAIL(TL_EINVAL, "%s", text);
+    if (first) TL_LOG_WARNING("%s", check->first);
+    return TL_OK;
+}
+
+static tl_status check_finite(tl_check *check, const tl_node *call)
+{
+    for (int i = 0; i < call->outputs; i++) {
+        if (!tl_dtype_is_float(call->out[i]->dtype)) continue;
+        int64_t at = tli_find(call->out[i], TLI_FIND_NOT_FINITE, 0);
+        if (at >= 0) return tell(check, call, "output", i, at);
+    }
+    for (int i = 0; i < call->inputs; i++) {
+        if (!written(call, i) || !tl_dtype_is_float(call->in[i]->dtype)) continue;
+        int64_t at = tli_find(call->in[i], TLI_FIND_NOT_FINITE, 0);
+        if (at >= 0) return tell(check, call, "input", i, at);
+    }
+    return TL_OK;
+}
+
+/* --- around the kernel ------------------------------------------------------------------------------ */
+
+static tl_status watch(tl_check *check, const tl_run *run, const tl_node *call, tl_kernel_fn *kernel,
+                       uint32_t *sums)
+{
+    const tl_check_options *o = &check->options;
+    if (o->memory) TL_TRY(check_memory_before(call));
+    if (o->unwritten) TL_TRY(check_unwritten(call));
+    bool finite = o->finite != TL_CHECK_OFF && inputs_finite(call);
+    if (o->inputs) sum_inputs(check, call, sums);
+    if (o->outputs) fill_outputs(call, TLI_FILL_FIRST);
+
+    TL_TRY(run_inner(check, run, call, kernel));
+
+    if (o->memory) TL_TRY(check_memory_after(call));
+    if (o->inputs) TL_TRY(check_sums(check, call, sums));
+    if (o->outputs) TL_TRY(check_left(check, run, call, kernel));
+    if (o->outputs) TL_TRY(check_bools(call));
+    return finite ? check_finite(check, call) : TL_OK;
+}
+
+static tl_status around(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel)
+{
+    tl_check *check = (tl_check *)tl_engine_backend(run->engine);
+    uint32_t few[FEW], *sums = few;
+    if (call->inputs > FEW) {
+        sums = tl_alloc((size_t)call->inputs * sizeof *sums);
+        if (!sums) return TL_FAIL_NOMEM((size_t)call->inputs * sizeof *sums);
+    }
+    tl_status st = watch(check, run, call, kernel, sums);
+    if (sums != few) tl_free(sums);
+    return st;
+}
+
+/* --- from outside ----------------------------------------------------------------------------------- */
+
+static tl_status options_set(tl_check_options *to, const tl_check_options *from)
+{
+    tl_arena *arena;
+    TL_TRY(tl_arena_new(&arena));
+    tl_status st = from ? tl_desc_check(&tl_check_options_desc, from)
+                        : tl_desc_defaults(arena, &tl_check_options_desc, to);
+    if (st == TL_OK && from) *to = *from;
+    tl_arena_free(&arena);
+    return st;
+}
+
+tl_status tl_check_new(tl_check **out, const tl_backend_class *inner, const tl_check_options *options)
+{
+    tl_check *check = tl_alloc_zero(sizeof *check);
+    if (!check) return TL_FAIL_NOMEM(sizeof *check);
+    tl_status st = options_set(&check->options, options);
+    if (st != TL_OK) {
+        tl_free(check);
+        return st;
+    }
+    pthread_mutex_init(&check->lock, NULL);
+    snprintf(check->name, sizeof check->name, "check(%s)", inner->cls.name);
+    check->inner = inner;
+    check->backend = (tl_backend_class){
+        .cls = {.class_size = sizeof(tl_backend_class), .name = check->name,
+                .help = "another backend, each kernel of which is checked"},
+        .fallback = inner,
+        .supported = inner->supported,
+        .around = around,
+        .guards_memory = check->options.memory || check->options.unwritten,
+    };
+    *out = check;
+    return TL_OK;
+}
+
+void tl_check_free(tl_check **check)
+{
+    if (!*check) return;
+    pthread_mutex_destroy(&(*check)->lock);
+    tl_free(*check);
+    *check = NULL;
+}
+
+const tl_backend_class *tl_check_backend(const tl_check *check)
+{
+    return &check->backend;
+}
+
+const char *tl_check_first(const tl_check *check)
+{
+    pthread_mutex_t *lock = &((tl_check *)check)->lock; // no part of what callers see
+    pthread_mutex_lock(lock);
+    const char *first = check->first; // written once until the reset
+    pthread_mutex_unlock(lock);
+    return first;
+}
+
+int64_t tl_check_count(const tl_check *check)
+{
+    pthread_mutex_t *lock = &((tl_check *)check)->lock;
+    pthread_mutex_lock(lock);
+    int64_t count = check->count;
+    pthread_mutex_unlock(lock);
+    return count;
+}
+
+void tl_check_reset(tl_check *check)
+{
+    pthread_mutex_lock(&check->lock);
+    check->count = 0;
+    check->first[0] = '\0';
+    pthread_mutex_unlock(&check->lock);
+}

@@ -1,0 +1,185 @@
+#include "cpu/gemm.h"
+
+#include <string.h>
+
+#include "cpu/gemm_impl.h"
+#include "cpu/scratch.h"
+
+/* How a product passes. A batch is a list of products; small ones are spread over the threads
+ * whole, large ones are cut. A product that is long and thin in depth is cut there (cut_in_depth);
+ * any other is cut into tasks of mb x nb elements of c. A task goes through the depth in blocks of
+ * kb; in each it goes through its columns in panels of nr, and for each of these through its rows
+ * in panels of mr. So a panel of b stays in the first-level cache and the block of a in the second
+ * one.
+ *
+ * Panels are packed before the tasks start when several tasks read them, by the task itself when it
+ * is the only one, and not at all when they are read too seldom to be worth it.
+ *
+ * All of this follows from the shape, the strides and the types, never from the number of threads.
+ */
+
+/* --- kernels ---------------------------------------------------------------------------------- */
+
+#define DECLARE(isa) extern const tli_gemm_kernels tli_gemm_kernels_##isa[TLI_GEMM_KINDS];
+TLI_ISA_LIST(DECLARE)
+#undef DECLARE
+
+static const tli_gemm_kernels *const tables[TLI_ISA_COUNT] = {
+#define TABLE(isa) [TLI_##isa] = tli_gemm_kernels_##isa,
+    TLI_ISA_LIST(TABLE)
+#undef TABLE
+};
+
+const tli_gemm_kernels *tli_gemm_kernels_of(tli_isa isa, tli_gemm_kind kind)
+{
+    const tli_gemm_kernels *k = &tables[isa][kind];
+    return k->mr ? k : &tables[isa][TLI_GEMM_F32];
+}
+
+tli_gemm_kind tli_gemm_kind_of(tli_isa isa, tl_dtype a_type, tl_dtype b_type)
+{
+    if (a_type == TL_F64 && b_type == TL_F64) return TLI_GEMM_F64;
+    if (a_type == TL_BF16 && b_type == TL_BF16)
+        return tli_gemm_kernels_of(isa, TLI_GEMM_BF16)->kind;
+    return TLI_GEMM_F32;
+}
+
+static bool is_wide(tl_dtype type)
+{
+    return type == TL_F64;
+}
+
+static tl_status check_types(const tli_gemm *g)
+{
+    const tl_dtype all[] = {
+        g->a_type,
+        g->b_type,
+        g->c_type,
+        g->bias ? g->bias_type : g->c_type,
+        g->residual ? g->residual_type : g->c_type,
+        g->pre_activation ? g->pre_type : g->c_type,
+    };
+    for (int64_t i = 0; i < TL_COUNT(all); i++)
+        if (!tl_dtype_is_float(all[i]) || is_wide(all[i]) != is_wide(g->a_type))
+            return TL_FAIL(
+                TL_EINVAL,
+                "a matrix product of %s and %s into %s meets %s: the types are float32, "
+                "bfloat16 and float16 in any mixture, or float64 alone; convert one side",
+                tl_dtype_name(g->a_type), tl_dtype_name(g->b_type), tl_dtype_name(g->c_type),
+                tl_dtype_name(all[i]));
+    return TL_OK;
+}
+
+/* --- one product of the batch ----------------------------------------------------------------- */
+
+static int64_t batch_count(const tli_gemm *g)
+{
+    int64_t count = 1;
+    for (int d = 0; d < g->batch_rank; d++) count *= g->batch[d];
+    return count;
+}
+
+/* Moves on to product number `index`. */
+static product product_of(const tli_gemm *g, const tli_gemm_kernels *k, int64_t index)
+{
+    product p = {.g = g, .k = k, .batch = index, .depth = g->k, .accumulate = g->accumulate};
+    int64_t a = 0, b = 0, c = 0, residual = 0, pre = 0;
+    for (int d = g->batch_rank - 1; d >= 0; d--) {
+        const int64_t i = index % g->batch[d];
+        index /= g->batch[d];
+        a += i * g->a_batch[d];
+        b += i * g->b_batch[d];
+        c += i * g->c_batch[d];
+        residual += i * g->residual_batch[d];
+        pre += i * g->pre_batch[d];
+    }
+    p.a = tli_gemm_at(g->a, g->a_type, a);
+    p.b = tli_gemm_at(g->b, g->b_type, b);
+    p.c = tli_gemm_at_out(g->c, g->c_type, c);
+    p.c_type = g->c_type;
+    p.c_row = g->c_row;
+    p.residual = tli_gemm_at(g->residual, g->residual_type, residual);
+    p.pre = tli_gemm_at_out(g->pre_activation, g->pre_type, pre);
+    p.finish = g->bias || g->residual || g->pre_activation || g->activation != TLI_ACT_NONE
+               || g->c_type != k->sum_type;
+    tli_gemm_cut(&p);
+    return p;
+}
+
+typedef struct batch_run {
+    const tli_gemm *g;
+    const tli_gemm_kernels *k;
+} batch_run;
+
+static tl_status run_some(int64_t begin, int64_t end, void *payload)
+{
+    const batch_run *r = payload;
+    for (int64_t i = begin; i < end; i++) {
+        product p = product_of(r->g, r->k, i);
+        TL_TRY(tli_gemm_run_product(NULL, &p));
+    }
+    return TL_OK;
+}
+
+/* Matrices that share b and lie below each other are one taller matrix. */
+static void merge_batches(tli_gemm *g)
+{
+    while (g->batch_rank > 0 && !g->pack_a && !g->pack_b) {
+        const int d = g->batch_rank - 1;
+        const bool merges = (g->packed_b || g->b_batch[d] == 0) && g->a_batch[d] == g->m * g->a_row
+                            && g->c_batch[d] == g->m * g->c_row
+                            && (!g->residual || g->residual_batch[d] == g->m * g->residual_row)
+                            && (!g->pre_activation || g->pre_batch[d] == g->m * g->pre_row);
+        if (!merges && g->batch[d] != 1) return;
+        g->m *= g->batch[d];
+        g->batch_rank--;
+    }
+}
+
+tl_status tli_gemm_run(tl_pool *pool, tli_isa isa, const tli_gemm *wanted)
+{
+    TL_TRY(check_types(wanted));
+    tli_gemm g = *wanted;
+    merge_batches(&g);
+    const int64_t count = batch_count(&g);
+    if (g.m <= 0 || g.n <= 0 || count <= 0) return TL_OK;
+    const batch_run r = {&g, tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, g.a_type, g.b_type))};
+    const double work = (double)g.m * (double)g.n * (double)(g.k + 1) * (double)count;
+    if (work < TLI_GEMM_LONELY_WORK) pool = NULL;
+
+    enum { MANY = 16 };
+    const double each = work / (double)count;
+    if (count > 1 && (count >= MANY || each < TLI_GEMM_TASK_WORK)) {
+        const double grain = TLI_GEMM_LONELY_WORK / each;
+        return tl_parallel_for(pool, count, grain > 1 ? (int64_t)grain : 1, run_some,
+                               (void *)(uintptr_t)&r);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        product p = product_of(&g, r.k, i);
+        TL_TRY(tli_gemm_run_product(pool, &p));
+    }
+    return TL_OK;
+}
+
+/* --- weights packed before -------------------------------------------------------------------- */
+
+size_t tli_gemm_packed_b_bytes(tli_isa isa, tl_dtype a_type, tl_dtype b_type, int64_t k, int64_t n)
+{
+    const tli_gemm_kernels *kernels =
+        tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, a_type, b_type));
+    return (size_t)((n + kernels->nr - 1) / kernels->nr)
+           * tli_gemm_panel_bytes(kernels, kernels->nr, k);
+}
+
+tl_status tli_gemm_pack_b(void *dst, tl_pool *pool, tli_isa isa, const tli_gemm *g)
+{
+    if (!tl_dtype_is_float(g->b_type) || is_wide(g->b_type) != is_wide(g->a_type))
+        return TL_FAIL(TL_EINVAL, "a weight of %s cannot be packed for products with %s",
+                       tl_dtype_name(g->b_type), tl_dtype_name(g->a_type));
+    const tli_gemm_kernels *k =
+        tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, g->a_type, g->b_type));
+    const product p = {
+        .g = g, .k = k, .a = g->a, .b = g->b, .depth = g->k, .kb = tli_gemm_block_depth(k, g->k)};
+    return tli_gemm_pack_panels(pool, &p, &(panels){0},
+                                &(panels){.data = dst, .count = g->n, .k1 = g->k});
+}

@@ -1,0 +1,72 @@
+/* Between the two files of the product's driver: gemm.c (batches, entry points) and gemm_product.c
+ * (one product: its cut, packing, tasks). */
+#ifndef TLI_CPU_GEMM_IMPL_H
+#define TLI_CPU_GEMM_IMPL_H
+
+#include "cpu/gemm.h"
+
+/* In multiply-adds. Less than this is done by the calling thread alone: waking others costs as
+ * much. */
+#define TLI_GEMM_LONELY_WORK 1.0e6
+/* What a task should have, at least, where a product has that much. */
+#define TLI_GEMM_TASK_WORK 8.0e6
+
+typedef enum tli_gemm_mode {
+    TLI_GEMM_TILES,
+    TLI_GEMM_ROW,    /* c is one row, and b's columns lie side by side */
+    TLI_GEMM_COLUMN, /* c is one column, and a's rows lie side by side: the same turned around */
+    TLI_GEMM_DOTS,   /* few elements of c, and both operands are side by side in depth */
+} tli_gemm_mode;
+
+typedef enum tli_gemm_source {
+    TLI_GEMM_DIRECT, /* read where it is */
+    TLI_GEMM_OWN,    /* packed by the task that reads it */
+    TLI_GEMM_SHARED, /* packed before the tasks start, or long before */
+} tli_gemm_source;
+
+typedef struct product {
+    const tli_gemm *g; /* shapes, strides and types of a and b; bias and activation */
+    const tli_gemm_kernels *k;
+    int64_t batch; /* its number, for pack functions */
+    const void *a, *b, *residual;
+    void *c, *pre;
+    tl_dtype c_type;
+    int64_t c_row;
+    int64_t k0, depth; /* the part of the depth that is summed up here */
+    bool accumulate;
+    bool finish; /* the sums still need the epilogue */
+
+    /* the cut */
+    tli_gemm_mode mode;
+    tli_gemm_source a_from, b_from;
+    int64_t mb, nb, kb;
+} product;
+
+/* Panels of a part of an operand: lanes first .. first + count - 1, depth k0 .. k1 - 1, in blocks
+ * of kb: of each block all panels, then the next block. */
+typedef struct panels {
+    char *data;
+    int64_t first, count, k0, k1;
+} panels;
+
+static inline const void *tli_gemm_at(const void *base, tl_dtype type, int64_t index)
+{
+    return base ? (const char *)base + index * (int64_t)tl_dtype_size(type) : NULL;
+}
+
+static inline void *tli_gemm_at_out(void *base, tl_dtype type, int64_t index)
+{
+    return base ? (char *)base + index * (int64_t)tl_dtype_size(type) : NULL;
+}
+
+/* The depth of a block of panels: about kc, and nearly the same for all blocks of a product. */
+int64_t tli_gemm_block_depth(const tli_gemm_kernels *k, int64_t depth);
+void tli_gemm_cut(product *p);
+TL_NODISCARD tl_status tli_gemm_run_product(tl_pool *pool, const product *p);
+/* Fills both; one without lanes is left alone. */
+TL_NODISCARD tl_status tli_gemm_pack_panels(tl_pool *pool, const product *p, const panels *a,
+                                            const panels *b);
+/* For tests: other limits for the parts whose panels are packed together; 0 for the usual ones. */
+void tli_gemm_limit_parts(int64_t side, int64_t bytes);
+
+#endif

@@ -1,0 +1,575 @@
+#include <string.h>
+
+#include "cpu/gemm_impl.h"
+#include "cpu/scratch.h"
+
+static int64_t min_of(int64_t x, int64_t y)
+{
+    return x < y ? x : y;
+}
+
+static int64_t max_of(int64_t x, int64_t y)
+{
+    return x > y ? x : y;
+}
+
+static int64_t round_up(int64_t x, int64_t unit)
+{
+    return (x + unit - 1) / unit * unit;
+}
+
+static int64_t div_up(int64_t x, int64_t unit)
+{
+    return (x + unit - 1) / unit;
+}
+
+/* --- the cut ---------------------------------------------------------------------------------- */
+
+int64_t tli_gemm_block_depth(const tli_gemm_kernels *k, int64_t depth)
+{
+    const int64_t blocks = max_of(div_up(depth, k->kc), 1);
+    return max_of(round_up(div_up(depth, blocks), k->kr), k->kr);
+}
+
+/* Depths above which a sum is continued in c, where the kernels do not say. A long sum in one piece
+ * would round too often; dots have several sums an element. */
+enum { DOTS_DEPTH = 2048, ROW_DEPTH = 512 };
+
+static tli_gemm_mode choose_mode(const product *p)
+{
+    enum { FEW = 16 }; // rows or columns for which packing does not pay
+    const tli_gemm *g = p->g;
+    if (!p->k->strided || g->pack_a || g->pack_b || g->packed_b || g->a_type != p->k->sum_type
+        || g->b_type != p->k->sum_type)
+        return TLI_GEMM_TILES;
+    if (g->m == 1 && g->b_col == 1) return TLI_GEMM_ROW;
+    if (g->n == 1 && g->a_row == 1 && (p->c_row == 1 || p->c_type != p->k->sum_type))
+        return TLI_GEMM_COLUMN;
+    const bool a_deep = g->a_col == 1 || g->k == 1, b_deep = g->b_row == 1 || g->k == 1;
+    if (a_deep && b_deep && (g->m <= FEW || g->n <= 4)) return TLI_GEMM_DOTS;
+    return TLI_GEMM_TILES;
+}
+
+/* Whether reading a where it is beats packing it for this many columns. */
+static bool a_stays(const product *p)
+{
+    const tli_gemm *g = p->g;
+    if (g->pack_a || !p->k->strided || g->a_type != p->k->sum_type) return false;
+    if (g->a_col == 1) return g->n < 8 * p->k->nr;
+    return g->n < 2 * p->k->nr || (g->a_row == 1 && g->n < 8 * p->k->nr);
+}
+
+static bool b_stays(const product *p)
+{
+    enum { NEAR = 1 << 16 }; // bytes that stay in the caches as they are
+    const tli_gemm *g = p->g;
+    if (g->pack_b || g->packed_b || !p->k->strided || g->b_type != p->k->sum_type || g->b_col != 1)
+        return false;
+    return g->m <= 2 * p->k->mr || (int64_t)p->k->element * g->n * p->depth <= NEAR;
+}
+
+void tli_gemm_cut(product *p)
+{
+    enum { TASKS = 64 };                // to cut into
+    enum { PANELS = 8, WIDEST = 1024 }; // of b for a task: panels at least, columns at most
+    const tli_gemm_kernels *k = p->k;
+    const int64_t m = p->g->m, n = p->g->n;
+    p->mode = choose_mode(p);
+    p->kb = p->mode == TLI_GEMM_TILES  ? tli_gemm_block_depth(k, p->g->k)
+            : p->mode == TLI_GEMM_DOTS ? DOTS_DEPTH
+                                       : ROW_DEPTH;
+    // A column that is read along its rows is a row: tasks should be long.
+    const int64_t row_tasks = div_up(m, p->mode == TLI_GEMM_COLUMN ? WIDEST : k->mc);
+    p->mb = round_up(div_up(m, row_tasks), k->mr);
+    const double unit = k->kind == TLI_GEMM_BF16 ? 4 * TLI_GEMM_TASK_WORK : TLI_GEMM_TASK_WORK;
+    const double work = (double)m * (double)n * (double)p->depth;
+    // A single row of tasks shares nothing, so that its tasks may be smaller.
+    const double fit = work / (row_tasks == 1 ? unit / 4 : unit);
+    const int64_t tasks = fit < 1 ? 1 : fit > TASKS ? TASKS : (int64_t)fit;
+    const int64_t col_tasks = div_up(tasks, row_tasks);
+    p->nb = max_of(round_up(div_up(n, col_tasks), k->nr), PANELS * k->nr);
+    p->nb = min_of(p->nb, WIDEST / k->nr * k->nr);
+
+    p->a_from = a_stays(p) ? TLI_GEMM_DIRECT : p->nb >= n ? TLI_GEMM_OWN : TLI_GEMM_SHARED;
+    p->b_from = b_stays(p) ? TLI_GEMM_DIRECT : p->mb >= m ? TLI_GEMM_OWN : TLI_GEMM_SHARED;
+    if (p->g->packed_b) p->b_from = TLI_GEMM_SHARED;
+}
+
+/* --- packing ---------------------------------------------------------------------------------- */
+
+static tl_status pack_a(const product *p, void *dst, int64_t first, int64_t count, int64_t k0,
+                        int64_t depth)
+{
+    const tli_gemm *g = p->g;
+    if (depth == 0) return TL_OK;
+    if (g->pack_a) return g->pack_a(g->pack_a_payload, dst, p->batch, first, count, k0, depth);
+    p->k->pack_a(dst, tli_gemm_at(p->a, g->a_type, first * g->a_row + k0 * g->a_col), g->a_type,
+                 g->a_row, g->a_col, count, depth);
+    return TL_OK;
+}
+
+static tl_status pack_b(const product *p, void *dst, int64_t first, int64_t count, int64_t k0,
+                        int64_t depth)
+{
+    const tli_gemm *g = p->g;
+    if (depth == 0) return TL_OK;
+    if (g->pack_b) return g->pack_b(g->pack_b_payload, dst, p->batch, first, count, k0, depth);
+    p->k->pack_b(dst, tli_gemm_at(p->b, g->b_type, first * g->b_col + k0 * g->b_row), g->b_type,
+                 g->b_col, g->b_row, count, depth);
+    return TL_OK;
+}
+
+/* The panel that starts at this lane, in the block that starts at this depth. */
+static char *panel_at(const product *p, const panels *s, int width, int64_t lane, int64_t k0)
+{
+    const int64_t padded = round_up(s->count, width);
+    const int64_t depth = round_up(min_of(p->kb, s->k1 - k0), p->k->kr);
+    return s->data + (size_t)(padded * (k0 - s->k0) + (lane - s->first) * depth) * p->k->element;
+}
+
+static size_t panels_bytes(const product *p, const panels *s, int width)
+{
+    return (size_t)div_up(s->count, width) * tli_gemm_panel_bytes(p->k, width, s->k1 - s->k0);
+}
+
+typedef struct packing {
+    const product *p;
+    const panels *a, *b;
+    int64_t a_units; /* panels of a, times blocks; those of b follow */
+} packing;
+
+static int64_t units_of(const product *p, const panels *s, int width)
+{
+    return div_up(s->count, width) * div_up(s->k1 - s->k0, p->kb);
+}
+
+static tl_status pack_units(int64_t begin, int64_t end, void *payload)
+{
+    const packing *work = payload;
+    const product *p = work->p;
+    for (int64_t unit = begin; unit < end;) {
+        const bool is_a = unit < work->a_units;
+        const panels *s = is_a ? work->a : work->b;
+        const int width = is_a ? p->k->mr : p->k->nr;
+        const int64_t in_row = div_up(s->count, width), index = unit - (is_a ? 0 : work->a_units);
+        const int64_t lane = s->first + index % in_row * width, k0 = s->k0 + index / in_row * p->kb;
+        // As many neighbours of the same block as there are.
+        int64_t run = min_of(end - unit, in_row - index % in_row);
+        if (is_a) run = min_of(run, work->a_units - unit);
+        const int64_t count = min_of(run * width, s->first + s->count - lane);
+        const int64_t depth = min_of(p->kb, s->k1 - k0);
+        TL_TRY(
+            (is_a ? pack_a : pack_b)(p, panel_at(p, s, width, lane, k0), lane, count, k0, depth));
+        unit += run;
+    }
+    return TL_OK;
+}
+
+tl_status tli_gemm_pack_panels(tl_pool *pool, const product *p, const panels *a, const panels *b)
+{
+    enum { CHUNK = 1 << 16 }; // bytes that make a chunk of the loop worth while
+    const packing work = {p, a, b, units_of(p, a, p->k->mr)};
+    const int64_t units = work.a_units + units_of(p, b, p->k->nr);
+    const size_t bytes = panels_bytes(p, a, p->k->mr) + panels_bytes(p, b, p->k->nr);
+    const int64_t grain = units * CHUNK / (int64_t)(bytes + 1) + 1;
+    return tl_parallel_for(pool, units, grain, pack_units, (void *)(uintptr_t)&work);
+}
+
+/* --- tasks ------------------------------------------------------------------------------------ */
+
+/* A part of c, and of the depth, whose panels are packed together. */
+typedef struct part {
+    const product *p;
+    panels a, b; /* where they are packed by somebody else */
+    int64_t i0, rows, j0, cols, k0, k1;
+    void *sums;       /* (optional) of the whole part, where c cannot hold them between parts */
+    bool first, last; /* in depth */
+} part;
+
+/* One task's block of sums. */
+typedef struct block {
+    int64_t i0, rows, j0, cols;
+    char *sums;
+    int64_t row;
+    char *a_room, *b_room; /* for panels of its own */
+    bool accumulate;
+} block;
+
+static size_t sum_bytes(const product *p)
+{
+    return tl_dtype_size(p->k->sum_type);
+}
+
+static char *sums_at(const product *p, const block *t, int64_t i, int64_t j)
+{
+    return t->sums + (size_t)((i - t->i0) * t->row + j - t->j0) * sum_bytes(p);
+}
+
+enum { OWN_PANELS = 4 }; /* of b, that a task packs at a time */
+
+/* The panel of b for columns j .. j + cols - 1, and the distance of its rows. */
+static tl_status panel_of_b(const char **out, int64_t *row, const part *s, const block *t,
+                            int64_t j, int64_t cols, int64_t k0, int64_t depth)
+{
+    const product *p = s->p;
+    const tli_gemm *g = p->g;
+    *row = p->k->nr;
+    if (p->b_from == TLI_GEMM_SHARED) {
+        *out = panel_at(p, &s->b, p->k->nr, j, k0);
+        return TL_OK;
+    }
+    // What lies behind the last column is not ours to read.
+    if (p->b_from == TLI_GEMM_DIRECT && cols % p->k->vector == 0) {
+        *out = tli_gemm_at(p->b, g->b_type, k0 * g->b_row + j);
+        *row = g->b_row;
+        return TL_OK;
+    }
+    // Some panels at once, since their columns share lines of the cache.
+    const int64_t index = (j - t->j0) / p->k->nr % OWN_PANELS;
+    const int64_t left = t->j0 + t->cols - j, panels_ = OWN_PANELS - index;
+    *out = t->b_room + (size_t)index * tli_gemm_panel_bytes(p->k, p->k->nr, depth);
+    if (p->b_from == TLI_GEMM_OWN && index > 0) return TL_OK;
+    return pack_b(p, (char *)(uintptr_t)*out, j, min_of(left, panels_ * p->k->nr), k0, depth);
+}
+
+static tl_status run_tiles(const part *s, const block *t, int64_t k0, int64_t depth)
+{
+    const product *p = s->p;
+    const tli_gemm *g = p->g;
+    const tli_gemm_kernels *k = p->k;
+    if (p->a_from == TLI_GEMM_OWN) TL_TRY(pack_a(p, t->a_room, t->i0, t->rows, k0, depth));
+    const size_t a_panel = tli_gemm_panel_bytes(k, k->mr, depth);
+    for (int64_t j = t->j0; j < t->j0 + t->cols; j += k->nr) {
+        const int cols = (int)min_of(k->nr, t->j0 + t->cols - j);
+        const char *b;
+        int64_t b_row;
+        TL_TRY(panel_of_b(&b, &b_row, s, t, j, cols, k0, depth));
+        for (int64_t i = t->i0; i < t->i0 + t->rows; i += k->mr) {
+            const int rows = (int)min_of(k->mr, t->i0 + t->rows - i);
+            char *c = sums_at(p, t, i, j);
+            const char *a = p->a_from == TLI_GEMM_SHARED ? panel_at(p, &s->a, k->mr, i, k0)
+                            : t->a_room ? t->a_room + (size_t)((i - t->i0) / k->mr) * a_panel
+                                        : NULL;
+            if (p->a_from == TLI_GEMM_DIRECT)
+                k->strided(rows, cols, depth,
+                           tli_gemm_at(p->a, g->a_type, i * g->a_row + k0 * g->a_col), g->a_row,
+                           g->a_col, b, b_row, c, t->row, g->alpha, t->accumulate);
+            else if (b_row != k->nr)
+                k->strided(rows, cols, depth, a, 1, k->mr, b, b_row, c, t->row, g->alpha,
+                           t->accumulate);
+            else
+                k->tile(rows, cols, depth, a, b, c, t->row, g->alpha, t->accumulate);
+        }
+    }
+    return TL_OK;
+}
+
+static tl_status run_block(const part *s, const block *t, int64_t k0, int64_t depth)
+{
+    const product *p = s->p;
+    const tli_gemm *g = p->g;
+    const void *a = tli_gemm_at(p->a, g->a_type, t->i0 * g->a_row + k0 * g->a_col);
+    const void *b = tli_gemm_at(p->b, g->b_type, t->j0 * g->b_col + k0 * g->b_row);
+    switch (p->mode) {
+    case TLI_GEMM_ROW:
+        p->k->row(t->cols, depth, a, g->a_col, b, g->b_row, t->sums, g->alpha, t->accumulate);
+        return TL_OK;
+    case TLI_GEMM_COLUMN:
+        p->k->row(t->rows, depth, b, g->b_row, a, g->a_col, t->sums, g->alpha, t->accumulate);
+        return TL_OK;
+    case TLI_GEMM_DOTS:
+        p->k->dots(t->rows, t->cols, depth, a, g->a_row, b, g->b_col, t->sums, t->row, g->alpha,
+                   t->accumulate);
+        return TL_OK;
+    default: return run_tiles(s, t, k0, depth);
+    }
+}
+
+/* The block's last steps: from the sums into c. */
+static void finish_block(const product *p, const block *t)
+{
+    const tli_gemm *g = p->g;
+    p->k->epilogue(&(tli_gemm_epilogue){
+        .rows = t->rows,
+        .cols = t->cols,
+        .sums = t->sums,
+        .sums_row = t->row,
+        .c = tli_gemm_at_out(p->c, p->c_type, t->i0 * p->c_row + t->j0),
+        .c_row = p->c_row,
+        .c_type = p->c_type,
+        .bias = tli_gemm_at(g->bias, g->bias_type, t->j0),
+        .bias_type = g->bias_type,
+        .activation = g->activation,
+        .residual = tli_gemm_at(p->residual, g->residual_type, t->i0 * g->residual_row + t->j0),
+        .residual_type = g->residual_type,
+        .residual_row = g->residual_row,
+        .pre = tli_gemm_at_out(p->pre, g->pre_type, t->i0 * g->pre_row + t->j0),
+        .pre_type = g->pre_type,
+        .pre_row = g->pre_row,
+    });
+}
+
+/* Where this block's sums are added up: in c where it is wide enough, else beside it. */
+static tl_status open_block(block *t, const part *s)
+{
+    enum { LINE = 64 };
+    const product *p = s->p;
+    const bool in_c = p->c_type == p->k->sum_type;
+    const int64_t depth = min_of(p->kb, s->k1 - s->k0);
+    size_t a = 0, b = 0, sums = 0;
+    if (p->mode == TLI_GEMM_TILES) {
+        if (p->a_from == TLI_GEMM_OWN)
+            a = (size_t)div_up(t->rows, p->k->mr) * tli_gemm_panel_bytes(p->k, p->k->mr, depth);
+        if (p->b_from != TLI_GEMM_SHARED)
+            b = OWN_PANELS * tli_gemm_panel_bytes(p->k, p->k->nr, depth);
+    }
+    if (!in_c && !s->sums) sums = (size_t)(t->rows * t->cols) * sum_bytes(p);
+    a = (size_t)round_up((int64_t)a, LINE);
+    b = (size_t)round_up((int64_t)b, LINE);
+    void *room = NULL;
+    if (a + b + sums > 0) TL_TRY(tli_scratch(&room, TLI_SCRATCH_TASK, a + b + sums));
+    t->a_room = a ? room : NULL;
+    t->b_room = b ? (char *)room + a : NULL;
+    t->accumulate = p->accumulate || !s->first;
+    t->row = in_c ? p->c_row : s->sums ? s->cols : t->cols;
+    const char *c = tli_gemm_at(p->c, p->c_type, t->i0 * p->c_row + t->j0);
+    if (in_c)
+        t->sums = (char *)(uintptr_t)c;
+    else if (s->sums)
+        t->sums =
+            (char *)s->sums + (size_t)((t->i0 - s->i0) * s->cols + t->j0 - s->j0) * sum_bytes(p);
+    else
+        t->sums = (char *)room + a + b;
+    if (!in_c && s->first && p->accumulate)
+        for (int64_t i = 0; i < t->rows; i++)
+            p->k->convert(t->sums + (size_t)(i * t->row) * sum_bytes(p), p->k->sum_type,
+                          tli_gemm_at(c, p->c_type, i * p->c_row), p->c_type, t->cols);
+    return TL_OK;
+}
+
+static tl_status run_tasks(int64_t begin, int64_t end, void *payload)
+{
+    const part *s = payload;
+    const product *p = s->p;
+    const int64_t in_row = div_up(s->cols, p->nb);
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t i = task / in_row * p->mb, j = task % in_row * p->nb;
+        block t = {.i0 = s->i0 + i,
+                   .rows = min_of(p->mb, s->rows - i),
+                   .j0 = s->j0 + j,
+                   .cols = min_of(p->nb, s->cols - j)};
+        TL_TRY(open_block(&t, s));
+        int64_t k0 = s->k0;
+        do { // once also for a depth of 0, which makes the sums 0
+            const int64_t depth = min_of(p->kb, s->k1 - k0);
+            TL_TRY(run_block(s, &t, k0, depth));
+            t.accumulate = true;
+            k0 += depth;
+        } while (k0 < s->k1);
+        if (s->last && p->finish) finish_block(p, &t);
+    }
+    return TL_OK;
+}
+
+/* --- a product in parts ----------------------------------------------------------------------- */
+
+/* Sides of a part whose panels are shared, and the bytes of all its panels. */
+enum { PART_SIDE = 2048, PART_BYTES = 24 << 20 };
+static int64_t part_side = PART_SIDE, part_bytes = PART_BYTES;
+
+void tli_gemm_limit_parts(int64_t side, int64_t bytes)
+{
+    part_side = side ? side : PART_SIDE;
+    part_bytes = bytes ? bytes : PART_BYTES;
+}
+
+/* The side of a part in whole tasks. */
+static int64_t side_of(int64_t task)
+{
+    return max_of(part_side / task * task, task);
+}
+
+/* The depth of a part: all of it, unless its panels would be too much to hold. */
+static int64_t part_depth(const product *p, int64_t rows, int64_t cols)
+{
+    int64_t lanes = 0;
+    if (p->mode == TLI_GEMM_TILES && p->a_from == TLI_GEMM_SHARED) lanes += rows;
+    if (p->mode == TLI_GEMM_TILES && p->b_from == TLI_GEMM_SHARED && !p->g->packed_b) lanes += cols;
+    if (!lanes) return max_of(p->depth, 1);
+    const int64_t fits = part_bytes / (lanes * (int64_t)p->k->element) / p->kb * p->kb;
+    return max_of(min_of(fits, p->depth), p->kb);
+}
+
+/* Packs what the part's tasks share. What the part before it had packed, and this one needs too, is
+ * still there. */
+static tl_status pack_part(tl_pool *pool, part *s, const part *before)
+{
+    const product *p = s->p;
+    const tli_gemm *g = p->g;
+    if (p->mode != TLI_GEMM_TILES) return TL_OK;
+    panels a = {.first = s->i0, .count = s->rows, .k0 = s->k0, .k1 = s->k1};
+    panels b = {.first = s->j0, .count = s->cols, .k0 = s->k0, .k1 = s->k1};
+    if (p->a_from != TLI_GEMM_SHARED) a.count = 0;
+    if (p->b_from != TLI_GEMM_SHARED || g->packed_b) b.count = 0;
+    const size_t a_bytes = (size_t)round_up((int64_t)panels_bytes(p, &a, p->k->mr), 64);
+    const size_t b_bytes = panels_bytes(p, &b, p->k->nr);
+    void *room = NULL;
+    if (a_bytes + b_bytes > 0)
+        TL_TRY(
+            tli_scratch(&room, TLI_SCRATCH_PACK, (size_t)round_up((int64_t)b_bytes, 64) + a_bytes));
+    // b first: of the two it is the one that does not change from part to part.
+    b.data = room;
+    a.data = room ? (char *)room + round_up((int64_t)b_bytes, 64) : NULL;
+    s->a = a;
+    s->b = b;
+    const bool kept = before && before->b.data == b.data && before->b.first == b.first
+                      && before->b.count == b.count && before->b.k0 == b.k0 && before->b.k1 == b.k1;
+    if (kept) b.count = 0;
+    if (g->packed_b) s->b = (panels){(char *)(uintptr_t)g->packed_b, 0, g->n, 0, g->k};
+    return tli_gemm_pack_panels(pool, p, &a, &b);
+}
+
+static tl_status run_parts(tl_pool *pool, const product *p)
+{
+    const tli_gemm *g = p->g;
+    const bool tiles = p->mode == TLI_GEMM_TILES;
+    // Sides that the tasks pack by themselves, or read where they are, have no limit.
+    const int64_t rows =
+        tiles && p->a_from == TLI_GEMM_SHARED ? side_of(p->mb) : round_up(g->m, p->mb);
+    const int64_t cols = tiles && p->b_from == TLI_GEMM_SHARED && !g->packed_b
+                             ? side_of(p->nb)
+                             : round_up(g->n, p->nb);
+    const int64_t depth = part_depth(p, min_of(rows, g->m), min_of(cols, g->n));
+    const int64_t end = p->k0 + p->depth;
+    void *sums = NULL;
+    if (depth < p->depth && p->c_type != p->k->sum_type)
+        TL_TRY(tli_scratch(&sums, TLI_SCRATCH_SPLIT,
+                           (size_t)(min_of(rows, g->m) * min_of(cols, g->n)) * sum_bytes(p)));
+    part before = {0};
+    for (int64_t j = 0; j < g->n; j += cols)
+        for (int64_t i = 0; i < g->m; i += rows) {
+            int64_t k0 = p->k0;
+            do {
+                part s = {.p = p,
+                          .i0 = i,
+                          .rows = min_of(rows, g->m - i),
+                          .j0 = j,
+                          .cols = min_of(cols, g->n - j),
+                          .k0 = k0,
+                          .k1 = min_of(end, k0 + depth),
+                          .sums = sums,
+                          .first = k0 == p->k0};
+                s.last = s.k1 == end;
+                TL_TRY(pack_part(pool, &s, &before));
+                const int64_t tasks = div_up(s.rows, p->mb) * div_up(s.cols, p->nb);
+                TL_TRY(tl_parallel_for(pool, tasks, 1, run_tasks, &s));
+                before = s;
+                k0 = s.k1;
+            } while (k0 < end);
+        }
+    return TL_OK;
+}
+
+/* --- cut in depth ----------------------------------------------------------------------------- */
+
+typedef struct split {
+    const product *p;
+    char *sums; /* (slices, m, n) */
+    int64_t depth, slices;
+} split;
+
+static tl_status run_slices(int64_t begin, int64_t end, void *payload)
+{
+    const split *s = payload;
+    const tli_gemm *g = s->p->g;
+    for (int64_t i = begin; i < end; i++) {
+        product slice = *s->p;
+        slice.k0 += i * s->depth;
+        slice.depth = min_of(s->depth, s->p->depth - i * s->depth);
+        slice.c = s->sums + (size_t)(i * g->m * g->n) * sum_bytes(s->p);
+        slice.c_type = s->p->k->sum_type;
+        slice.c_row = g->n;
+        slice.accumulate = false;
+        slice.finish = false;
+        tli_gemm_cut(&slice);
+        TL_TRY(run_parts(NULL, &slice));
+    }
+    return TL_OK;
+}
+
+/* Adds the slices up, in order, onto the first one. */
+static void add_slices(const split *s, int64_t first, int64_t count)
+{
+    const int64_t all = s->p->g->m * s->p->g->n;
+    for (int64_t i = 1; i < s->slices; i++) {
+        if (s->p->k->sum_type == TL_F64) {
+            double *to = (double *)(void *)s->sums + first;
+            for (int64_t e = 0; e < count; e++) to[e] += to[i * all + e];
+        } else {
+            float *to = (float *)(void *)s->sums + first;
+            for (int64_t e = 0; e < count; e++) to[e] += to[i * all + e];
+        }
+    }
+}
+
+/* Adds what c holds to a row of sums. */
+static void add_c(const product *p, void *sums, int64_t i)
+{
+    enum { CHUNK = 256 };
+    double room[CHUNK]; // of either type
+    for (int64_t j = 0; j < p->g->n; j += CHUNK) {
+        const int64_t count = min_of(CHUNK, p->g->n - j);
+        p->k->convert(room, p->k->sum_type, tli_gemm_at(p->c, p->c_type, i * p->c_row + j),
+                      p->c_type, count);
+        for (int64_t e = 0; e < count; e++) {
+            if (p->k->sum_type == TL_F64)
+                ((double *)sums)[j + e] += room[e];
+            else
+                ((float *)sums)[j + e] += ((const float *)(const void *)room)[e];
+        }
+    }
+}
+
+static tl_status join_rows(int64_t begin, int64_t end, void *payload)
+{
+    const split *s = payload;
+    const product *p = s->p;
+    const int64_t n = p->g->n;
+    add_slices(s, begin * n, (end - begin) * n);
+    const block t = {.i0 = begin,
+                     .rows = end - begin,
+                     .cols = n,
+                     .row = n,
+                     .sums = s->sums + (size_t)(begin * n) * sum_bytes(p)};
+    for (int64_t i = begin; p->accumulate && i < end; i++)
+        add_c(p, t.sums + (size_t)((i - begin) * n) * sum_bytes(p), i);
+    finish_block(p, &t);
+    return TL_OK;
+}
+
+/* How many slices; 1 where there are enough tasks without. */
+static int64_t slices_of(const product *p)
+{
+    enum { TASKS = 32, SHORTEST = 1024, BYTES = 8 << 20 };
+    const int64_t m = p->g->m, n = p->g->n;
+    const int64_t tasks = div_up(m, p->mb) * div_up(n, p->nb);
+    if (tasks > TASKS / 4 || p->depth < 4 * SHORTEST) return 1;
+    const int64_t bytes = m * n * (int64_t)sum_bytes(p);
+    return max_of(1, min_of(min_of(TASKS / tasks, p->depth / SHORTEST), BYTES / bytes));
+}
+
+tl_status tli_gemm_run_product(tl_pool *pool, const product *p)
+{
+    enum { JOINED = 1 << 14 }; // elements of c that make a chunk of the last loop worth while
+    split s = {.p = p, .slices = slices_of(p)};
+    if (s.slices <= 1) return run_parts(pool, p);
+    // Blocks of panels that were packed before start at multiples of theirs.
+    s.depth = round_up(div_up(p->depth, s.slices), tli_gemm_block_depth(p->k, p->g->k));
+    s.slices = div_up(p->depth, s.depth);
+    void *sums;
+    TL_TRY(tli_scratch(&sums, TLI_SCRATCH_SPLIT,
+                       (size_t)(s.slices * p->g->m * p->g->n) * sum_bytes(p)));
+    s.sums = sums;
+    TL_TRY(tl_parallel_for(pool, s.slices, 1, run_slices, &s));
+    return tl_parallel_for(pool, p->g->m, JOINED / p->g->n + 1, join_rows, &s);
+}

@@ -1,0 +1,35 @@
+/* Loops over the elements of several tensors that broadcast to one shape.
+ *
+ *     tli_loop l;
+ *     tli_loop_init(&l, &y->shape, 3, (const tl_tensor *[]){y, a, b});
+ *     TL_TRY(tli_loop_run(run->threads, &l, add_row, NULL));
+ *
+ * Axes that lie behind each other in every tensor are joined, so that most loops are one row, and the
+ * others have few long ones. The work is cut by sizes alone: results do not depend on the threads.
+ *
+ * Thread word: free-threaded. */
+#ifndef TLI_CPU_LOOP_H
+#define TLI_CPU_LOOP_H
+
+#include <tilth/core/backend.h>
+
+enum { TLI_LOOP_MOST = 5, TLI_LOOP_GRAIN = 16384 /* elements a task */ };
+
+typedef struct tli_loop {
+    int operands, rank;                             /* rank of the axes around the rows */
+    int64_t n, rows;                                /* elements of a row; rows */
+    int64_t dims[TL_MAX_RANK];
+    char *data[TLI_LOOP_MOST];                      /* first elements */
+    size_t size[TLI_LOOP_MOST];                     /* of an element */
+    int64_t step[TLI_LOOP_MOST];                    /* between elements of a row; 0: always the same one */
+    int64_t strides[TLI_LOOP_MOST][TL_MAX_RANK];    /* between rows */
+} tli_loop;
+
+/* Every tensor broadcasts to `shape`. */
+void tli_loop_init(tli_loop *l, const tl_shape *shape, int operands, const tl_tensor *const *t);
+
+/* A piece of a row: `n` elements of each operand from data[i] on, step[i] elements apart. */
+typedef tl_status tli_loop_fn(void *payload, char *const *data, const int64_t *step, int64_t n);
+TL_NODISCARD tl_status tli_loop_run(tl_pool *threads, const tli_loop *l, tli_loop_fn *fn, void *payload);
+
+#endif

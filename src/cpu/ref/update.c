@@ -1,0 +1,299 @@
+#include "cpu/ref/ref.h"
+
+#include <math.h>
+#include <tilth/core/attrs.h>
+
+enum { PARAM, GRAD, HYPER, SLOTS };        /* inputs */
+enum { RATE, STEP, SCALE, APPLY, HYPERS }; /* elements of the third */
+
+/* One update: a block and the numbers of this step. */
+typedef struct block {
+    const tl_tensor *w, *grad;
+    tl_tensor *const *slots;
+    double rate, step, scale;
+    int64_t count;
+} block;
+
+// False when everything is to be left as it is.
+static bool block_of(block *b, const tl_node *n)
+{
+    const tl_tensor *h = n->in[HYPER];
+    *b = (block){.w = n->in[PARAM],
+                 .grad = n->in[GRAD],
+                 .slots = n->in + SLOTS,
+                 .rate = tli_ref_get(h, RATE),
+                 .step = tli_ref_get(h, STEP),
+                 .scale = tli_ref_get(h, SCALE),
+                 .count = tl_tensor_count(n->in[PARAM])};
+    return tli_ref_get(h, APPLY) != 0;
+}
+
+static double gradient(const block *b, int64_t i)
+{
+    return tli_ref_get(b->grad, i) * b->scale;
+}
+
+static double get(const block *b, int slot, int64_t i)
+{
+    return tli_ref_get(b->slots[slot], i);
+}
+
+// Moves a weight, and keeps a slot.
+static void move(const block *b, int64_t i, double by)
+{
+    tli_ref_set(b->w, i, tli_ref_get(b->w, i) + by);
+}
+
+static double keep(const block *b, int slot, int64_t i, double value)
+{
+    tli_ref_set(b->slots[slot], i, value);
+    return value;
+}
+
+/* One tensor of a block: its elements, and what the lists say of it. */
+typedef struct part {
+    int64_t begin, end;
+    double decay;
+    bool adapted;
+} part;
+
+static int64_t part_count(tl_ints offsets)
+{
+    return offsets.count ? offsets.count : 1;
+}
+
+static part part_of(const block *b, int64_t i, tl_ints offsets, tl_ints decayed, tl_ints adapted,
+                    double decay)
+{
+    part p = {.begin = offsets.count ? offsets.items[i] : 0,
+              .end = i + 1 < offsets.count ? offsets.items[i + 1] : b->count};
+    p.decay = decayed.count && !decayed.items[i] ? 0 : decay;
+    p.adapted = !adapted.count || adapted.items[i];
+    return p;
+}
+
+/* --- sgd, adam, rmsprop, adagrad ------------------------------------------------------------- */
+
+static void sgd_element(const block *b, const tl_sgd_attr *a, const part *p, int64_t i)
+{
+    double g = gradient(b, i) + p->decay * tli_ref_get(b->w, i);
+    if (a->momentum == 0) {
+        move(b, i, -b->rate * g);
+    } else if (a->form == TL_FORM_KERAS) {
+        double v = keep(b, 0, i, a->momentum * get(b, 0, i) - b->rate * g);
+        move(b, i, a->nesterov ? a->momentum * v - b->rate * g : v);
+    } else {
+        double v = keep(b, 0, i, a->momentum * get(b, 0, i) + g);
+        move(b, i, -b->rate * (a->nesterov ? g + a->momentum * v : v));
+    }
+}
+
+static tl_status update_sgd_kernel(const tl_run *run, const tl_node *n)
+{
+    const tl_sgd_attr *a = n->attr;
+    block b;
+    (void)run;
+    if (!block_of(&b, n)) return TL_OK;
+    for (int64_t k = 0; k < part_count(a->offsets); k++) {
+        part p = part_of(&b, k, a->offsets, a->decayed, (tl_ints){NULL, 0}, a->weight_decay);
+        for (int64_t i = p.begin; i < p.end; i++) sgd_element(&b, a, &p, i);
+    }
+    return TL_OK;
+}
+
+static void adam_element(const block *b, const tl_adam_attr *a, const part *p, int64_t i)
+{
+    double c1 = 1 - pow(a->beta_1, b->step), c2 = 1 - pow(a->beta_2, b->step), g = gradient(b, i);
+    double w = tli_ref_get(b->w, i);
+    double m = keep(b, 0, i, a->beta_1 * get(b, 0, i) + (1 - a->beta_1) * g);
+    double v = keep(b, 1, i, a->beta_2 * get(b, 1, i) + (1 - a->beta_2) * g * g);
+    if (a->amsgrad) v = keep(b, 2, i, fmax(get(b, 2, i), v));
+    double by = a->form == TL_FORM_KERAS ? sqrt(c2) / c1 * m / (sqrt(v) + a->epsilon)
+                                         : m / c1 / (sqrt(v / c2) + a->epsilon);
+    move(b, i, -b->rate * (p->decay * w + by));
+}
+
+static tl_status update_adam_kernel(const tl_run *run, const tl_node *n)
+{
+    const tl_adam_attr *a = n->attr;
+    block b;
+    (void)run;
+    if (!block_of(&b, n)) return TL_OK;
+    for (int64_t k = 0; k < part_count(a->offsets); k++) {
+        part p = part_of(&b, k, a->offsets, a->decayed, (tl_ints){NULL, 0}, a->weight_decay);
+        for (int64_t i = p.begin; i < p.end; i++) adam_element(&b, a, &p, i);
+    }
+    return TL_OK;
+}
+
+static tl_status update_rmsprop_kernel(const tl_run *run, const tl_node *n)
+{
+    const tl_rmsprop_attr *a = n->attr;
+    block b;
+    (void)run;
+    if (!block_of(&b, n)) return TL_OK;
+    for (int64_t i = 0; i < b.count; i++) {
+        double g = gradient(&b, i),
+               s = keep(&b, 0, i, a->rho * get(&b, 0, i) + (1 - a->rho) * g * g);
+        if (a->centered) {
+            double mean = keep(&b, 1, i, a->rho * get(&b, 1, i) + (1 - a->rho) * g);
+            s -= mean * mean;
+        }
+        int last = 1 + a->centered;
+        if (a->momentum == 0) {
+            move(&b, i, -b.rate * g / (sqrt(s) + a->epsilon));
+        } else if (a->form == TL_FORM_KERAS) {
+            double by = b.rate * g / sqrt(s + a->epsilon);
+            move(&b, i, -keep(&b, last, i, a->momentum * get(&b, last, i) + by));
+        } else {
+            double by = g / (sqrt(s) + a->epsilon);
+            move(&b, i, -b.rate * keep(&b, last, i, a->momentum * get(&b, last, i) + by));
+        }
+    }
+    return TL_OK;
+}
+
+static tl_status update_adagrad_kernel(const tl_run *run, const tl_node *n)
+{
+    const tl_adagrad_attr *a = n->attr;
+    block b;
+    (void)run;
+    if (!block_of(&b, n)) return TL_OK;
+    for (int64_t i = 0; i < b.count; i++) {
+        double g = gradient(&b, i), s = keep(&b, 0, i, get(&b, 0, i) + g * g);
+        move(&b, i, -b.rate * g / (sqrt(s) + a->epsilon));
+    }
+    return TL_OK;
+}
+
+/* --- lamb, lars: rates that follow norms ----------------------------------------------------- */
+
+// |w| / |u|, or 1 when either is 0; both come as sums of squares.
+static double ratio_of(const part *p, double w, double u)
+{
+    return p->adapted && w > 0 && u > 0 ? sqrt(w) / sqrt(u) : 1;
+}
+
+static double lamb_direction(const block *b, const tl_lamb_attr *a, const part *p, int64_t i)
+{
+    double m = get(b, 0, i) / (1 - pow(a->beta_1, b->step));
+    double v = get(b, 1, i) / (1 - pow(a->beta_2, b->step));
+    return m / (sqrt(v) + a->epsilon) + p->decay * tli_ref_get(b->w, i);
+}
+
+static tl_status update_lamb_kernel(const tl_run *run, const tl_node *n)
+{
+    const tl_lamb_attr *a = n->attr;
+    block b;
+    (void)run;
+    if (!block_of(&b, n)) return TL_OK;
+    for (int64_t k = 0; k < part_count(a->offsets); k++) {
+        part p = part_of(&b, k, a->offsets, a->decayed, a->adapted, a->weight_decay);
+        double ww = 0, uu = 0;
+        for (int64_t i = p.begin; i < p.end; i++) {
+            double g = gradient(&b, i), w = tli_ref_get(b.w, i);
+            keep(&b, 0, i, a->beta_1 * get(&b, 0, i) + (1 - a->beta_1) * g);
+            keep(&b, 1, i, a->beta_2 * get(&b, 1, i) + (1 - a->beta_2) * g * g);
+            double u = lamb_direction(&b, a, &p, i);
+            ww += w * w;
+            uu += u * u;
+        }
+        double ratio = ratio_of(&p, ww, uu);
+        for (int64_t i = p.begin; i < p.end; i++)
+            move(&b, i, -ratio * b.rate * lamb_direction(&b, a, &p, i));
+    }
+    return TL_OK;
+}
+
+static double decayed_gradient(const block *b, const part *p, int64_t i)
+{
+    return gradient(b, i) + p->decay * tli_ref_get(b->w, i);
+}
+
+static void lars_classic(const block *b, const tl_lars_attr *a, const part *p)
+{
+    double ww = 0, gg = 0;
+    for (int64_t i = p->begin; i < p->end; i++) {
+        double w = tli_ref_get(b->w, i), g = decayed_gradient(b, p, i);
+        ww += w * w;
+        gg += g * g;
+    }
+    double rate = b->rate * ratio_of(p, a->eeta * a->eeta * ww, gg);
+    for (int64_t i = p->begin; i < p->end; i++) {
+        double g = decayed_gradient(b, p, i),
+               v = keep(b, 0, i, a->momentum * get(b, 0, i) + rate * g);
+        move(b, i, a->nesterov ? -(a->momentum * v + rate * g) : -v);
+    }
+}
+
+static double lars_direction(const block *b, const tl_lars_attr *a, const part *p, int64_t i)
+{
+    double v = get(b, 0, i);
+    return a->nesterov ? a->momentum * v + decayed_gradient(b, p, i) : v;
+}
+
+static void lars_popular(const block *b, const tl_lars_attr *a, const part *p)
+{
+    double ww = 0, uu = 0;
+    for (int64_t i = p->begin; i < p->end; i++) {
+        keep(b, 0, i, a->momentum * get(b, 0, i) + decayed_gradient(b, p, i));
+        double w = tli_ref_get(b->w, i), u = lars_direction(b, a, p, i);
+        ww += w * w;
+        uu += u * u;
+    }
+    double rate = b->rate * ratio_of(p, a->eeta * a->eeta * ww, uu);
+    for (int64_t i = p->begin; i < p->end; i++) move(b, i, -rate * lars_direction(b, a, p, i));
+}
+
+static tl_status update_lars_kernel(const tl_run *run, const tl_node *n)
+{
+    const tl_lars_attr *a = n->attr;
+    block b;
+    (void)run;
+    if (!block_of(&b, n)) return TL_OK;
+    for (int64_t k = 0; k < part_count(a->offsets); k++) {
+        part p = part_of(&b, k, a->offsets, a->decayed, a->adapted, a->weight_decay);
+        (a->classic_momentum ? lars_classic : lars_popular)(&b, a, &p);
+    }
+    return TL_OK;
+}
+
+/* --- averages and norms ---------------------------------------------------------------------- */
+
+static tl_status update_ema_kernel(const tl_run *run, const tl_node *n)
+{
+    const tl_ema_attr *a = n->attr;
+    const tl_tensor *s = n->in[0], *v = n->in[1];
+    double m = n->inputs > 2 ? tli_ref_get(n->in[2], 0) : a->momentum;
+    (void)run;
+    for (int64_t i = 0, count = m == 1 ? 0 : tl_tensor_count(s); i < count; i++)
+        tli_ref_set(s, i, m * tli_ref_get(s, i) + (1 - m) * tli_ref_get(v, i));
+    return TL_OK;
+}
+
+static tl_status finite_and_norm_kernel(const tl_run *run, const tl_node *n)
+{
+    bool finite = true;
+    double sum = 0;
+    (void)run;
+    for (int k = 0; k < n->inputs; k++) {
+        for (int64_t i = 0, count = tl_tensor_count(n->in[k]); i < count; i++) {
+            double v = tli_ref_get(n->in[k], i);
+            finite &= isfinite(v) != 0;
+            sum += v * v;
+        }
+    }
+    tli_ref_set(n->out[0], 0, sqrt(sum));
+    tli_ref_set(n->out[1], 0, finite);
+    return TL_OK;
+}
+
+#define ROW(name)                                                                                  \
+    {                                                                                              \
+        TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, 0                                             \
+    }
+static const tl_kernel table[] = {
+    ROW(update_sgd),  ROW(update_adam), ROW(update_rmsprop), ROW(update_adagrad),
+    ROW(update_lamb), ROW(update_lars), ROW(update_ema),     ROW(finite_and_norm),
+};
+const tl_kernels tli_ref_update = {table, TL_COUNT(table)};

@@ -1,0 +1,166 @@
+/* What happens to the sums of a product on their way into c: bias, activation, residual, rounding.
+ */
+#include <math.h>
+
+#include "cpu/simd/gemm_parts.h"
+#include "cpu/simd/math.h"
+#include "cpu/simd/vec.h"
+
+/* --- conversions ------------------------------------------------------------------------------ */
+
+#define WIDEN(t)                                                                                   \
+    static void widen_##t(float *to, const tli_##t *from, int64_t n)                               \
+    {                                                                                              \
+        int64_t i = 0;                                                                             \
+        for (; i + VF <= n; i += VF) vf_store(to + i, vf_load_##t(from + i));                      \
+        if (i < n) vf_store_n(to + i, vf_load_##t##_n(from + i, n - i), n - i);                    \
+    }                                                                                              \
+    static void narrow_##t(tli_##t *to, const float *from, int64_t n)                              \
+    {                                                                                              \
+        int64_t i = 0;                                                                             \
+        for (; i + VF <= n; i += VF) vf_store_##t(to + i, vf_load(from + i));                      \
+        if (i < n) vf_store_##t##_n(to + i, vf_load_n(from + i, n - i), n - i);                    \
+    }
+TLI_FLOAT_LIST(WIDEN)
+
+static void widen(float *to, const void *from, tl_dtype type, int64_t n)
+{
+    switch (type) {
+    case TL_BF16: widen_bf16(to, from, n); break;
+    case TL_F16: widen_f16(to, from, n); break;
+    default: widen_f32(to, from, n); break;
+    }
+}
+
+static void narrow(void *to, tl_dtype type, const float *from, int64_t n)
+{
+    switch (type) {
+    case TL_BF16: narrow_bf16(to, from, n); break;
+    case TL_F16: narrow_f16(to, from, n); break;
+    default: narrow_f32(to, from, n); break;
+    }
+}
+
+enum { CHUNK = 256 }; /* values at a time, which stay in the first-level cache */
+
+void TLI_ISA_NAME(tli_gemm_convert)(void *to, tl_dtype to_type, const void *from,
+                                    tl_dtype from_type, int64_t n)
+{
+    if (to_type == from_type) {
+        memcpy(to, from, (size_t)n * tl_dtype_size(to_type));
+        return;
+    }
+    float room[CHUNK];
+    for (int64_t i = 0; i < n; i += CHUNK) {
+        const int64_t count = n - i < CHUNK ? n - i : CHUNK;
+        widen(room, (const char *)from + (size_t)i * tl_dtype_size(from_type), from_type, count);
+        narrow((char *)to + (size_t)i * tl_dtype_size(to_type), to_type, room, count);
+    }
+}
+
+/* --- floats ----------------------------------------------------------------------------------- */
+
+#define EACH(name, expression)                                                                     \
+    static void name(float *values, int64_t n)                                                     \
+    {                                                                                              \
+        for (int64_t i = 0; i < n; i += VF) {                                                      \
+            const int64_t left = n - i;                                                            \
+            vf x = left >= VF ? vf_load(values + i) : vf_load_n(values + i, left);                 \
+            x = (expression);                                                                      \
+            if (left >= VF)                                                                        \
+                vf_store(values + i, x);                                                           \
+            else                                                                                   \
+                vf_store_n(values + i, x, left);                                                   \
+        }                                                                                          \
+    }
+EACH(relu_each, vf_max_c(x, vf_zero()))
+EACH(relu6_each, vf_min_c(vf_max_c(x, vf_zero()), vf_set1(6)))
+EACH(gelu_each, vf_gelu(x))
+EACH(gelu_tanh_each, vf_gelu_tanh(x))
+EACH(silu_each, vf_silu(x))
+EACH(tanh_each, vf_tanh(x))
+EACH(sigmoid_each, vf_sigmoid(x))
+
+static void (*const activations[TLI_ACT_COUNT])(float *values, int64_t n) = {
+    [TLI_ACT_RELU] = relu_each,           [TLI_ACT_RELU6] = relu6_each, [TLI_ACT_GELU] = gelu_each,
+    [TLI_ACT_GELU_TANH] = gelu_tanh_each, [TLI_ACT_SILU] = silu_each,   [TLI_ACT_TANH] = tanh_each,
+    [TLI_ACT_SIGMOID] = sigmoid_each,
+};
+
+/* to = x + y */
+static void add(float *to, const float *x, const float *y, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + VF <= n; i += VF) vf_store(to + i, vf_add(vf_load(x + i), vf_load(y + i)));
+    for (; i < n; i++) to[i] = x[i] + y[i];
+}
+
+static const void *at(const void *base, tl_dtype type, int64_t index)
+{
+    return (const char *)base + index * (int64_t)tl_dtype_size(type);
+}
+
+static void *at_out(void *base, tl_dtype type, int64_t index)
+{
+    return (char *)base + index * (int64_t)tl_dtype_size(type);
+}
+
+/* `count` values of row i from column j on. */
+static void finish_piece(const tli_gemm_epilogue *e, int64_t i, int64_t j, int64_t count,
+                         const float *bias)
+{
+    float room[CHUNK], other[CHUNK];
+    const float *sums = (const float *)e->sums + i * e->sums_row + j;
+    if (bias)
+        add(room, sums, bias, count);
+    else
+        memcpy(room, sums, (size_t)count * sizeof *room);
+    if (e->pre) narrow(at_out(e->pre, e->pre_type, i * e->pre_row + j), e->pre_type, room, count);
+    if (e->activation != TLI_ACT_NONE) activations[e->activation](room, count);
+    if (e->residual) {
+        widen(other, at(e->residual, e->residual_type, i * e->residual_row + j), e->residual_type,
+              count);
+        add(room, room, other, count);
+    }
+    narrow(at_out(e->c, e->c_type, i * e->c_row + j), e->c_type, room, count);
+}
+
+void TLI_ISA_NAME(tli_gemm_epilogue_f32)(const tli_gemm_epilogue *e)
+{
+    float bias[CHUNK];
+    for (int64_t j = 0; j < e->cols; j += CHUNK) {
+        const int64_t count = e->cols - j < CHUNK ? e->cols - j : CHUNK;
+        if (e->bias) widen(bias, at(e->bias, e->bias_type, j), e->bias_type, count);
+        for (int64_t i = 0; i < e->rows; i++) finish_piece(e, i, j, count, e->bias ? bias : NULL);
+    }
+}
+
+/* --- doubles: exact rather than fast ---------------------------------------------------------- */
+
+static double activate(tli_activation activation, double x)
+{
+    switch (activation) {
+    case TLI_ACT_RELU: return x < 0 ? 0 : x;
+    case TLI_ACT_RELU6: return x < 0 ? 0 : x > 6 ? 6 : x;
+    case TLI_ACT_GELU: return 0.5 * x * erfc(-x * 0.70710678118654752440);
+    case TLI_ACT_GELU_TANH:
+        return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+    case TLI_ACT_SILU: return x < -700 ? 0 : x / (1 + exp(-x));
+    case TLI_ACT_TANH: return tanh(x);
+    case TLI_ACT_SIGMOID: return 1 / (1 + exp(-x));
+    default: return x;
+    }
+}
+
+void TLI_ISA_NAME(tli_gemm_epilogue_f64)(const tli_gemm_epilogue *e)
+{
+    for (int64_t i = 0; i < e->rows; i++)
+        for (int64_t j = 0; j < e->cols; j++) {
+            double x = ((const double *)e->sums)[i * e->sums_row + j];
+            if (e->bias) x += ((const double *)e->bias)[j];
+            if (e->pre) ((double *)e->pre)[i * e->pre_row + j] = x;
+            x = activate(e->activation, x);
+            if (e->residual) x += ((const double *)e->residual)[i * e->residual_row + j];
+            ((double *)e->c)[i * e->c_row + j] = x;
+        }
+}

@@ -1,0 +1,227 @@
+/* The tiles of a product, and the table through which others reach them (cpu/gemm.h). */
+#include "cpu/simd/gemm_parts.h"
+#include "cpu/simd/vec.h"
+
+#if defined(TLI_ISA_neon) || defined(TLI_ISA_neon_bf16)
+#define GEMM_NEON 1
+#include "cpu/simd/gemm_neon.h"
+#endif
+
+/* Whole loops over the sums of a tile: only then can they stay in registers. */
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/* --- floats ----------------------------------------------------------------------------------- */
+
+#if defined(GEMM_NEON)
+// One of the factors is a lane of a register, which costs no broadcast.
+#define MULTIPLY_ADD(vector, scalar, sum) vfmaq_n_f32(sum, vector, scalar)
+#define VECTOR_ADD(x, y, sum) vf_fma(x, y, sum)
+#elif defined(TLI_ISA_generic)
+// Not fused: where the instruction is not certain to be there, it would be a call.
+#define MULTIPLY_ADD(vector, scalar, sum) vf_add(sum, vf_mul(vector, vf_set1(scalar)))
+#define VECTOR_ADD(x, y, sum) vf_add(sum, vf_mul(x, y))
+#else
+#define MULTIPLY_ADD(vector, scalar, sum) vf_fma(vector, vf_set1(scalar), sum)
+#define VECTOR_ADD(x, y, sum) vf_fma(x, y, sum)
+#endif
+#define T float
+#define V vf
+#define V_OP(x) vf_##x
+#define T_NAME(x) x##_f32
+#if defined(GEMM_NEON)
+#define LANES 4
+#define MR 8
+#define NV 3
+#define WRITTEN_OUT(a_row, a_col, fn)                                                              \
+    ((a_row) == 1 ? neon_tile_columns : (a_col) == 1 ? neon_tile_rows : (fn))
+#elif defined(TLI_ISA_avx512)
+#define LANES 16
+#define MR 8
+#define NV 3
+#elif defined(TLI_ISA_avx2)
+#define LANES 8
+#define MR 4
+#define NV 3
+#else
+#define LANES 4
+#define MR 4
+#define NV 2
+#endif
+#include "cpu/simd/gemm_tile.inc"
+_Static_assert((int)MR_f32 == GEMM_MR && (int)NR_f32 == GEMM_NR, "packing knows the same tile");
+
+/* --- doubles ---------------------------------------------------------------------------------- */
+
+#if defined(TLI_ISA_generic)
+#define MULTIPLY_ADD(vector, scalar, sum) vd_add(sum, vd_mul(vector, vd_set1(scalar)))
+#define VECTOR_ADD(x, y, sum) vd_add(sum, vd_mul(x, y))
+#else
+#define MULTIPLY_ADD(vector, scalar, sum) vd_fma(vector, vd_set1(scalar), sum)
+#define VECTOR_ADD(x, y, sum) vd_fma(x, y, sum)
+#endif
+#define T double
+#define V vd
+#define V_OP(x) vd_##x
+#define T_NAME(x) x##_f64
+#define MR 4
+#if defined(TLI_ISA_avx512)
+#define LANES 8
+#define NV 3
+#elif defined(TLI_ISA_avx2)
+#define LANES 4
+#define NV 3
+#elif defined(GEMM_NEON)
+#define LANES 2
+#define NV 3
+#else
+#define LANES 2
+#define NV 2
+#endif
+#include "cpu/simd/gemm_tile.inc"
+
+/* --- bfloat16 --------------------------------------------------------------------------------- */
+
+#if defined(TLI_ISA_neon_bf16)
+
+static void tile_bf16(int rows, int cols, int64_t depth, const void *a, const void *b, void *c,
+                      int64_t c_row, double alpha, bool accumulate)
+{
+    const int64_t steps = (depth + 3) / 4;
+    float *to = c;
+    if (rows == GEMM_MR && cols == GEMM_NR) {
+        neon_tile_bf16(steps, a, b, to, c_row, (float)alpha, accumulate);
+        return;
+    }
+    float whole[GEMM_MR * GEMM_NR];
+    neon_tile_bf16(steps, a, b, whole, GEMM_NR, (float)alpha, false);
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < cols; j++) {
+            float sum = whole[i * GEMM_NR + j];
+            to[i * c_row + j] = accumulate ? to[i * c_row + j] + sum : sum;
+        }
+}
+
+#endif
+
+/* --- the limit of the chip -------------------------------------------------------------------- */
+
+enum { CHAINS = 24 };
+
+#if defined(GEMM_NEON)
+#define EACH_SUM(X)                                                                                \
+    X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23)  \
+    X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31)
+#define PEAK_LOOP(ONE)                                                                             \
+    __asm__ volatile(ZERO_SUMS ZERO(0) ZERO(1)                                                     \
+                     "1:\n" EACH_SUM(ONE)                                                          \
+                     "subs %[rounds], %[rounds], #1\n"                                             \
+                     "b.gt 1b\n"                                                                   \
+                     : [rounds] "+r"(rounds)                                                       \
+                     :                                                                             \
+                     : "cc", ALL_VECTORS)
+
+static int64_t peak_f32(int64_t rounds)
+{
+    const int64_t operations = rounds * CHAINS * 4 * 2;
+#define ONE(r) FMA(r, 0, 1, 0)
+    PEAK_LOOP(ONE);
+#undef ONE
+    return operations;
+}
+
+static int64_t peak_f64(int64_t rounds)
+{
+    const int64_t operations = rounds * CHAINS * 2 * 2;
+#define ONE(r) "fmla v" #r ".2d, v0.2d, v1.d[0]\n"
+    PEAK_LOOP(ONE);
+#undef ONE
+    return operations;
+}
+
+#if defined(TLI_ISA_neon_bf16)
+static int64_t peak_bf16(int64_t rounds)
+{
+    const int64_t operations = rounds * CHAINS * 2 * 2 * 4 * 2;
+#define ONE(r) MMLA(r, 0, 1)
+    PEAK_LOOP(ONE);
+#undef ONE
+    return operations;
+}
+#endif
+#else
+
+/* An empty assembler line that "changes" a sum keeps it in its register, and the loop as it is. */
+#if defined(TLI_ISA_avx512)
+#define HOLD(x) __asm__ volatile("" : "+v"(x))
+#elif defined(__x86_64__)
+#define HOLD(x) __asm__ volatile("" : "+x"(x))
+#elif defined(__aarch64__)
+#define HOLD(x) __asm__ volatile("" : "+w"(x))
+#else
+#define HOLD(x) __asm__ volatile("" : "+m"(x))
+#endif
+enum { HELD = 12 }; /* sums that fit into the registers of all of them, with the factors */
+#if defined(TLI_ISA_generic)
+#define PEAK_F32(x, y, sum) vf_add(sum, vf_mul(x, y))
+#define PEAK_F64(x, y, sum) vd_add(sum, vd_mul(x, y))
+#else
+#define PEAK_F32(x, y, sum) vf_fma(x, y, sum)
+#define PEAK_F64(x, y, sum) vd_fma(x, y, sum)
+#endif
+#define PEAK(name, V, prefix, LANES, ADD)                                                          \
+    static int64_t name(int64_t rounds)                                                            \
+    {                                                                                              \
+        V sums[HELD], x = prefix##_zero(), y = prefix##_zero();                                    \
+        UNROLL for (int i = 0; i < HELD; i++) sums[i] = prefix##_zero();                           \
+        for (int64_t r = 0; r < rounds * CHAINS / HELD; r++)                                       \
+            UNROLL for (int i = 0; i < HELD; i++)                                                  \
+            {                                                                                      \
+                sums[i] = ADD(x, y, sums[i]);                                                      \
+                HOLD(sums[i]);                                                                     \
+            }                                                                                      \
+        return rounds * CHAINS * LANES * 2;                                                        \
+    }
+PEAK(peak_f32, vf, vf, VF, PEAK_F32)
+PEAK(peak_f64, vd, vd, VD, PEAK_F64)
+#endif
+
+/* --- the table -------------------------------------------------------------------------------- */
+
+const tli_gemm_kernels TLI_ISA_NAME(tli_gemm_kernels)[TLI_GEMM_KINDS] = {
+    [TLI_GEMM_F32] = {
+        .kind = TLI_GEMM_F32, .mr = MR_f32, .nr = NR_f32, .kr = 1, .mc = 128, .kc = 512,
+        .element = sizeof(float), .sum_type = TL_F32, .vector = VF,
+        .pack_a = TLI_ISA_NAME(tli_gemm_pack_a_f32), .pack_b = TLI_ISA_NAME(tli_gemm_pack_b_f32),
+        .gather_a = TLI_ISA_NAME(tli_gemm_gather_a_f32),
+        .gather_b = TLI_ISA_NAME(tli_gemm_gather_b_f32),
+        .tile = tile_f32, .strided = strided_f32, .row = row_f32, .dots = dots_f32,
+        .epilogue = TLI_ISA_NAME(tli_gemm_epilogue_f32), .convert = TLI_ISA_NAME(tli_gemm_convert),
+        .peak = peak_f32,
+    },
+#if defined(TLI_ISA_neon_bf16)
+    [TLI_GEMM_BF16] = {
+        .kind = TLI_GEMM_BF16, .mr = GEMM_MR, .nr = GEMM_NR, .kr = 4, .mc = 128, .kc = 1024,
+        .element = sizeof(uint16_t), .sum_type = TL_F32, .vector = VF,
+        .pack_a = TLI_ISA_NAME(tli_gemm_pack_a_bf16), .pack_b = TLI_ISA_NAME(tli_gemm_pack_b_bf16),
+        .gather_a = TLI_ISA_NAME(tli_gemm_gather_a_bf16),
+        .gather_b = TLI_ISA_NAME(tli_gemm_gather_b_bf16),
+        .tile = tile_bf16,
+        .epilogue = TLI_ISA_NAME(tli_gemm_epilogue_f32), .convert = TLI_ISA_NAME(tli_gemm_convert),
+        .peak = peak_bf16,
+    },
+#endif
+    [TLI_GEMM_F64] = {
+        .kind = TLI_GEMM_F64, .mr = MR_f64, .nr = NR_f64, .kr = 1, .mc = 64, .kc = 256,
+        .element = sizeof(double), .sum_type = TL_F64, .vector = VD,
+        .pack_a = TLI_ISA_NAME(tli_gemm_pack_a_f64), .pack_b = TLI_ISA_NAME(tli_gemm_pack_b_f64),
+        .gather_a = TLI_ISA_NAME(tli_gemm_gather_a_f64),
+        .gather_b = TLI_ISA_NAME(tli_gemm_gather_b_f64),
+        .tile = tile_f64, .strided = strided_f64, .row = row_f64, .dots = dots_f64,
+        .epilogue = TLI_ISA_NAME(tli_gemm_epilogue_f64), .convert = TLI_ISA_NAME(tli_gemm_convert),
+        .peak = peak_f64,
+    },
+};

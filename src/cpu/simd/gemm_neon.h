@@ -1,0 +1,268 @@
+/* The 8 x 12 tile of floats on NEON, and its bfloat16 twin on BFMMLA, written out: compilers move
+ * the loads together and spill sums. Here a load stands between every few multiply-adds, which keeps
+ * all four pipes of a wide core busy to within a few percent.
+ *
+ * Registers: v8 to v31 hold the sums; v0 to v7 what is multiplied. */
+#ifndef TLI_CPU_SIMD_GEMM_NEON_H
+#define TLI_CPU_SIMD_GEMM_NEON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// The text of an assembler block may be as long as it needs to be.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverlength-strings"
+
+#define ALL_VECTORS                                                                                \
+    "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", \
+        "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", \
+        "v28", "v29", "v30", "v31"
+
+#define ZERO(r) "movi v" #r ".4s, #0\n"
+#define ZERO_SUMS                                                                                  \
+    ZERO(8) ZERO(9) ZERO(10) ZERO(11) ZERO(12) ZERO(13) ZERO(14) ZERO(15) ZERO(16) ZERO(17)        \
+    ZERO(18) ZERO(19) ZERO(20) ZERO(21) ZERO(22) ZERO(23) ZERO(24) ZERO(25) ZERO(26) ZERO(27)      \
+    ZERO(28) ZERO(29) ZERO(30) ZERO(31)
+
+#define LOAD(r, from, offset) "ldr q" #r ", [%[" #from "], #" #offset "]\n"
+#define NO_LOAD(r, from, offset) ""
+#define FMA(sum, b, a, lane) "fmla v" #sum ".4s, v" #b ".4s, v" #a ".s[" #lane "]\n"
+
+/* --- the end of a tile: rows of three vectors, times alpha, into or onto c -------------------- */
+
+#define SET_ROW(x, y, z)                                                                           \
+    "fmul v" #x ".4s, v" #x ".4s, v7.s[0]\n"                                                       \
+    "fmul v" #y ".4s, v" #y ".4s, v7.s[0]\n"                                                       \
+    "fmul v" #z ".4s, v" #z ".4s, v7.s[0]\n"                                                       \
+    "stp q" #x ", q" #y ", [%[c]]\n"                                                               \
+    "str q" #z ", [%[c], #32]\n"                                                                   \
+    "add %[c], %[c], %[c_row]\n"
+#define ADD_ROW(x, y, z)                                                                           \
+    "ldp q0, q1, [%[c]]\n"                                                                         \
+    "ldr q2, [%[c], #32]\n"                                                                        \
+    FMA(0, x, 7, 0) FMA(1, y, 7, 0) FMA(2, z, 7, 0)                                                \
+    "stp q0, q1, [%[c]]\n"                                                                         \
+    "str q2, [%[c], #32]\n"                                                                        \
+    "add %[c], %[c], %[c_row]\n"
+#define EACH_ROW(X)                                                                                \
+    X(8, 9, 10) X(11, 12, 13) X(14, 15, 16) X(17, 18, 19) X(20, 21, 22) X(23, 24, 25)              \
+    X(26, 27, 28) X(29, 30, 31)
+#define STORE_TILE                                                                                 \
+    "dup v7.4s, %w[alpha]\n"                                                                       \
+    "cbnz %w[accumulate], 8f\n"                                                                    \
+    EACH_ROW(SET_ROW) "b 9f\n"                                                                     \
+    "8:\n" EACH_ROW(ADD_ROW) "9:\n"
+
+/* Calls for c long before it is written. */
+static inline void fetch_tile(const float *c, int64_t c_row)
+{
+    for (int i = 0; i < 8; i++) {
+        __builtin_prefetch(c + i * c_row, 1);
+        __builtin_prefetch(c + i * c_row + 11, 1);
+    }
+}
+
+/* --- a of which 8 rows lie side by side (packed, or transposed) ------------------------------- */
+
+/* A panel of a comes from the second-level cache, and behind it lies the next one. */
+#define FETCH_A "prfm pldl1keep, [%[a], #2048]\n"
+/* Rows of b that were not packed may be pages apart. */
+#define FETCH_B "prfm pldl1keep, [%[b], %[b_ahead]]\n"
+/* One step in depth; loads what the next one needs. a in v0, v1, b in v2, v3, v4. */
+#define STEP_EVEN                                                                                  \
+    FMA(8, 2, 0, 0) FMA(11, 2, 0, 1) LOAD(5, a, 0) FETCH_A FMA(14, 2, 0, 2) FMA(17, 2, 0, 3)       \
+    FMA(20, 2, 1, 0) LOAD(6, a, 16) FMA(23, 2, 1, 1) FMA(26, 2, 1, 2) FMA(29, 2, 1, 3)             \
+    FMA(9, 3, 0, 0) FMA(12, 3, 0, 1) LOAD(7, b, 0) FMA(15, 3, 0, 2) FMA(18, 3, 0, 3)               \
+    FMA(21, 3, 1, 0) FMA(24, 3, 1, 1) LOAD(2, b, 16) FMA(27, 3, 1, 2) FMA(30, 3, 1, 3)             \
+    FMA(10, 4, 0, 0) FMA(13, 4, 0, 1) FMA(16, 4, 0, 2) LOAD(3, b, 32) FETCH_B FMA(19, 4, 0, 3)     \
+    FMA(22, 4, 1, 0) FMA(25, 4, 1, 1) NEXT_STEP FMA(28, 4, 1, 2) FMA(31, 4, 1, 3)
+/* The step after it: a in v5, v6, b in v7, v2, v3. */
+#define STEP_ODD(LOAD_, NEXT_STEP_)                                                                \
+    FMA(8, 7, 5, 0) FMA(11, 7, 5, 1) LOAD_(0, a, 0) FMA(14, 7, 5, 2) FMA(17, 7, 5, 3)              \
+    FMA(20, 7, 6, 0) LOAD_(1, a, 16) FMA(23, 7, 6, 1) FMA(26, 7, 6, 2) FMA(29, 7, 6, 3)            \
+    FMA(9, 2, 5, 0) FMA(12, 2, 5, 1) FMA(15, 2, 5, 2) LOAD_(4, b, 32) FETCH_B FMA(18, 2, 5, 3)     \
+    FMA(21, 2, 6, 0) FMA(24, 2, 6, 1) FMA(27, 2, 6, 2) FMA(30, 2, 6, 3) LOAD_(2, b, 0)             \
+    FMA(10, 3, 5, 0) FMA(13, 3, 5, 1) FMA(16, 3, 5, 2) FMA(19, 3, 5, 3) FMA(22, 3, 6, 0)           \
+    FMA(25, 3, 6, 1) FMA(28, 3, 6, 2) FMA(31, 3, 6, 3) LOAD_(3, b, 16) NEXT_STEP_
+#define NEXT_STEP                                                                                  \
+    "add %[a], %[a], %[a_step]\n"                                                                  \
+    "add %[b], %[b], %[b_step]\n"
+#define STEP_LAST                                                                                  \
+    FMA(8, 2, 0, 0) FMA(11, 2, 0, 1) FMA(14, 2, 0, 2) FMA(17, 2, 0, 3) FMA(20, 2, 1, 0)            \
+    FMA(23, 2, 1, 1) FMA(26, 2, 1, 2) FMA(29, 2, 1, 3) FMA(9, 3, 0, 0) FMA(12, 3, 0, 1)            \
+    FMA(15, 3, 0, 2) FMA(18, 3, 0, 3) FMA(21, 3, 1, 0) FMA(24, 3, 1, 1) FMA(27, 3, 1, 2)           \
+    FMA(30, 3, 1, 3) FMA(10, 4, 0, 0) FMA(13, 4, 0, 1) FMA(16, 4, 0, 2) FMA(19, 4, 0, 3)           \
+    FMA(22, 4, 1, 0) FMA(25, 4, 1, 1) FMA(28, 4, 1, 2) FMA(31, 4, 1, 3)
+#define LOAD_STEP                                                                                  \
+    LOAD(0, a, 0) LOAD(1, a, 16) LOAD(2, b, 0) LOAD(3, b, 16) LOAD(4, b, 32) NEXT_STEP
+
+static void neon_tile_columns(int64_t depth, const float *a, int64_t a_row, int64_t a_col,
+                              const float *b, int64_t b_row, float *c, int64_t c_row, float alpha,
+                              bool accumulate)
+{
+    (void)a_row;
+    int64_t pairs = depth / 2;
+    const int64_t odd = depth % 2;
+    if (depth >= 256) fetch_tile(c, c_row);
+    __asm__ volatile(
+        ZERO_SUMS
+        "cbz %[pairs], 3f\n" LOAD_STEP
+        "subs %[pairs], %[pairs], #1\n"
+        "b.eq 2f\n"
+        ".balign 32\n"
+        "1:\n" STEP_EVEN STEP_ODD(LOAD, NEXT_STEP)
+        "subs %[pairs], %[pairs], #1\n"
+        "b.ne 1b\n"
+        "2:\n" STEP_EVEN STEP_ODD(NO_LOAD, "")
+        "3:\n"
+        "cbz %[odd], 4f\n" LOAD_STEP STEP_LAST
+        "4:\n" STORE_TILE
+        : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [pairs] "+r"(pairs)
+        : [odd] "r"(odd), [b_ahead] "r"(b_row * 4 * 16),
+          [a_step] "r"(a_col * 4), [b_step] "r"(b_row * 4), [c_row] "r"(c_row * 4),
+          [alpha] "r"(tli_float_to_bits(alpha)), [accumulate] "r"((int)accumulate)
+        : "memory", "cc", ALL_VECTORS);
+}
+
+/* --- a whose rows are each side by side in depth ---------------------------------------------- */
+
+#define LOAD_A(r, from) "ldr q" #r ", [%[" #from "], %[at]]\n"
+/* The row that takes this one's place in the next tile. */
+#define FETCH_ROW(from) "prfm pldl1keep, [%[" #from "], %[ahead]]\n"
+#define LOAD_ONE(r, from) "ldr s" #r ", [%[" #from "], %[at]]\n"
+
+/* Four rows (sums from `s` on), one step in depth: lane `l` of v0 to v3 times the row of b. */
+#define QUARTER(l, s00, s01, s02, s10, s11, s12, s20, s21, s22, s30, s31, s32)                     \
+    LOAD(4, b, 0) FMA(s00, 4, 0, l) FMA(s10, 4, 1, l) LOAD(5, b, 16) FMA(s20, 4, 2, l)             \
+    FMA(s30, 4, 3, l) FMA(s01, 5, 0, l) FMA(s11, 5, 1, l) LOAD(6, b, 32)                           \
+    "add %[b], %[b], %[b_step]\n"                                                                  \
+    FMA(s21, 5, 2, l) FMA(s31, 5, 3, l) FMA(s02, 6, 0, l) FMA(s12, 6, 1, l) FMA(s22, 6, 2, l)      \
+    FMA(s32, 6, 3, l)
+#define QUARTER_UPPER(l) QUARTER(l, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19)
+#define QUARTER_LOWER(l) QUARTER(l, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31)
+
+/* One step of a single row in depth: the value in lane 0 of v`r`. */
+#define ONE_ROW(r, x, y, z) FMA(x, 4, r, 0) FMA(y, 5, r, 0) FMA(z, 6, r, 0)
+#define ONE_STEP                                                                                   \
+    LOAD(4, b, 0) LOAD(5, b, 16) LOAD(6, b, 32) LOAD_ONE(0, a0) LOAD_ONE(1, a1) LOAD_ONE(2, a2)    \
+    LOAD_ONE(3, a3) ONE_ROW(0, 8, 9, 10) LOAD_ONE(0, a4) ONE_ROW(1, 11, 12, 13) LOAD_ONE(1, a5)    \
+    ONE_ROW(2, 14, 15, 16) LOAD_ONE(2, a6) ONE_ROW(3, 17, 18, 19) LOAD_ONE(3, a7)                  \
+    ONE_ROW(0, 20, 21, 22) ONE_ROW(1, 23, 24, 25) ONE_ROW(2, 26, 27, 28) ONE_ROW(3, 29, 30, 31)    \
+    "add %[b], %[b], %[b_step]\n"                                                                  \
+    "add %[at], %[at], #4\n"
+
+static void neon_tile_rows(int64_t depth, const float *a, int64_t a_row, int64_t a_col,
+                           const float *b, int64_t b_row, float *c, int64_t c_row, float alpha,
+                           bool accumulate)
+{
+    (void)a_col;
+    int64_t fours = depth / 4, ones = depth % 4, at = 0, ahead = 8 * a_row * 4;
+    __asm__ volatile(
+        ZERO_SUMS
+        "cbz %[fours], 2f\n"
+        ".balign 32\n"
+        "1:\n"
+        LOAD_A(0, a0) LOAD_A(1, a1) LOAD_A(2, a2) LOAD_A(3, a3)
+        QUARTER_UPPER(0) QUARTER_UPPER(1) QUARTER_UPPER(2) QUARTER_UPPER(3)
+        "sub %[b], %[b], %[b_step4]\n"
+        LOAD_A(0, a4) LOAD_A(1, a5) LOAD_A(2, a6) LOAD_A(3, a7)
+        QUARTER_LOWER(0) QUARTER_LOWER(1) QUARTER_LOWER(2) QUARTER_LOWER(3)
+        FETCH_ROW(a0) FETCH_ROW(a1) FETCH_ROW(a2) FETCH_ROW(a3)
+        FETCH_ROW(a4) FETCH_ROW(a5) FETCH_ROW(a6) FETCH_ROW(a7)
+        "add %[at], %[at], #16\n"
+        "add %[ahead], %[ahead], #16\n"
+        "subs %[fours], %[fours], #1\n"
+        "b.ne 1b\n"
+        "2:\n"
+        "cbz %[ones], 4f\n"
+        "3:\n" ONE_STEP
+        "subs %[ones], %[ones], #1\n"
+        "b.ne 3b\n"
+        "4:\n" STORE_TILE
+        : [b] "+r"(b), [c] "+r"(c), [fours] "+r"(fours), [ones] "+r"(ones), [at] "+r"(at),
+          [ahead] "+r"(ahead)
+        : [a0] "r"(a), [a1] "r"(a + a_row), [a2] "r"(a + 2 * a_row), [a3] "r"(a + 3 * a_row),
+          [a4] "r"(a + 4 * a_row), [a5] "r"(a + 5 * a_row), [a6] "r"(a + 6 * a_row),
+          [a7] "r"(a + 7 * a_row), [b_step] "r"(b_row * 4), [b_step4] "r"(b_row * 16),
+          [c_row] "r"(c_row * 4), [alpha] "r"(tli_float_to_bits(alpha)),
+          [accumulate] "r"((int)accumulate)
+        : "memory", "cc", ALL_VECTORS);
+}
+
+/* --- bfloat16 --------------------------------------------------------------------------------- */
+
+#if defined(TLI_ISA_neon_bf16)
+
+/* A sum register is a block of 2 rows and 2 columns; a step takes 4 in depth. v0 to v3 are pairs
+ * of rows of a, v4 to v7 in turn the pairs of columns of b. */
+#define MMLA(sum, a, b) "bfmmla v" #sum ".4s, v" #a ".8h, v" #b ".8h\n"
+/* One step; b's pairs pass through W, X, Y, Z, W, X, of which W and X are loaded at the start. */
+#define STEP_BF16(W, X, Y, Z, LOAD_)                                                               \
+    MMLA(8, 0, W) MMLA(14, 1, W) LOAD(Y, b, 32) MMLA(20, 2, W) MMLA(26, 3, W)                      \
+    MMLA(9, 0, X) MMLA(15, 1, X) LOAD(Z, b, 48) MMLA(21, 2, X) MMLA(27, 3, X)                      \
+    MMLA(10, 0, Y) MMLA(16, 1, Y) LOAD(W, b, 64) MMLA(22, 2, Y) MMLA(28, 3, Y)                     \
+    MMLA(11, 0, Z) MMLA(17, 1, Z) LOAD(X, b, 80) MMLA(23, 2, Z) MMLA(29, 3, Z)                     \
+    MMLA(12, 0, W) MMLA(13, 0, X) LOAD_(0, a, 64) LOAD_(Y, b, 96)                                  \
+    MMLA(18, 1, W) MMLA(19, 1, X) LOAD_(1, a, 80) LOAD_(Z, b, 112)                                 \
+    MMLA(24, 2, W) MMLA(25, 2, X) LOAD_(2, a, 96)                                                  \
+    "add %[b], %[b], #96\n"                                                                        \
+    MMLA(30, 3, W) MMLA(31, 3, X) LOAD_(3, a, 112)                                                 \
+    "add %[a], %[a], #64\n"
+
+/* Six blocks (registers p to p + 5) are two rows: the first halves of the registers, the second. */
+#define STORE_PAIR_SET(p0, p1, p2, p3, p4, p5)                                                     \
+    "zip1 v0.2d, v" #p0 ".2d, v" #p1 ".2d\n"                                                       \
+    "zip1 v1.2d, v" #p2 ".2d, v" #p3 ".2d\n"                                                       \
+    "zip1 v2.2d, v" #p4 ".2d, v" #p5 ".2d\n"                                                       \
+    "zip2 v3.2d, v" #p0 ".2d, v" #p1 ".2d\n"                                                       \
+    "zip2 v4.2d, v" #p2 ".2d, v" #p3 ".2d\n"                                                       \
+    "zip2 v5.2d, v" #p4 ".2d, v" #p5 ".2d\n"                                                       \
+    SET_ROW(0, 1, 2) SET_ROW(3, 4, 5)
+#define STORE_PAIR_ADD(p0, p1, p2, p3, p4, p5)                                                     \
+    "zip1 v3.2d, v" #p0 ".2d, v" #p1 ".2d\n"                                                       \
+    "zip1 v4.2d, v" #p2 ".2d, v" #p3 ".2d\n"                                                       \
+    "zip1 v5.2d, v" #p4 ".2d, v" #p5 ".2d\n"                                                       \
+    ADD_ROW(3, 4, 5)                                                                               \
+    "zip2 v3.2d, v" #p0 ".2d, v" #p1 ".2d\n"                                                       \
+    "zip2 v4.2d, v" #p2 ".2d, v" #p3 ".2d\n"                                                       \
+    "zip2 v5.2d, v" #p4 ".2d, v" #p5 ".2d\n"                                                       \
+    ADD_ROW(3, 4, 5)
+#define EACH_PAIR(X)                                                                               \
+    X(8, 9, 10, 11, 12, 13) X(14, 15, 16, 17, 18, 19) X(20, 21, 22, 23, 24, 25)                    \
+    X(26, 27, 28, 29, 30, 31)
+
+/* Panels of 8 and 12; `steps` of 4 in depth. */
+static void neon_tile_bf16(int64_t steps, const uint16_t *a, const uint16_t *b, float *c,
+                           int64_t c_row, float alpha, bool accumulate)
+{
+    int64_t left = steps;
+    fetch_tile(c, c_row);
+    __asm__ volatile(
+        ZERO_SUMS
+        "cbz %[left], 4f\n"
+        LOAD(0, a, 0) LOAD(4, b, 0) LOAD(1, a, 16) LOAD(5, b, 16) LOAD(2, a, 32) LOAD(3, a, 48)
+        "subs %[left], %[left], #2\n"
+        "b.lt 3f\n"
+        "b.eq 2f\n"
+        ".balign 32\n"
+        "1:\n" STEP_BF16(4, 5, 6, 7, LOAD) STEP_BF16(6, 7, 4, 5, LOAD)
+        "subs %[left], %[left], #2\n"
+        "b.gt 1b\n"
+        "b.lt 3f\n"
+        "2:\n" STEP_BF16(4, 5, 6, 7, LOAD) STEP_BF16(6, 7, 4, 5, NO_LOAD) "b 4f\n"
+        "3:\n" STEP_BF16(4, 5, 6, 7, NO_LOAD)
+        "4:\n"
+        "dup v7.4s, %w[alpha]\n"
+        "cbnz %w[accumulate], 8f\n"
+        EACH_PAIR(STORE_PAIR_SET) "b 9f\n"
+        "8:\n" EACH_PAIR(STORE_PAIR_ADD) "9:\n"
+        : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [left] "+r"(left)
+        : [c_row] "r"(c_row * 4), [alpha] "r"(tli_float_to_bits(alpha)),
+          [accumulate] "r"((int)accumulate)
+        : "memory", "cc", ALL_VECTORS);
+}
+
+#endif
+#pragma GCC diagnostic pop
+
+#endif

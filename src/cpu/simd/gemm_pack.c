@@ -1,0 +1,210 @@
+/* Panels of matrix operands (cpu/gemm.h says how they are laid out), for every storage type. */
+#include "cpu/simd/gemm_parts.h"
+#include "cpu/simd/vec.h"
+
+/* --- float panels ----------------------------------------------------------------------------- */
+
+typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
+
+#define SHUFFLE(a, b, w, x, y, z) __builtin_shufflevector(a, b, w, x, y, z)
+
+/* dst[p * width + l] = from[l][p] */
+static void transpose_four(float *dst, int width, const float *const from[4], int64_t depth)
+{
+    int64_t p = 0;
+    for (; p + 4 <= depth; p += 4, dst += 4 * width) {
+        const four a = *(const four *)(from[0] + p), b = *(const four *)(from[1] + p);
+        const four c = *(const four *)(from[2] + p), d = *(const four *)(from[3] + p);
+        const four ab_low = SHUFFLE(a, b, 0, 4, 1, 5), ab_high = SHUFFLE(a, b, 2, 6, 3, 7);
+        const four cd_low = SHUFFLE(c, d, 0, 4, 1, 5), cd_high = SHUFFLE(c, d, 2, 6, 3, 7);
+        *(four *)dst = SHUFFLE(ab_low, cd_low, 0, 1, 4, 5);
+        *(four *)(dst + width) = SHUFFLE(ab_low, cd_low, 2, 3, 6, 7);
+        *(four *)(dst + 2 * width) = SHUFFLE(ab_high, cd_high, 0, 1, 4, 5);
+        *(four *)(dst + 3 * width) = SHUFFLE(ab_high, cd_high, 2, 3, 6, 7);
+    }
+    for (; p < depth; p++, dst += width)
+        for (int l = 0; l < 4; l++) dst[l] = from[l][p];
+}
+
+#define BODY "cpu/simd/gemm_pack.inc"
+#include "cpu/simd/each_float.h"
+
+static void pack_float(void *dst, int width, const void *src, tl_dtype type, int64_t lane,
+                       int64_t step, int64_t count, int64_t depth)
+{
+    switch (type) {
+    case TL_BF16: pack_bf16(dst, width, src, lane, step, count, depth); break;
+    case TL_F16: pack_f16(dst, width, src, lane, step, count, depth); break;
+    default: pack_f32(dst, width, src, lane, step, count, depth); break;
+    }
+}
+
+static void gather_float(void *dst, int width, const void *const *rows, int count, tl_dtype type,
+                         int64_t depth)
+{
+    switch (type) {
+    case TL_BF16: pack_rows_bf16(dst, width, (const tli_bf16 *const *)rows, count, depth); break;
+    case TL_F16: pack_rows_f16(dst, width, (const tli_f16 *const *)rows, count, depth); break;
+    default: pack_rows_f32(dst, width, (const float *const *)rows, count, depth); break;
+    }
+}
+
+/* --- double panels ---------------------------------------------------------------------------- */
+
+enum { GEMM_MR_F64 = 4, GEMM_NR_F64 = VD * (GEMM_NR / VF) };
+
+static void pack_double(void *dst, int width, const void *src, tl_dtype type, int64_t lane,
+                        int64_t step, int64_t count, int64_t depth)
+{
+    (void)type;
+    double *to = dst;
+    const double *from = src;
+    for (int64_t first = 0; first < count; first += width)
+        for (int64_t p = 0; p < depth; p++)
+            for (int64_t i = first; i < first + width; i++)
+                *to++ = i < count ? from[p * step + i * lane] : 0;
+}
+
+static void gather_double(void *dst, int width, const void *const *rows, int count, tl_dtype type,
+                          int64_t depth)
+{
+    (void)type;
+    double *to = dst;
+    for (int64_t p = 0; p < depth; p++)
+        for (int i = 0; i < width; i++)
+            *to++ = i < count && rows[i] ? ((const double *)rows[i])[p] : 0;
+}
+
+/* --- bfloat16 panels: blocks of 2 lanes by 4 in depth ----------------------------------------- */
+
+#if defined(TLI_ISA_neon_bf16)
+
+/* Lane i, depth p is at [(p / 4 * width / 2 + i / 2) * 8 + i % 2 * 4 + p % 4]. */
+static uint16_t *block_of(uint16_t *dst, int width, int i, int64_t p)
+{
+    return dst + (p / 4 * (width / 2) + i / 2) * 8;
+}
+
+/* Two lanes whose depth is side by side; NULL is zeros. */
+static void pack_pair(uint16_t *dst, int width, const uint16_t *x, const uint16_t *y, int64_t depth)
+{
+    const uint64x2_t zero = vdupq_n_u64(0);
+    int64_t p = 0;
+    const int64_t block = (int64_t)width / 2 * 8;
+    for (; p + 8 <= depth; p += 8, dst += 2 * block) {
+        uint64x2_t xs = x ? vreinterpretq_u64_u16(vld1q_u16(x + p)) : zero;
+        uint64x2_t ys = y ? vreinterpretq_u64_u16(vld1q_u16(y + p)) : zero;
+        vst1q_u16(dst, vreinterpretq_u16_u64(vzip1q_u64(xs, ys)));
+        vst1q_u16(dst + block, vreinterpretq_u16_u64(vzip2q_u64(xs, ys)));
+    }
+    for (; p < depth; p += 4, dst += block)
+        for (int64_t q = 0; q < 4; q++) {
+            dst[q] = x && p + q < depth ? x[p + q] : 0;
+            dst[4 + q] = y && p + q < depth ? y[p + q] : 0;
+        }
+}
+
+/* Lanes side by side: 4 rows of 8, or 4, lanes at a time become 4, or 2, blocks. */
+static void pack_beside_half(uint16_t *dst, int width, const uint16_t *src, int64_t step,
+                             int64_t depth)
+{
+    int64_t p = 0;
+    for (; p + 4 <= depth; p += 4, src += 4 * step) {
+        int i = 0;
+        for (; i + 8 <= width; i += 8, dst += 32) {
+            const uint16_t *s = src + i;
+            uint16x8_t r0 = vld1q_u16(s), r1 = vld1q_u16(s + step);
+            uint16x8_t r2 = vld1q_u16(s + 2 * step), r3 = vld1q_u16(s + 3 * step);
+            uint32x4_t low01 = vreinterpretq_u32_u16(vzip1q_u16(r0, r1));
+            uint32x4_t high01 = vreinterpretq_u32_u16(vzip2q_u16(r0, r1));
+            uint32x4_t low23 = vreinterpretq_u32_u16(vzip1q_u16(r2, r3));
+            uint32x4_t high23 = vreinterpretq_u32_u16(vzip2q_u16(r2, r3));
+            vst1q_u16(dst, vreinterpretq_u16_u32(vzip1q_u32(low01, low23)));
+            vst1q_u16(dst + 8, vreinterpretq_u16_u32(vzip2q_u32(low01, low23)));
+            vst1q_u16(dst + 16, vreinterpretq_u16_u32(vzip1q_u32(high01, high23)));
+            vst1q_u16(dst + 24, vreinterpretq_u16_u32(vzip2q_u32(high01, high23)));
+        }
+        for (; i < width; i += 4, dst += 16) {
+            const uint16_t *s = src + i;
+            const uint16x4_t zero = vdup_n_u16(0);
+            uint16x8_t r0 = vcombine_u16(vld1_u16(s), zero),
+                       r1 = vcombine_u16(vld1_u16(s + step), zero);
+            uint16x8_t r2 = vcombine_u16(vld1_u16(s + 2 * step), zero);
+            uint16x8_t r3 = vcombine_u16(vld1_u16(s + 3 * step), zero);
+            uint32x4_t low01 = vreinterpretq_u32_u16(vzip1q_u16(r0, r1));
+            uint32x4_t low23 = vreinterpretq_u32_u16(vzip1q_u16(r2, r3));
+            vst1q_u16(dst, vreinterpretq_u16_u32(vzip1q_u32(low01, low23)));
+            vst1q_u16(dst + 8, vreinterpretq_u16_u32(vzip2q_u32(low01, low23)));
+        }
+    }
+    if (p < depth)
+        for (int i = 0; i < width; i += 2, dst += 8)
+            for (int64_t q = 0; q < 4; q++) {
+                dst[q] = p + q < depth ? src[q * step + i] : 0;
+                dst[4 + q] = p + q < depth ? src[q * step + i + 1] : 0;
+            }
+}
+
+static void pack_panel_half(uint16_t *dst, int width, const uint16_t *src, int64_t lane,
+                            int64_t step, int count, int64_t depth)
+{
+    if (lane == 1 && count == width) {
+        pack_beside_half(dst, width, src, step, depth);
+    } else if (step == 1) {
+        for (int i = 0; i < width; i += 2)
+            pack_pair(block_of(dst, width, i, 0), width, i < count ? src + i * lane : NULL,
+                      i + 1 < count ? src + (i + 1) * lane : NULL, depth);
+    } else {
+        for (int64_t p = 0; p < depth; p += 4)
+            for (int i = 0; i < width; i++)
+                for (int64_t q = p; q < p + 4; q++)
+                    block_of(dst, width, i, p)[i % 2 * 4 + q - p] =
+                        i < count && q < depth ? src[q * step + i * lane] : 0;
+    }
+}
+
+static void pack_half(void *dst, int width, const void *src, tl_dtype type, int64_t lane,
+                      int64_t step, int64_t count, int64_t depth)
+{
+    (void)type;
+    uint16_t *to = dst;
+    const uint16_t *from = src;
+    const int64_t padded = (depth + 3) / 4 * 4;
+    for (int64_t i = 0; i < count; i += width)
+        pack_panel_half(to + i * padded, width, from + i * lane, lane, step,
+                        (int)(count - i < width ? count - i : width), depth);
+}
+
+static void gather_half(void *dst, int width, const void *const *rows, int count, tl_dtype type,
+                        int64_t depth)
+{
+    (void)type;
+    for (int i = 0; i < width; i += 2)
+        pack_pair(block_of(dst, width, i, 0), width, i < count ? rows[i] : NULL,
+                  i + 1 < count ? rows[i + 1] : NULL, depth);
+}
+
+#endif
+
+/* --- exported --------------------------------------------------------------------------------- */
+
+#define EXPORT(side, kind, width, pack_it, gather_it)                                              \
+    void TLI_ISA_NAME(tli_gemm_pack_##side##_##kind)(void *dst, const void *src, tl_dtype type,    \
+                                                     int64_t lane, int64_t step, int64_t count,    \
+                                                     int64_t depth)                                \
+    {                                                                                              \
+        pack_it(dst, width, src, type, lane, step, count, depth);                                  \
+    }                                                                                              \
+    void TLI_ISA_NAME(tli_gemm_gather_##side##_##kind)(void *dst, const void *const *rows,         \
+                                                       int count, tl_dtype type, int64_t depth)    \
+    {                                                                                              \
+        gather_it(dst, width, rows, count, type, depth);                                           \
+    }
+EXPORT(a, f32, GEMM_MR, pack_float, gather_float)
+EXPORT(b, f32, GEMM_NR, pack_float, gather_float)
+EXPORT(a, f64, GEMM_MR_F64, pack_double, gather_double)
+EXPORT(b, f64, GEMM_NR_F64, pack_double, gather_double)
+#if defined(TLI_ISA_neon_bf16)
+EXPORT(a, bf16, GEMM_MR, pack_half, gather_half)
+EXPORT(b, bf16, GEMM_NR, pack_half, gather_half)
+#endif

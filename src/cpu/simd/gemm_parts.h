@@ -1,0 +1,44 @@
+/* What the files of the product's kernels know of each other, and how wide their tiles are. */
+#ifndef TLI_CPU_SIMD_GEMM_PARTS_H
+#define TLI_CPU_SIMD_GEMM_PARTS_H
+
+#include "cpu/gemm.h"
+
+/* Rows, and vectors of columns, of the tile of floats: as many sums as the registers hold, with
+ * room for what is multiplied. Doubles use smaller tiles; they are there to check others. */
+#if defined(TLI_ISA_neon) || defined(TLI_ISA_neon_bf16)
+enum { GEMM_MR = 8, GEMM_NR = 12 };
+#elif defined(TLI_ISA_avx512)
+enum { GEMM_MR = 8, GEMM_NR = 48 };
+#elif defined(TLI_ISA_avx2)
+enum { GEMM_MR = 4, GEMM_NR = 24 };
+#else
+enum { GEMM_MR = 4, GEMM_NR = 8 };
+#endif
+
+typedef void tli_gemm_pack_matrix_fn(void *dst, const void *src, tl_dtype type, int64_t lane,
+                                     int64_t step, int64_t count, int64_t depth);
+typedef void tli_gemm_gather_fn(void *dst, const void *const *rows, int count, tl_dtype type,
+                                int64_t depth);
+
+extern tli_gemm_pack_matrix_fn TLI_ISA_NAME(tli_gemm_pack_a_f32), TLI_ISA_NAME(tli_gemm_pack_b_f32);
+extern tli_gemm_gather_fn TLI_ISA_NAME(tli_gemm_gather_a_f32), TLI_ISA_NAME(tli_gemm_gather_b_f32);
+extern tli_gemm_pack_matrix_fn TLI_ISA_NAME(tli_gemm_pack_a_f64), TLI_ISA_NAME(tli_gemm_pack_b_f64);
+extern tli_gemm_gather_fn TLI_ISA_NAME(tli_gemm_gather_a_f64), TLI_ISA_NAME(tli_gemm_gather_b_f64);
+#if defined(TLI_ISA_neon_bf16)
+extern tli_gemm_pack_matrix_fn TLI_ISA_NAME(tli_gemm_pack_a_bf16);
+extern tli_gemm_pack_matrix_fn TLI_ISA_NAME(tli_gemm_pack_b_bf16);
+extern tli_gemm_gather_fn TLI_ISA_NAME(tli_gemm_gather_a_bf16);
+extern tli_gemm_gather_fn TLI_ISA_NAME(tli_gemm_gather_b_bf16);
+#endif
+
+void TLI_ISA_NAME(tli_gemm_epilogue_f32)(const tli_gemm_epilogue *e);
+void TLI_ISA_NAME(tli_gemm_epilogue_f64)(const tli_gemm_epilogue *e);
+void TLI_ISA_NAME(tli_gemm_convert)(void *to, tl_dtype to_type, const void *from,
+                                    tl_dtype from_type, int64_t n);
+
+/* The table of this instruction set: [TLI_GEMM_BF16] has no kind of its own where it has no kernel.
+ */
+extern const tli_gemm_kernels TLI_ISA_NAME(tli_gemm_kernels)[TLI_GEMM_KINDS];
+
+#endif

@@ -1,0 +1,48 @@
+#include <tilth/nn/layers.h>
+
+#include "nn/fields.h"
+#include <tilth/ops/activation.h>
+
+const char *const tli_padding_names[] = {"valid", "same", "explicit", NULL};
+
+tl_tensor *tli_param(tl_scope *s, const char *name, tl_shape shape, const tl_oneof *initializer,
+                     const char *otherwise, const tl_oneof *regularizer)
+{
+    tl_oneof chosen = tli_initializer_or(initializer ? initializer : &(tl_oneof){0}, otherwise);
+    return tl_scope_param(s, name, &(tl_param_args){.shape = shape, .initializer = &chosen,
+                                                    .regularizer = regularizer});
+}
+
+tl_status tli_channels(int64_t *out, const tl_tensor *x, int rank)
+{
+    char spec[TL_TENSOR_TEXT];
+    if (rank >= 0 ? x->shape.rank != rank : x->shape.rank < 1)
+        return TL_FAIL(TL_EINVAL, "the input is %s and must have %s%d dimensions", tl_tensor_spec(spec, x),
+                       rank < 0 ? "at least " : "", rank < 0 ? 1 : rank);
+    *out = x->shape.dims[x->shape.rank - 1];
+    return TL_OK;
+}
+
+tl_tensor *tli_activate(tl_ctx *c, tl_tensor *x, tl_activation function)
+{
+    switch (function) {
+    case TL_ACT_RELU: return tl_relu(c, x);
+    case TL_ACT_RELU6: return tl_relu6(c, x);
+    case TL_ACT_GELU: return tl_gelu(c, x, false);
+    case TL_ACT_GELU_TANH: return tl_gelu(c, x, true);
+    case TL_ACT_SILU: return tl_silu(c, x);
+    case TL_ACT_TANH: return tl_tanh(c, x);
+    case TL_ACT_SIGMOID: return tl_sigmoid(c, x);
+    default: return x;
+    }
+}
+
+#define ENTRY(id) {&tl_kind_layer, &tl_layer_##id.cls}
+static const tl_entry entries[] = {
+    ENTRY(dense), ENTRY(embedding), ENTRY(conv1d), ENTRY(conv2d), ENTRY(conv2d_transpose),
+    ENTRY(depthwise_conv2d), ENTRY(layer_norm), ENTRY(rms_norm), ENTRY(batch_norm), ENTRY(group_norm),
+    ENTRY(attention), ENTRY(activation), ENTRY(dropout), ENTRY(stochastic_depth), ENTRY(max_pool),
+    ENTRY(avg_pool), ENTRY(global_avg_pool), ENTRY(global_max_pool), ENTRY(flatten), ENTRY(sequential),
+    ENTRY(residual),
+};
+const tl_module tl_layers_module = {TL_MODULE_HEAD("layers"), entries, TL_COUNT(entries)};

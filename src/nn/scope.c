@@ -1,0 +1,151 @@
+#include <string.h>
+#include <tilth/core/op.h>
+
+#include <tilth/nn/regularizer.h>
+
+#include "nn/net.h"
+
+tl_scope tli_scope_of(tl_net *net, tl_layer *layer)
+{
+    return (tl_scope){.net = net, .layer = layer};
+}
+
+// Keeps the first failure, with the name of what could not be made.
+static void *fail(tl_scope *s, const char *name)
+{
+    if (s->status != TL_OK) return NULL;
+    s->status = tl_error_note(tl_error_code(), "%s", name);
+    s->error = tl_arena_alloc(s->net->arena, sizeof *s->error);
+    if (s->error) tl_error_save(s->error);
+    return NULL;
+}
+
+tl_status tl_scope_status(const tl_scope *s)
+{
+    if (s->status != TL_OK && s->error) tl_error_restore(s->error);
+    return s->status;
+}
+
+tl_arena *tl_scope_arena(tl_scope *s)
+{
+    return s->net->arena;
+}
+
+const tl_registry *tl_scope_registry(const tl_scope *s)
+{
+    return s->net->registry;
+}
+
+tl_layer *tl_scope_layer(tl_scope *s, const char *name, const tl_layer_class *cls, const void *config)
+{
+    tl_layer *l = NULL;
+    if (s->status != TL_OK) return NULL;
+    if (tli_layer_new(&l, s->net, s->layer, name, cls, config) != TL_OK) return fail(s, name);
+    return l;
+}
+
+tl_layer *tl_scope_layer_of(tl_scope *s, const char *name, const tl_oneof *layer)
+{
+    const tl_class *cls;
+    if (s->status != TL_OK) return NULL;
+    if (!layer->type) {
+        (void)TL_FAIL(TL_EINVAL, "no layer was chosen: 'type' is null");
+        return fail(s, name);
+    }
+    if (tl_registry_find(&cls, s->net->registry, &tl_kind_layer, layer->type) != TL_OK)
+        return fail(s, name);
+    return tl_scope_layer(s, name, (const tl_layer_class *)cls, layer->value);
+}
+
+/* --- parameters ----------------------------------------------------------------------------------- */
+
+static const char *layer_group(const tl_layer *l)
+{
+    for (; l; l = l->parent) {
+        const tl_desc *desc = l->cls->cls.config;
+        if (!desc || !tl_desc_is(desc, &tl_layer_config_desc)) continue;
+        const tl_layer_config *config = l->config;
+        if (config->group && *config->group) return config->group;
+    }
+    return "";
+}
+
+static tl_status check_param(const tl_scope *s, const char *path, const tl_param_args *args)
+{
+    if (!s->net->rehearsing)
+        return TL_FAIL(TL_ESTATE, "parameters are declared in 'build' or 'parameters', before the model is used");
+    for (int64_t i = 0; i < s->net->params.count; i++)
+        if (strcmp(s->net->params.items[i]->path, path) == 0)
+            return TL_FAIL(TL_EEXISTS, "there is a parameter '%s' already", path);
+    return tl_shape_check(&args->shape, "parameter");
+}
+
+static tl_status copy_choice(tl_scope *s, tl_oneof *to, const tl_oneof *from, const tl_kind *kind)
+{
+    if (!from || !from->type) return TL_OK;
+    // As a struct with one row, so that literals and parsed choices are completed alike.
+    const tl_field rows[] = {{.name = kind->name, .help = "", .size = sizeof(tl_oneof),
+                              .type = TL_TYPE_ONEOF, .arity = TL_ONE, .kind = kind}, TL_F_END};
+    const tl_desc desc = {.name = "choice", .help = "", .size = sizeof(tl_oneof), .fields = rows};
+    return tl_desc_complete(s->net->arena, &desc, to, from, s->net->registry);
+}
+
+static tl_status new_param(tl_param **out, tl_scope *s, const char *name, const tl_param_args *args)
+{
+    tl_arena *arena = s->net->arena;
+    tl_layer *l = s->layer;
+    tl_param *p = tl_arena_alloc(arena, sizeof *p);
+    tl_tensor *t = tl_arena_alloc(arena, sizeof *t);
+    if (!p || !t) return TL_ENOMEM;
+    p->path = *l->path ? tl_arena_printf(arena, "%s/%s", l->path, name) : tl_arena_strdup(arena, name);
+    if (!p->path) return TL_ENOMEM;
+    TL_TRY(check_param(s, p->path, args));
+    TL_TRY(copy_choice(s, &p->initializer, args->initializer, &tl_kind_initializer));
+    TL_TRY(copy_choice(s, &p->regularizer, args->regularizer, &tl_kind_regularizer));
+    t->dtype = args->has_dtype ? args->dtype : s->net->storage;
+    t->shape = args->shape;
+    tl_shape_strides(t->strides, &t->shape);
+    t->contiguous = true;
+    p->tensor = t;
+    p->layer = l;
+    p->state = args->state;
+    p->trainable = !args->state && !l->frozen && tl_dtype_is_float(t->dtype);
+    t->tracked = p->trainable;
+    p->group = layer_group(l);
+    p->block = -1;
+    *out = p;
+    return TL_OK;
+}
+
+tl_tensor *tl_scope_param(tl_scope *s, const char *name, const tl_param_args *args)
+{
+    tl_param *p;
+    if (s->status != TL_OK) return NULL;
+    if (new_param(&p, s, name, args) != TL_OK || !TL_VEC_PUSH(&s->net->params, p)) return fail(s, name);
+    return p->tensor;
+}
+
+void tl_scope_tie(tl_scope *s, const char *name, tl_tensor *parameter)
+{
+    tl_net *net = s->net;
+    if (s->status != TL_OK || !parameter) return;
+    int64_t i = 0;
+    while (i < net->params.count && net->params.items[i]->tensor != parameter) i++;
+    tli_alias alias = {.param = i};
+    const char *before = *s->layer->path ? s->layer->path : NULL;
+    alias.path = before ? tl_arena_printf(net->arena, "%s/%s", before, name)
+                        : tl_arena_strdup(net->arena, name);
+    if (i == net->params.count) {
+        (void)TL_FAIL(TL_ENOTFOUND, "only a parameter of the same model can be tied");
+        fail(s, name);
+    } else if (!alias.path || !TL_VEC_PUSH(&net->aliases, alias)) {
+        fail(s, name);
+    }
+}
+
+void tl_scope_item(tl_scope *s, const char *name, tl_layer *part)
+{
+    if (s->status != TL_OK || !part) return;
+    tli_item item = {tl_arena_strdup(s->net->arena, name), part};
+    if (!item.name || !TL_VEC_PUSH(&s->net->items, item)) fail(s, name);
+}

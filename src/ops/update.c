@@ -1,0 +1,338 @@
+#include <tilth/ops/update.h>
+
+#include <inttypes.h>
+
+#include "ops/ops.h"
+#include "ops/wide.h"
+
+/* --- descriptions ---------------------------------------------------------------------------- */
+
+static const char *const form_names[] = {"keras", "pytorch", NULL};
+
+#define ROW(T, member, text) TL_F(tl_##T##_attr, member, .help = text)
+#define FORM_ROW(T) TL_F(tl_##T##_attr, form, .names = form_names, .help = "whose way is followed")
+#define MOMENTUM_ROW(T) ROW(T, momentum, "share of the last update that is kept")
+#define EPSILON_ROW(T) ROW(T, epsilon, "keeps the divisor away from 0")
+#define BETA_ROWS(T)                                                                               \
+    ROW(T, beta_1, "decay of the average of gradients"),                                           \
+        ROW(T, beta_2, "decay of the average of their squares")
+#define DECAY_ROWS(T)                                                                              \
+    ROW(T, weight_decay, "share of a weight that is taken away"),                                  \
+        ROW(T, offsets, "where the tensors of the block begin"),                                   \
+        ROW(T, decayed, "whether each of them decays")
+#define DESC(T)                                                                                    \
+    static const tl_desc T##_desc = {.name = #T,                                                   \
+                                     .help = "attributes of " #T,                                  \
+                                     .size = sizeof(tl_##T##_attr),                                \
+                                     .fields = T##_fields};
+
+static const tl_field sgd_fields[] = {MOMENTUM_ROW(sgd), DECAY_ROWS(sgd), FORM_ROW(sgd),
+                                      ROW(sgd, nesterov, "look ahead along the momentum"),
+                                      TL_F_END};
+DESC(sgd)
+
+static const tl_field adam_fields[] = {BETA_ROWS(adam),
+                                       EPSILON_ROW(adam),
+                                       DECAY_ROWS(adam),
+                                       FORM_ROW(adam),
+                                       ROW(adam, amsgrad, "divide by the greatest average"),
+                                       TL_F_END};
+DESC(adam)
+
+static const tl_field rmsprop_fields[] = {
+    ROW(rmsprop, rho, "decay of the average of squares"),
+    MOMENTUM_ROW(rmsprop),
+    EPSILON_ROW(rmsprop),
+    FORM_ROW(rmsprop),
+    ROW(rmsprop, centered, "by the variance, not by the mean square"),
+    TL_F_END};
+DESC(rmsprop)
+
+static const tl_field adagrad_fields[] = {EPSILON_ROW(adagrad), TL_F_END};
+DESC(adagrad)
+
+static const tl_field lamb_fields[] = {
+    BETA_ROWS(lamb), EPSILON_ROW(lamb), DECAY_ROWS(lamb),
+    ROW(lamb, adapted, "whether the rate of each follows its norm"), TL_F_END};
+DESC(lamb)
+
+static const tl_field lars_fields[] = {
+    MOMENTUM_ROW(lars),
+    ROW(lars, eeta, "share of its norm by which a tensor moves"),
+    DECAY_ROWS(lars),
+    ROW(lars, nesterov, "look ahead along the momentum"),
+    ROW(lars, classic_momentum, "the rate goes into the momentum"),
+    ROW(lars, adapted, "whether the rate of each follows its norm"),
+    TL_F_END};
+DESC(lars)
+
+static const tl_field ema_fields[] = {ROW(ema, momentum, "share of the old average"), TL_F_END};
+DESC(ema)
+
+/* --- shape rules ----------------------------------------------------------------------------- */
+
+enum { PARAM, GRAD, HYPER, SLOTS };
+
+static tl_status check_param(const tl_tensor *t, const char *what)
+{
+    if (t->dtype == TL_F32 || t->dtype == TL_F64) return TL_OK;
+    char spec[TL_TENSOR_TEXT];
+    return TL_FAIL(TL_EINVAL, "%s is %s and must be float32 or float64", what,
+                   tl_tensor_spec(spec, t));
+}
+
+static tl_status check_like(const tl_tensor *t, const tl_tensor *param, const char *what,
+                            bool any_float)
+{
+    bool type = any_float ? tl_dtype_is_float(t->dtype) : t->dtype == param->dtype;
+    if (type && tl_shape_equal(&t->shape, &param->shape)) return TL_OK;
+    char spec[TL_TENSOR_TEXT], wanted[TL_TENSOR_TEXT];
+    return TL_FAIL(TL_EINVAL, "%s is %s and must be %s the parameters, %s", what,
+                   tl_tensor_spec(spec, t),
+                   any_float ? "of a floating-point type and shaped like" : "like",
+                   tl_tensor_spec(wanted, param));
+}
+
+// Parameters, gradients, hyper-parameters, then slots, whose number the attributes say.
+static tl_status check_block(const tl_node *call, int slots)
+{
+    const tl_tensor *param = call->in[PARAM], *hyper = call->in[HYPER];
+    if (call->inputs != SLOTS + slots)
+        return TL_FAIL(TL_EINVAL, "%d slots are given; with these attributes it has %d",
+                       call->inputs - SLOTS, slots);
+    TL_TRY(check_param(param, "the block of parameters"));
+    TL_TRY(check_like(call->in[GRAD], param, "the gradient", true));
+    for (int i = SLOTS; i < call->inputs; i++) {
+        char what[32];
+        snprintf(what, sizeof what, "slot %d", i - SLOTS);
+        TL_TRY(check_like(call->in[i], param, what, false));
+    }
+    if (hyper->dtype != TL_F32 || hyper->shape.rank != 1
+        || hyper->shape.dims[0] != TL_HYPER_COUNT) {
+        char spec[TL_TENSOR_TEXT];
+        return TL_FAIL(TL_EINVAL, "hyper is %s and must be float32[%d]",
+                       tl_tensor_spec(spec, hyper), TL_HYPER_COUNT);
+    }
+    return TL_OK;
+}
+
+static tl_status check_flags(tl_ints flags, tl_ints offsets, const char *name)
+{
+    int64_t tensors = offsets.count ? offsets.count : 1;
+    if (flags.count && flags.count != tensors)
+        return TL_FAIL(TL_EINVAL, "%s has %" PRId64 " items for %" PRId64 " tensors", name,
+                       flags.count, tensors);
+    return TL_OK;
+}
+
+static tl_status check_offsets(const tl_node *call, tl_ints offsets)
+{
+    int64_t count = tl_tensor_count(call->in[PARAM]), before = 0;
+    for (int64_t i = 0; i < offsets.count; i++) {
+        int64_t at = offsets.items[i];
+        if (i == 0 ? at != 0 : at < before || at > count)
+            return TL_FAIL(TL_EINVAL,
+                           "offset %" PRId64 " is %" PRId64
+                           "; they begin at 0 and do not fall, and the "
+                           "block has %" PRId64 " elements",
+                           i, at, count);
+        before = at;
+    }
+    return TL_OK;
+}
+
+static tl_status sgd_infer(const tl_node *call)
+{
+    const tl_sgd_attr *a = call->attr;
+    TL_TRY(check_block(call, a->momentum != 0));
+    TL_TRY(check_offsets(call, a->offsets));
+    return check_flags(a->decayed, a->offsets, "decayed");
+}
+
+static tl_status adam_infer(const tl_node *call)
+{
+    const tl_adam_attr *a = call->attr;
+    TL_TRY(check_block(call, 2 + a->amsgrad));
+    TL_TRY(check_offsets(call, a->offsets));
+    return check_flags(a->decayed, a->offsets, "decayed");
+}
+
+static tl_status rmsprop_infer(const tl_node *call)
+{
+    const tl_rmsprop_attr *a = call->attr;
+    return check_block(call, 1 + a->centered + (a->momentum != 0));
+}
+
+static tl_status adagrad_infer(const tl_node *call)
+{
+    return check_block(call, 1);
+}
+
+static tl_status lamb_infer(const tl_node *call)
+{
+    const tl_lamb_attr *a = call->attr;
+    TL_TRY(check_block(call, 2));
+    TL_TRY(check_offsets(call, a->offsets));
+    TL_TRY(check_flags(a->decayed, a->offsets, "decayed"));
+    return check_flags(a->adapted, a->offsets, "adapted");
+}
+
+static tl_status lars_infer(const tl_node *call)
+{
+    const tl_lars_attr *a = call->attr;
+    TL_TRY(check_block(call, 1));
+    TL_TRY(check_offsets(call, a->offsets));
+    TL_TRY(check_flags(a->decayed, a->offsets, "decayed"));
+    return check_flags(a->adapted, a->offsets, "adapted");
+}
+
+static tl_status ema_infer(const tl_node *call)
+{
+    TL_TRY(check_param(call->in[0], "the average"));
+    const tl_tensor *average = call->in[0], *value = call->in[1];
+    if (!tl_dtype_is_float(value->dtype) || !tl_shape_equal(&value->shape, &average->shape)) {
+        char spec[TL_TENSOR_TEXT], wanted[TL_TENSOR_TEXT];
+        return TL_FAIL(TL_EINVAL,
+                       "the value is %s and must be of a floating-point type and shaped like the "
+                       "average, %s",
+                       tl_tensor_spec(spec, value), tl_tensor_spec(wanted, average));
+    }
+    if (call->inputs < 3) return TL_OK;
+    if (call->in[2]->dtype == TL_F32 && tl_tensor_count(call->in[2]) == 1) return TL_OK;
+    char spec[TL_TENSOR_TEXT];
+    return TL_FAIL(TL_EINVAL, "the momentum is %s and must be float32 with one element",
+                   tl_tensor_spec(spec, call->in[2]));
+}
+
+static tl_status finite_and_norm_infer(const tl_node *call)
+{
+    for (int i = 0; i < call->inputs; i++) TL_TRY(tli_want_float(call->in[i], "a block"));
+    call->out[0]->dtype = tli_wide(call->in[0]->dtype);
+    call->out[1]->dtype = TL_BOOL;
+    return TL_OK;
+}
+
+/* --- the ops --------------------------------------------------------------------------------- */
+
+// Parameters and slots are written; gradients and hyper-parameters are not.
+#define WRITES (1u << PARAM | ~0u << SLOTS)
+
+#define UPDATE(T, help_, slots_)                                                                   \
+    const tl_op_class tl_op_update_##T = {                                                         \
+        .op = TL_OP_update_##T,                                                                    \
+        .name = "update_" #T,                                                                      \
+        .help = help_,                                                                             \
+        .attr = &T##_desc,                                                                         \
+        .inputs_min = SLOTS,                                                                       \
+        .inputs_max = SLOTS + (slots_),                                                            \
+        .flags = TL_OP_CONSTANT,                                                                   \
+        .writes = WRITES,                                                                          \
+        .infer = T##_infer,                                                                        \
+    };
+UPDATE(sgd, "a step down the gradient", 1)
+UPDATE(adam, "a step of Adam or AdamW", 3)
+UPDATE(rmsprop, "a step of RMSProp", 3)
+UPDATE(adagrad, "a step of Adagrad", 1)
+UPDATE(lamb, "a step of LAMB", 2)
+UPDATE(lars, "a step of LARS", 1)
+
+const tl_op_class tl_op_update_ema = {
+    .op = TL_OP_update_ema,
+    .name = "update_ema",
+    .help = "a moving average, moved in place",
+    .attr = &ema_desc,
+    .inputs_min = 2,
+    .inputs_max = 3,
+    .flags = TL_OP_CONSTANT,
+    .writes = 1,
+    .infer = ema_infer,
+};
+
+const tl_op_class tl_op_finite_and_norm = {
+    .op = TL_OP_finite_and_norm,
+    .name = "finite_and_norm",
+    .help = "Euclidean norm of blocks, and whether all is finite",
+    .inputs_min = 1,
+    .inputs_max = -1,
+    .outputs = 2,
+    .flags = TL_OP_CONSTANT,
+    .infer = finite_and_norm_infer,
+};
+
+// The slots that are there follow the first three inputs.
+static bool update(tl_ctx *c, tl_op op, const void *attr, tl_tensor *const *first,
+                   tl_tensor *const *slots, int count)
+{
+    tl_tensor *in[SLOTS + 3] = {first[0], first[1], first[2]}, *none[1] = {NULL};
+    int inputs = SLOTS;
+    for (int i = 0; i < count; i++)
+        if (slots[i]) in[inputs++] = slots[i];
+    return tl_apply_all(c, op, attr, inputs, in, none);
+}
+
+bool tl_update_sgd(tl_ctx *c, tl_tensor *param, tl_tensor *grad, tl_tensor *hyper,
+                   tl_tensor *velocity, const tl_sgd_attr *attr)
+{
+    tl_tensor *const first[] = {param, grad, hyper}, *const slots[] = {velocity};
+    return update(c, TL_OP_update_sgd, attr, first, slots, 1);
+}
+
+bool tl_update_adam(tl_ctx *c, tl_tensor *param, tl_tensor *grad, tl_tensor *hyper, tl_tensor *m,
+                    tl_tensor *v, tl_tensor *v_max, const tl_adam_attr *attr)
+{
+    tl_tensor *const first[] = {param, grad, hyper}, *const slots[] = {m, v, v_max};
+    return update(c, TL_OP_update_adam, attr, first, slots, 3);
+}
+
+bool tl_update_rmsprop(tl_ctx *c, tl_tensor *param, tl_tensor *grad, tl_tensor *hyper,
+                       tl_tensor *squares, tl_tensor *average, tl_tensor *buffer,
+                       const tl_rmsprop_attr *attr)
+{
+    tl_tensor *const first[] = {param, grad, hyper}, *const slots[] = {squares, average, buffer};
+    return update(c, TL_OP_update_rmsprop, attr, first, slots, 3);
+}
+
+bool tl_update_adagrad(tl_ctx *c, tl_tensor *param, tl_tensor *grad, tl_tensor *hyper,
+                       tl_tensor *squares, const tl_adagrad_attr *attr)
+{
+    tl_tensor *const first[] = {param, grad, hyper}, *const slots[] = {squares};
+    return update(c, TL_OP_update_adagrad, attr, first, slots, 1);
+}
+
+bool tl_update_lamb(tl_ctx *c, tl_tensor *param, tl_tensor *grad, tl_tensor *hyper, tl_tensor *m,
+                    tl_tensor *v, const tl_lamb_attr *attr)
+{
+    tl_tensor *const first[] = {param, grad, hyper}, *const slots[] = {m, v};
+    return update(c, TL_OP_update_lamb, attr, first, slots, 2);
+}
+
+bool tl_update_lars(tl_ctx *c, tl_tensor *param, tl_tensor *grad, tl_tensor *hyper,
+                    tl_tensor *velocity, const tl_lars_attr *attr)
+{
+    tl_tensor *const first[] = {param, grad, hyper}, *const slots[] = {velocity};
+    return update(c, TL_OP_update_lars, attr, first, slots, 1);
+}
+
+bool tl_update_ema(tl_ctx *c, tl_tensor *average, tl_tensor *value, double momentum)
+{
+    tl_tensor *const in[] = {average, value};
+    tl_tensor *none[1] = {NULL};
+    return tl_apply_all(c, TL_OP_update_ema, &(tl_ema_attr){.momentum = momentum}, 2, in, none);
+}
+
+bool tl_update_ema_by(tl_ctx *c, tl_tensor *average, tl_tensor *value, tl_tensor *momentum)
+{
+    tl_tensor *const in[] = {average, value, momentum};
+    tl_tensor *none[1] = {NULL};
+    return tl_apply_all(c, TL_OP_update_ema, &(tl_ema_attr){.momentum = 0}, 3, in, none);
+}
+
+bool tl_finite_and_norm(tl_ctx *c, tl_tensor *const *blocks, int count, tl_tensor **norm,
+                        tl_tensor **finite)
+{
+    tl_tensor *out[2];
+    bool done = tl_apply_all(c, TL_OP_finite_and_norm, NULL, count, blocks, out);
+    *norm = out[0];
+    *finite = out[1];
+    return done;
+}

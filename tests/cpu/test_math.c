@@ -1,0 +1,437 @@
+/* Functions of vectors of floats (cpu/simd/math.h), on every instruction set that this CPU has,
+ * against the C library's doubles: a spread of floats over every exponent, or, where TILTH_FLOATS
+ * is set (tests/soak/floats.sh), all of them. */
+#include "test.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include <tilth/base/pool.h>
+#include <tilth/base/rng.h>
+
+#include "core/half.h"
+#include "cpu/simd/simd.h"
+
+/* --- what is right ---------------------------------------------------------------------------- */
+
+static double ref_sigmoid(double x)
+{
+    return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
+}
+
+static double ref_rsqrt(double x)
+{
+    return 1 / sqrt(x);
+}
+
+static double ref_reciprocal(double x)
+{
+    return 1 / x;
+}
+
+static double ref_relu(double x)
+{
+    return x <= 0 ? 0 : x;
+}
+
+static double ref_relu6(double x)
+{
+    return x > 6 ? 6 : ref_relu(x);
+}
+
+static double ref_hard_sigmoid(double x)
+{
+    return ref_relu6(x + 3) / 6;
+}
+
+static double ref_hard_swish(double x)
+{
+    return x < -3 ? 0 : x * ref_hard_sigmoid(x);
+}
+
+static double ref_gelu(double x)
+{
+    return isinf(x) ? ref_relu(x) : x * 0.5 * erfc(-x * M_SQRT1_2);
+}
+
+static double ref_gelu_tanh(double x)
+{
+    return isinf(x) ? ref_relu(x)
+                    : x * ref_sigmoid(2 * M_2_SQRTPI * M_SQRT1_2 * (x + 0.044715 * x * x * x));
+}
+
+static double ref_silu(double x)
+{
+    return isinf(x) ? ref_relu(x) : x * ref_sigmoid(x);
+}
+
+static double ref_softplus(double x)
+{
+    return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
+}
+
+static double ref_log_sigmoid(double x)
+{
+    return -ref_softplus(-x);
+}
+
+static double ref_mish(double x)
+{
+    if (isinf(x)) return ref_relu(x);
+    return x > 30 ? x : x * tanh(log1p(exp(x)));
+}
+
+typedef struct function {
+    const char *name;
+    size_t member; /* of tli_unary_fns */
+    double (*right)(double);
+    double ulps;     /* so many units in the last place are allowed, */
+    double absolute; /* or so much, times |x| where that is above 1 */
+    bool signs;      /* zeros have the sign that `right` gives them */
+} function;
+
+// clang-format off
+#define FUNCTION(name, ...) {#name, offsetof(tli_unary_fns, name), __VA_ARGS__}
+// clang-format on
+static const function functions[] = {
+    FUNCTION(exp, exp, 2, 0, true),
+    FUNCTION(expm1, expm1, 2, 0, true),
+    FUNCTION(log, log, 2, 0, true),
+    FUNCTION(log1p, log1p, 2, 0, true),
+    FUNCTION(sin, sin, 2, 0, true),
+    FUNCTION(cos, cos, 2, 0, true),
+    FUNCTION(tanh, tanh, 2, 0, true),
+    FUNCTION(sigmoid, ref_sigmoid, 2, 0, true),
+    FUNCTION(erf, erf, 2, 0, true),
+    FUNCTION(sqrt, sqrt, 0.50001, 0, true),
+    FUNCTION(rsqrt, ref_rsqrt, 2, 0, true),
+    FUNCTION(reciprocal, ref_reciprocal, 0.50001, 0, true),
+    FUNCTION(relu, ref_relu, 0, 0, true),
+    FUNCTION(relu6, ref_relu6, 0, 0, true),
+    FUNCTION(hard_sigmoid, ref_hard_sigmoid, 4, 0, false),
+    FUNCTION(hard_swish, ref_hard_swish, 4, 0, false),
+    FUNCTION(gelu, ref_gelu, 4, 1e-7, false),
+    FUNCTION(gelu_tanh, ref_gelu_tanh, 4, 1e-7, false),
+    FUNCTION(silu, ref_silu, 4, 1e-37, false),
+    FUNCTION(softplus, ref_softplus, 4, 1e-37, false),
+    FUNCTION(log_sigmoid, ref_log_sigmoid, 4, 1e-37, false),
+    FUNCTION(mish, ref_mish, 4, 1e-7, false),
+};
+
+static tli_unary_fn *find(const function *f, tli_isa isa)
+{
+    tli_unary_fn *fn;
+    memcpy(&fn, (const char *)tli_unary_fns_of(isa) + f->member, sizeof fn);
+    return fn;
+}
+
+/* --- errors ----------------------------------------------------------------------------------- */
+
+/* The distance of neighbouring floats around a double. */
+static double unit(double right)
+{
+    uint64_t bits;
+    memcpy(&bits, &right, sizeof bits);
+    int exponent = (int)(bits >> 52 & 0x7ff);
+    if (exponent < 1023 - 126) exponent = 1023 - 126;
+    if (exponent > 1023 + 127) exponent = 1023 + 127;
+    bits = (uint64_t)(exponent - 23) << 52;
+    memcpy(&right, &bits, sizeof right);
+    return right;
+}
+
+/* In units; infinite where a NaN, an infinity or the sign of a zero is wrong. */
+static double error_of(const function *f, float x, float y, double right)
+{
+    if (isnan(right) || isnan(y)) return isnan(right) && isnan(y) ? 0 : INFINITY;
+    if (f->signs && y == 0 && !signbit(y) != !signbit(right)) return INFINITY;
+    if (y == right) return 0;
+    if (isinf(right)) return INFINITY;
+    // An infinity stands for the power of two behind the largest float.
+    if (isinf(y) && fabs(right) >= 0x1.ffffffp127)
+        return !signbit(y) == !signbit(right) ? 0 : INFINITY;
+    const double shown = isinf(y) ? copysign(0x1p128, y) : (double)y, error = fabs(shown - right);
+    if (error <= f->absolute * fmax(1, fabs((double)x))) return 0;
+    return error / unit(right);
+}
+
+typedef struct worst {
+    double units;
+    float x, y;
+} worst;
+
+static void compare(worst *w, const function *f, const float *x, const float *y,
+                    const double *right, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (w->units >= 0.5 && y[i] != 0 && y[i] == (float)right[i]) continue; // the nearest float
+        const double units = error_of(f, x[i], y[i], right[i]);
+        if (units > w->units) *w = (worst){units, x[i], y[i]};
+    }
+}
+
+static void judge(const worst *w, const function *f, const char *isa)
+{
+    if (w->units > f->ulps)
+        fail_msg("%s, %s: off by %.3f units at %a: %a, not %a", isa, f->name, w->units,
+                 (double)w->x, (double)w->y, f->right((double)w->x));
+}
+
+static bool same_bits(float a, float b)
+{
+    return tli_float_to_bits(a) == tli_float_to_bits(b) || (isnan(a) && isnan(b));
+}
+
+static void assert_same(const float *a, const float *b, const float *x, int64_t n, const char *what)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!same_bits(a[i], b[i]))
+            fail_msg("%s: %a at %a, and %a", what, (double)a[i], (double)x[i], (double)b[i]);
+}
+
+/* --- a spread of floats ----------------------------------------------------------------------- */
+
+/* For each sign and exponent: ends, middle, and the rest at random. */
+enum { EACH = 1500, SPREAD = 512 * EACH };
+
+static float *make_spread(void)
+{
+    static const uint32_t edges[] = {0,        1,        2,        3,        0x3fffff,
+                                     0x400000, 0x400001, 0x7ffffd, 0x7ffffe, 0x7fffff};
+    float *x = malloc(SPREAD * sizeof *x);
+    assert_non_null(x);
+    tl_rng rng;
+    tl_rng_init(&rng, 11);
+    for (uint32_t top = 0; top < 512; top++)
+        for (int64_t i = 0; i < EACH; i++) {
+            uint32_t low = i < TL_COUNT(edges) ? edges[i] : tl_rng_u32(&rng) >> 9;
+            x[top * EACH + i] = tli_bits_to_float(top << 23 | low);
+        }
+    return x;
+}
+
+/* Every instruction set is near enough, and all give the same bits. */
+static void test_accuracy(void **state)
+{
+    (void)state;
+    float *x = make_spread(), *y = malloc(SPREAD * sizeof *y),
+          *first = malloc(SPREAD * sizeof *first);
+    double *right = malloc(SPREAD * sizeof *right);
+    assert_true(y && first && right);
+    for (int64_t k = 0; k < TL_COUNT(functions); k++) {
+        const function *f = &functions[k];
+        for (int64_t i = 0; i < SPREAD; i++) right[i] = f->right((double)x[i]);
+        for (int isa = 0; isa < TLI_ISA_COUNT; isa++) {
+            if (!tli_isa_supported((tli_isa)isa)) continue;
+            find(f, (tli_isa)isa)(isa ? y : first, x, SPREAD);
+            worst w = {0};
+            compare(&w, f, x, isa ? y : first, right, SPREAD);
+            judge(&w, f, tli_isa_text((tli_isa)isa));
+            if (isa) assert_same(y, first, x, SPREAD, f->name);
+        }
+    }
+    free(x), free(y), free(first), free(right);
+}
+
+/* The check above does notice: a result that is three units off, a NaN, a wrong sign. */
+static void test_errors_are_seen(void **state)
+{
+    (void)state;
+    const function *f = &functions[0];
+    assert_true(error_of(f, 0, 1 + 3 * 0x1p-23f, 1) > 2.9 && error_of(f, 0, 1 + 0x1p-23f, 1) < 1.1);
+    assert_true(isinf(error_of(f, 0, NAN, 1)) && isinf(error_of(f, 0, 1, (double)NAN)));
+    assert_true(isinf(error_of(f, 0, -0.0f, 0.0)) && error_of(f, 0, 0, 0) == 0);
+    assert_true(isinf(error_of(f, 0, 1, (double)INFINITY))
+                && isinf(error_of(f, 0, -INFINITY, 1e300)));
+    assert_true(error_of(f, 0, INFINITY, 1e300) == 0
+                && error_of(f, 0, INFINITY, 0x1.fffffep127) <= 1);
+    assert_true(error_of(f, 0, 0, 0x1p-148) == 2 && error_of(f, 0, 0x1p-149f, 0x1p-149) == 0);
+}
+
+/* Where an element stands, how long the array is and whether it is replaced change nothing; and
+ * nothing beyond the array is written. */
+static void test_places(void **state)
+{
+    (void)state;
+    enum { MOST = 150 };
+    float *x = make_spread(), whole[MOST], part[MOST + 2];
+    tl_rng rng;
+    tl_rng_init(&rng, 12);
+    for (int64_t i = 0; i < MOST; i++) x[i] = x[tl_rng_below(&rng, SPREAD)];
+    for (int isa = 0; isa < TLI_ISA_COUNT; isa++) {
+        if (!tli_isa_supported((tli_isa)isa)) continue;
+        for (int64_t k = 0; k < TL_COUNT(functions); k++) {
+            tli_unary_fn *fn = find(&functions[k], (tli_isa)isa);
+            fn(whole, x, MOST);
+            for (int64_t n = 0; n <= MOST; n = n < 70 ? n + 1 : n + 13)
+                for (int64_t from = 0; from + n <= MOST; from += from < 5 ? 1 : 31) {
+                    memcpy(part + 1, x + from, (size_t)n * sizeof *x);
+                    part[0] = part[n + 1] = 77;
+                    fn(part + 1, n % 2 ? part + 1 : x + from, n);
+                    assert_same(part + 1, whole + from, x + from, n, functions[k].name);
+                    assert_true(part[0] == 77 && part[n + 1] == 77);
+                }
+        }
+    }
+    free(x);
+}
+
+/* --- with a number beside --------------------------------------------------------------------- */
+
+static void test_elu_and_leaky_relu(void **state)
+{
+    (void)state;
+    static const float numbers[] = {1, 0.25f, 2.5f, 0, -1};
+    static const function elu = {"elu", 0, NULL, 4, 1e-37, false};
+    float *x = make_spread(), *y = malloc(SPREAD * sizeof *y);
+    assert_non_null(y);
+    for (int isa = 0; isa < TLI_ISA_COUNT; isa++) {
+        if (!tli_isa_supported((tli_isa)isa)) continue;
+        const tli_unary_fns *fns = tli_unary_fns_of((tli_isa)isa);
+        for (int64_t k = 0; k < TL_COUNT(numbers); k++) {
+            const double number = (double)numbers[k];
+            fns->elu(y, x, numbers[k], SPREAD);
+            for (int64_t i = 0; i < SPREAD; i += 7) {
+                const double v = (double)x[i], right = v > 0 ? v : number * expm1(v);
+                if (error_of(&elu, x[i], y[i], right) > elu.ulps)
+                    fail_msg("elu(%a, %a): %a, not %a", v, number, (double)y[i], right);
+            }
+            fns->leaky_relu(y, x, numbers[k], SPREAD);
+            for (int64_t i = 0; i < SPREAD; i++)
+                assert_true(same_bits(y[i], x[i] > 0 ? x[i] : x[i] * numbers[k]));
+        }
+    }
+    free(x), free(y);
+}
+
+static const function power = {"pow", 0, NULL, 2, 0, true};
+
+static void check_pow(const tli_unary_fns *fns, const float *x, const float *exponents, int64_t n)
+{
+    float *y = malloc((size_t)n * sizeof *y);
+    assert_non_null(y);
+    fns->pow(y, x, exponents, n);
+    for (int64_t i = 0; i < n; i++) {
+        const double right = pow((double)x[i], (double)exponents[i]);
+        if (error_of(&power, x[i], y[i], right) > power.ulps)
+            fail_msg("pow(%a, %a): %a, not %a", (double)x[i], (double)exponents[i], (double)y[i],
+                     right);
+        if (i % 101) continue;
+        float one;
+        fns->pow_1(&one, x + i, exponents[i], 1);
+        assert_true(same_bits(one, y[i]));
+    }
+    free(y);
+}
+
+static void test_pow(void **state)
+{
+    (void)state;
+    // clang-format off
+    static const float specials[] = {
+        0, 1, 2, 3, 4, 0.5f, 1.5f, 0.25f, 1e-3f, 1e-40f, 0x1p-149f, 0x1p-126f, 0x1p24f,
+        0x1.fffffep23f, 0x1p25f, 1e30f, 0x1.fffffep127f, 0x1.fffffep-1f, 0x1.000002p0f, 127, 128,
+        149, 150, INFINITY, NAN};
+    // clang-format on
+    enum {
+        KINDS = sizeof specials / sizeof specials[0],
+        RANDOM = 1 << 18,
+        N = 4 * KINDS * KINDS + RANDOM
+    };
+    float *x = malloc(N * sizeof *x), *e = malloc(N * sizeof *e), *spread = make_spread();
+    assert_true(x && e);
+    int64_t n = 0;
+    for (int i = 0; i < 2 * KINDS; i++)
+        for (int j = 0; j < 2 * KINDS; j++, n++) {
+            x[n] = i < KINDS ? specials[i] : -specials[i - KINDS];
+            e[n] = j < KINDS ? specials[j] : -specials[j - KINDS];
+        }
+    tl_rng rng;
+    tl_rng_init(&rng, 13);
+    for (; n < N; n++) {
+        // Most pairs of floats give 0, 1 or infinity; half of these are chosen to give others.
+        x[n] = spread[tl_rng_below(&rng, SPREAD)];
+        const double range = 150 / fmax(fabs(log2(fabs((double)x[n]))), 1e-8);
+        e[n] = n % 2 ? spread[tl_rng_below(&rng, SPREAD)]
+                     : (float)(range * (2 * tl_rng_uniform_f64(&rng) - 1));
+        if (n % 4 == 0) e[n] = rintf(e[n]);
+    }
+    for (int isa = 0; isa < TLI_ISA_COUNT; isa++)
+        if (tli_isa_supported((tli_isa)isa)) check_pow(tli_unary_fns_of((tli_isa)isa), x, e, N);
+    free(x), free(e), free(spread);
+}
+
+/* --- all floats ------------------------------------------------------------------------------- */
+
+enum { BLOCK = 4096, BLOCKS_A_CHUNK = 64 };
+
+typedef struct sweep {
+    const function *f;
+    tli_isa best;
+    worst found[(INT64_C(1) << 32) / BLOCK / BLOCKS_A_CHUNK]; /* one a chunk */
+} sweep;
+
+static tl_status sweep_chunk(int64_t begin, int64_t end, void *payload)
+{
+    sweep *s = payload;
+    worst *w = &s->found[begin / BLOCKS_A_CHUNK];
+    *w = (worst){0};
+    for (int64_t block = begin; block < end; block++) {
+        float x[BLOCK], y[BLOCK], other[BLOCK];
+        double right[BLOCK];
+        for (int i = 0; i < BLOCK; i++) {
+            x[i] = tli_bits_to_float((uint32_t)(block * BLOCK + i));
+            right[i] = s->f->right((double)x[i]);
+        }
+        find(s->f, s->best)(y, x, BLOCK);
+        compare(w, s->f, x, y, right, BLOCK);
+        for (int isa = 0; isa < (int)s->best; isa++) {
+            find(s->f, (tli_isa)isa)(other, x, BLOCK);
+            for (int i = 0; i < BLOCK; i++)
+                if (!same_bits(y[i], other[i])) *w = (worst){INFINITY, x[i], other[i]};
+        }
+    }
+    return TL_OK;
+}
+
+/* TILTH_FLOATS: "all", or the name of one function. */
+static void test_all_floats(void **state)
+{
+    (void)state;
+    const char *wanted = getenv("TILTH_FLOATS");
+    if (!wanted || !*wanted) return;
+    static sweep s;
+    tl_pool *pool;
+    assert_ok(tl_pool_new(&pool, 0));
+    assert_ok(tli_isa_choose(&s.best));
+    int failed = 0, swept = 0;
+    for (int64_t k = 0; k < TL_COUNT(functions); k++) {
+        s.f = &functions[k];
+        if (strcmp(wanted, "all") != 0 && strcmp(wanted, s.f->name) != 0) continue;
+        assert_ok(
+            tl_parallel_for(pool, (INT64_C(1) << 32) / BLOCK, BLOCKS_A_CHUNK, sweep_chunk, &s));
+        worst w = {0};
+        for (int64_t i = 0; i < TL_COUNT(s.found); i++)
+            if (s.found[i].units > w.units) w = s.found[i];
+        printf("   %-13s %7.4f of %g units, at %a\n", s.f->name, w.units, s.f->ulps, (double)w.x);
+        fflush(stdout);
+        failed += w.units > s.f->ulps;
+        swept++;
+    }
+    tl_pool_free(&pool);
+    assert_true(swept > 0);
+    assert_int_equal(failed, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_errors_are_seen),
+        cmocka_unit_test(test_accuracy),
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_elu_and_leaky_relu),
+        cmocka_unit_test(test_pow),
+        cmocka_unit_test(test_all_floats),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,158 @@
+#include <tilth/ops/loss.h>
+
+#include "op_cases.h"
+
+/* p[0]: whether p[1] is ignored; q[0]: smoothing */
+OP_CALL(sparse, tl_sparse_cross_entropy(c, in[0], in[1], .smoothing = k->q[0],
+                                        .ignored = {k->p[0] != 0, k->p[1]}))
+OP_CALL(sparse_plain, tl_sparse_cross_entropy(c, in[0], in[1]))
+OP_CALL(dense, tl_cross_entropy(c, in[0], in[1], k->q[0]))
+OP_CALL(sigmoid, tl_sigmoid_cross_entropy(c, in[0], in[1]))
+
+#define SPARSE "F.cross_entropy(b, a.long(), reduction='none', label_smoothing=q[0])"
+#define IGNORING                                                                                   \
+    "F.cross_entropy(b, a.long(), reduction='none', label_smoothing=q[0], ignore_index=p[1])"
+#define DENSE "F.cross_entropy(b, a, reduction='none', label_smoothing=q[0])"
+#define SIGMOID "F.binary_cross_entropy_with_logits(b, a, reduction='none')"
+
+static const op_case cases[] = {
+    /* labels */
+    {"sparse", {"5:int<3", "5x3"}, sparse_plain, .torch = SPARSE},
+    {"sparse int64", {"5:int64<3", "5x3"}, sparse, .torch = SPARSE},
+    {"sparse uint8", {"5:u8:int<3", "5x3"}, sparse},
+    {"sparse int8", {"5:i8:int<3", "5x3"}, sparse},
+    {"sparse int16", {"5:i16:int<3", "5x3"}, sparse},
+    {"sparse one example without axis", {"-:int<4", "4"}, sparse, .torch = SPARSE},
+    {"sparse tokens",
+     {"2x3:int<7", "2x3x7"},
+     sparse,
+     .torch = "F.cross_entropy(b.reshape(-1, 7), a.long().reshape(-1), reduction='none')"
+              ".reshape(2, 3)"},
+    {"sparse one class", {"3:int<1", "3x1"}, sparse},
+    {"sparse many classes", {"3:int<257", "3x257"}, sparse, .torch = SPARSE},
+    {"sparse many examples", {"61:int<5", "61x5"}, sparse},
+    {"sparse smoothed", {"5:int<3", "5x3"}, sparse, .q = {0.1}, .torch = SPARSE},
+    {"sparse smoothed a lot", {"4:int<6", "4x6"}, sparse, .q = {0.9}, .torch = SPARSE},
+    {"sparse smoothed away", {"4:int<6", "4x6"}, sparse, .q = {1}, .torch = SPARSE},
+    {"sparse ignoring 1", {"7:int<3", "7x3"}, sparse, .p = {1, 1}, .torch = IGNORING},
+    {"sparse ignoring -1",
+     {"6:i32:=0 -1 2 -1 1 -1", "6x3"},
+     sparse,
+     .p = {1, -1},
+     .torch = IGNORING},
+    {"sparse ignoring 255 of uint8",
+     {"6:u8:=0 255 2 255 1 255", "6x3"},
+     sparse,
+     .p = {1, 255},
+     .torch = IGNORING},
+    {"sparse ignoring and smoothed",
+     {"6:i64:=0 -100 2 -100 1 -100", "6x3"},
+     sparse,
+     .p = {1, -100},
+     .q = {0.2},
+     .torch = IGNORING},
+    {"sparse ignoring all", {"4:i32:=-1", "4x3"}, sparse, .p = {1, -1}},
+    {"sparse ignoring none", {"4:int<3", "4x3"}, sparse, .p = {1, -1}, .torch = SPARSE},
+    {"sparse large logits", {"4:int<3", "4x3:in(-300,300)"}, sparse, .torch = SPARSE},
+    {"sparse transposed", {"5:int<3", "5x3:T"}, sparse, .torch = SPARSE},
+    {"sparse every second", {"5:int<3:S", "5x3:S"}, sparse, .torch = SPARSE},
+    {"sparse repeated", {"5:int<3", "5x3:B"}, sparse},
+    {"sparse no examples", {"0:int<3", "0x3"}, sparse},
+    {"sparse impossible class", {"2:i32:=1 1", "2x3:=1 2 -inf"}, sparse, .flags = CASE_NO_GRADIENT},
+    {"sparse label too large",
+     {"2x3:i32:=0 1 2 0 3 1", "2x3x3"},
+     sparse,
+     .fails = "sparse_cross_entropy: label 3 at [1, 1] is not a class; there are 0 to 2"},
+    {"sparse label negative",
+     {"3:i32:=0 -1 2", "3x3"},
+     sparse,
+     .fails = "label -1 at [1] is not a class; there are 0 to 2"},
+    {"sparse another label negative",
+     {"3:i32:=0 -1 -2", "3x3"},
+     sparse,
+     .p = {1, -1},
+     .fails = "label -2 at [2] is not a class"},
+    {"sparse labels of floats",
+     {"3", "3x4"},
+     sparse,
+     .fails = "labels is float32[3] and must be of an integer type"},
+    {"sparse labels of bool",
+     {"3:bool", "3x4"},
+     sparse,
+     .fails = "labels is bool[3] and must be of an integer type"},
+    {"sparse logits of integers",
+     {"3:int<3", "3x3:int<3"},
+     sparse,
+     .fails = "logits is int32[3, 3] and must be of a floating-point type"},
+    {"sparse labels of another length",
+     {"4:int<3", "3x3"},
+     sparse,
+     .fails = "labels is int32[4]; for logits, float32[3, 3], its shape must be [3]"},
+    {"sparse labels with classes", {"3x3:int<3", "3x3"}, sparse, .fails = "its shape must be [3]"},
+    {"sparse no classes", {"3:int<3", "3x0"}, sparse, .fails = "there are no classes"},
+    {"sparse scalar", {"-:int<3", "-"}, sparse, .fails = "logits is a scalar"},
+    {"sparse smoothing above 1",
+     {"3:int<3", "3x3"},
+     sparse,
+     .q = {1.5},
+     .fails = "smoothing is 1.5 and must be from 0 to 1"},
+    {"sparse smoothing below 0", {"3:int<3", "3x3"}, sparse, .q = {-0.1}, .fails = "smoothing"},
+
+    /* shares of all classes */
+    {"dense", {"5x3:unit", "5x3"}, dense, .torch = DENSE},
+    {"dense without gradient", {"5x3:unit:const", "5x3"}, dense, .torch = DENSE},
+    {"dense logits constant", {"5x3:unit", "5x3:const"}, dense, .torch = DENSE},
+    {"dense smoothed", {"5x3:unit", "5x3"}, dense, .q = {0.1}, .torch = DENSE},
+    {"dense smoothed away", {"5x3:unit", "5x3"}, dense, .q = {1}, .torch = DENSE},
+    {"dense tokens",
+     {"2x3x5:unit", "2x3x5"},
+     dense,
+     .torch = "F.cross_entropy(b.reshape(-1, 5), a.reshape(-1, 5), reduction='none')"
+              ".reshape(2, 3)"},
+    {"dense one example", {"4:unit", "4"}, dense, .torch = DENSE},
+    {"dense many classes", {"3x131:unit:const", "3x131"}, dense, .torch = DENSE},
+    {"dense negative targets", {"4x3", "4x3"}, dense, .torch = DENSE},
+    {"dense large logits", {"4x3:unit", "4x3:in(-300,300)"}, dense, .torch = DENSE},
+    {"dense transposed", {"5x3:unit:T", "5x3"}, dense, .torch = DENSE},
+    {"dense views", {"5x3:unit:S", "5x3:T"}, dense, .torch = DENSE},
+    {"dense repeated", {"5x3:unit:B", "5x3"}, dense},
+    {"dense no examples", {"0x3:unit", "0x3"}, dense},
+    {"dense float32 targets", {"5x3:unit:const:f32", "5x3"}, dense},
+    {"dense 0 times infinity",
+     {"2x3:=0.5 0.5 0:const", "2x3:=1 2 -inf"},
+     dense,
+     .flags = CASE_NO_GRADIENT},
+    {"dense another shape",
+     {"5x4:unit", "5x3"},
+     dense,
+     .fails = "targets is float32[5, 4] and logits float32[5, 3]; they must be alike"},
+    {"dense smoothing above 1", {"5x3:unit", "5x3"}, dense, .q = {2}, .fails = "smoothing is 2"},
+    {"dense scalar", {"-", "-"}, dense, .fails = "logits is a scalar"},
+
+    /* yes or no */
+    {"sigmoid", {"5x3:unit", "5x3"}, sigmoid, .torch = SIGMOID},
+    {"sigmoid constant targets", {"5x3:unit:const", "5x3"}, sigmoid, .torch = SIGMOID},
+    {"sigmoid scalar", {"-:unit", "-"}, sigmoid, .torch = SIGMOID},
+    {"sigmoid of zeros and ones", {"2x5:=0 1 1:const", "2x5"}, sigmoid, .torch = SIGMOID},
+    {"sigmoid large logits", {"4x3:unit", "4x3:in(-300,300)"}, sigmoid, .torch = SIGMOID},
+    {"sigmoid at zero", {"3:unit", "3:=0"}, sigmoid, .torch = SIGMOID},
+    {"sigmoid four axes", {"2x3x2x2:unit", "2x3x2x2"}, sigmoid, .torch = SIGMOID},
+    {"sigmoid many", {"17x31:unit:const", "17x31"}, sigmoid},
+    {"sigmoid transposed", {"5x3:unit:T", "5x3"}, sigmoid, .torch = SIGMOID},
+    {"sigmoid views", {"5x3:unit:S", "5x3:T"}, sigmoid, .torch = SIGMOID},
+    {"sigmoid repeated", {"5x3:unit", "5x3:B"}, sigmoid},
+    {"sigmoid none", {"0x3:unit", "0x3"}, sigmoid},
+    {"sigmoid another shape",
+     {"3:unit", "5x3"},
+     sigmoid,
+     .fails = "targets is float32[3] and logits float32[5, 3]; they must be alike"},
+    {"sigmoid of integers",
+     {"3:int<2", "3:int<2"},
+     sigmoid,
+     .fails = "logits is int32[3] and must be of a floating-point type"},
+};
+
+int main(int argc, char **argv)
+{
+    return op_cases_main(argc, argv, "loss", cases, TL_COUNT(cases));
+}

@@ -1,0 +1,401 @@
+/* Updates of several steps against the formulas of update.h, written out in float64: the rate and
+ * the scale change from step to step, and the block has three tensors. */
+#include "test.h"
+
+#include <tilth/cpu/cpu.h>
+#include <tilth/ops/create.h>
+#include <tilth/ops/update.h>
+
+enum { N = 11, STEPS = 6, SLOTS = 3 };
+static const int64_t begins[] = {0, 4, 9}, decayed[] = {1, 0, 1}, adapted[] = {0, 1, 1};
+#define BEGINS                                                                                     \
+    {                                                                                              \
+        begins, 3                                                                                  \
+    }
+#define DECAYED                                                                                    \
+    {                                                                                              \
+        decayed, 3                                                                                 \
+    }
+#define ADAPTED                                                                                    \
+    {                                                                                              \
+        adapted, 3                                                                                 \
+    }
+
+static int tensor_of(int i)
+{
+    return i < 4 ? 0 : i < 9 ? 1 : 2;
+}
+
+/* What an update is made of at one step. */
+typedef struct numbers {
+    double w[N], g[N], slot[SLOTS][N];
+    double rate, step;
+} numbers;
+
+typedef void formula_fn(numbers *s, const void *attr);
+typedef bool update_fn(tl_ctx *c, tl_tensor *w, tl_tensor *g, tl_tensor *hyper,
+                       tl_tensor *const *slot, const void *attr);
+
+static double rate_at(int step)
+{
+    return 0.5 / (1 << step);
+}
+
+static double scale_at(int step)
+{
+    return step % 2 ? 0.25 : 1;
+}
+
+static double gradient_at(int step, int i)
+{
+    return cos(1.3 * i + 2.1 * step) * (1 + step);
+}
+
+static void compare(const numbers *want, const tl_tensor *w, tl_tensor *const *slot, double most)
+{
+    double got[N];
+    assert_ok(tl_tensor_get_doubles(w, got, N));
+    for (int i = 0; i < N; i++) assert_near(got[i], want->w[i], most);
+    for (int k = 0; k < SLOTS; k++) {
+        assert_ok(tl_tensor_get_doubles(slot[k], got, N));
+        for (int i = 0; i < N; i++) assert_near(got[i], want->slot[k][i], most);
+    }
+}
+
+static void run_in(tl_dtype dtype, double most, formula_fn *formula, update_fn *update,
+                   const void *attr)
+{
+    tl_engine *e;
+    tl_ctx *c;
+    assert_ok(tl_cpu_engine_new(&e, 2));
+    assert_ok(tl_ctx_new(&c, e));
+    numbers s = {.rate = 0};
+    for (int i = 0; i < N; i++) s.w[i] = sin(0.9 * i + 0.4);
+    tl_tensor *w = tl_from_doubles(c, dtype, TL_SHAPE(N), s.w), *slot[SLOTS];
+    for (int k = 0; k < SLOTS; k++) slot[k] = tl_from_doubles(c, dtype, TL_SHAPE(N), s.slot[k]);
+    assert_ok(tl_tensor_get_doubles(w, s.w, N)); // as rounded
+    for (int step = 0; step < STEPS; step++) {
+        double raw[N], hyper[TL_HYPER_COUNT] = {rate_at(step), step + 1, scale_at(step), 1};
+        for (int i = 0; i < N; i++) raw[i] = gradient_at(step, i);
+        tl_tensor *g = tl_from_doubles(c, dtype, TL_SHAPE(N), raw);
+        tl_tensor *h = tl_from_doubles(c, TL_F32, TL_SHAPE(TL_HYPER_COUNT), hyper);
+        for (int i = 0; i < N; i++) s.g[i] = raw[i] * scale_at(step);
+        s.rate = rate_at(step);
+        s.step = step + 1;
+        formula(&s, attr);
+        assert_true(update(c, w, g, h, slot, attr));
+        compare(&s, w, slot, most);
+    }
+    tl_ctx_free(&c);
+    tl_engine_free(&e);
+}
+
+static void run(formula_fn *formula, update_fn *update, const void *attr)
+{
+    run_in(TL_F64, 1e-13, formula, update, attr);
+    run_in(TL_F32, 2e-5, formula, update, attr);
+}
+
+/* --- sgd ------------------------------------------------------------------------------------- */
+
+static void sgd_formula(numbers *s, const void *attr)
+{
+    const tl_sgd_attr *a = attr;
+    double mu = a->momentum, lr = s->rate, *v = s->slot[0];
+    for (int i = 0; i < N; i++) {
+        double g = s->g[i] + (decayed[tensor_of(i)] ? a->weight_decay * s->w[i] : 0);
+        if (mu == 0) {
+            s->w[i] -= lr * g;
+        } else if (a->form == TL_FORM_PYTORCH) {
+            v[i] = mu * v[i] + g;
+            s->w[i] -= lr * (a->nesterov ? g + mu * v[i] : v[i]);
+        } else {
+            v[i] = mu * v[i] - lr * g;
+            s->w[i] += a->nesterov ? mu * v[i] - lr * g : v[i];
+        }
+    }
+}
+
+static bool sgd_update(tl_ctx *c, tl_tensor *w, tl_tensor *g, tl_tensor *hyper,
+                       tl_tensor *const *slot, const void *attr)
+{
+    const tl_sgd_attr *a = attr;
+    return tl_update_sgd(c, w, g, hyper, a->momentum != 0 ? slot[0] : NULL, a);
+}
+
+static void sgd(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        tl_sgd_attr a = {.momentum = i & 4 ? 0.9 : 0,
+                         .weight_decay = 0.05,
+                         .nesterov = i & 1,
+                         .form = i & 2 ? TL_FORM_PYTORCH : TL_FORM_KERAS,
+                         .offsets = BEGINS,
+                         .decayed = DECAYED};
+        run(sgd_formula, sgd_update, &a);
+    }
+}
+
+/* --- adam ------------------------------------------------------------------------------------ */
+
+static void adam_formula(numbers *s, const void *attr)
+{
+    const tl_adam_attr *a = attr;
+    double *m = s->slot[0], *v = s->slot[1], *top = s->slot[2];
+    double c1 = 1 - pow(a->beta_1, s->step), c2 = 1 - pow(a->beta_2, s->step);
+    for (int i = 0; i < N; i++) {
+        double g = s->g[i];
+        m[i] = a->beta_1 * m[i] + (1 - a->beta_1) * g;
+        v[i] = a->beta_2 * v[i] + (1 - a->beta_2) * g * g;
+        double second = v[i];
+        if (a->amsgrad) second = top[i] = top[i] > v[i] ? top[i] : v[i];
+        if (decayed[tensor_of(i)]) s->w[i] -= s->rate * a->weight_decay * s->w[i];
+        if (a->form == TL_FORM_PYTORCH)
+            s->w[i] -= s->rate / c1 * m[i] / (sqrt(second) / sqrt(c2) + a->epsilon);
+        else
+            s->w[i] -= s->rate * sqrt(c2) / c1 * m[i] / (sqrt(second) + a->epsilon);
+    }
+}
+
+static bool adam_update(tl_ctx *c, tl_tensor *w, tl_tensor *g, tl_tensor *hyper,
+                        tl_tensor *const *slot, const void *attr)
+{
+    const tl_adam_attr *a = attr;
+    return tl_update_adam(c, w, g, hyper, slot[0], slot[1], a->amsgrad ? slot[2] : NULL, a);
+}
+
+static void adam(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        tl_adam_attr a = {.beta_1 = 0.9,
+                          .beta_2 = 0.7,
+                          .epsilon = 1e-2,
+                          .weight_decay = i & 4 ? 0.1 : 0,
+                          .amsgrad = i & 1,
+                          .form = i & 2 ? TL_FORM_PYTORCH : TL_FORM_KERAS,
+                          .offsets = BEGINS,
+                          .decayed = DECAYED};
+        run(adam_formula, adam_update, &a);
+    }
+}
+
+/* --- rmsprop, adagrad ------------------------------------------------------------------------ */
+
+static void rmsprop_formula(numbers *s, const void *attr)
+{
+    const tl_rmsprop_attr *a = attr;
+    double *square = s->slot[0], *mean = s->slot[1], *buffer = s->slot[2];
+    for (int i = 0; i < N; i++) {
+        double g = s->g[i];
+        square[i] = a->rho * square[i] + (1 - a->rho) * g * g;
+        if (a->centered) mean[i] = a->rho * mean[i] + (1 - a->rho) * g;
+        double by = square[i] - mean[i] * mean[i];
+        if (a->momentum == 0) {
+            s->w[i] -= s->rate * g / (sqrt(by) + a->epsilon);
+        } else if (a->form == TL_FORM_PYTORCH) {
+            buffer[i] = a->momentum * buffer[i] + g / (sqrt(by) + a->epsilon);
+            s->w[i] -= s->rate * buffer[i];
+        } else {
+            buffer[i] = a->momentum * buffer[i] + s->rate * g / sqrt(by + a->epsilon);
+            s->w[i] -= buffer[i];
+        }
+    }
+}
+
+static bool rmsprop_update(tl_ctx *c, tl_tensor *w, tl_tensor *g, tl_tensor *hyper,
+                           tl_tensor *const *slot, const void *attr)
+{
+    const tl_rmsprop_attr *a = attr;
+    return tl_update_rmsprop(c, w, g, hyper, slot[0], a->centered ? slot[1] : NULL,
+                             a->momentum != 0 ? slot[2] : NULL, a);
+}
+
+static void rmsprop(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        tl_rmsprop_attr a = {.rho = 0.8,
+                             .momentum = i & 4 ? 0.6 : 0,
+                             .epsilon = 1e-2,
+                             .centered = i & 1,
+                             .form = i & 2 ? TL_FORM_PYTORCH : TL_FORM_KERAS};
+        run(rmsprop_formula, rmsprop_update, &a);
+    }
+}
+
+static void adagrad_formula(numbers *s, const void *attr)
+{
+    const tl_adagrad_attr *a = attr;
+    for (int i = 0; i < N; i++) {
+        s->slot[0][i] += s->g[i] * s->g[i];
+        s->w[i] -= s->rate * s->g[i] / (sqrt(s->slot[0][i]) + a->epsilon);
+    }
+}
+
+static bool adagrad_update(tl_ctx *c, tl_tensor *w, tl_tensor *g, tl_tensor *hyper,
+                           tl_tensor *const *slot, const void *attr)
+{
+    return tl_update_adagrad(c, w, g, hyper, slot[0], attr);
+}
+
+static void adagrad(void **state)
+{
+    (void)state;
+    run(adagrad_formula, adagrad_update, &(tl_adagrad_attr){.epsilon = 1e-3});
+}
+
+/* --- lamb, lars ------------------------------------------------------------------------------ */
+
+// |a| / |b| over one tensor of the block, 1 when it has no say.
+static double ratio(const double *a, const double *b, int tensor)
+{
+    double aa = 0, bb = 0;
+    for (int i = 0; i < N; i++) {
+        if (tensor_of(i) != tensor) continue;
+        aa += a[i] * a[i];
+        bb += b[i] * b[i];
+    }
+    return adapted[tensor] && aa > 0 && bb > 0 ? sqrt(aa) / sqrt(bb) : 1;
+}
+
+static void lamb_formula(numbers *s, const void *attr)
+{
+    const tl_lamb_attr *a = attr;
+    double *m = s->slot[0], *v = s->slot[1], u[N], ratios[3];
+    for (int i = 0; i < N; i++) {
+        m[i] = a->beta_1 * m[i] + (1 - a->beta_1) * s->g[i];
+        v[i] = a->beta_2 * v[i] + (1 - a->beta_2) * s->g[i] * s->g[i];
+        double first = m[i] / (1 - pow(a->beta_1, s->step)),
+               second = v[i] / (1 - pow(a->beta_2, s->step));
+        u[i] =
+            first / (sqrt(second) + a->epsilon) + a->weight_decay * decayed[tensor_of(i)] * s->w[i];
+    }
+    for (int k = 0; k < 3; k++) ratios[k] = ratio(s->w, u, k);
+    for (int i = 0; i < N; i++) s->w[i] -= ratios[tensor_of(i)] * s->rate * u[i];
+}
+
+static bool lamb_update(tl_ctx *c, tl_tensor *w, tl_tensor *g, tl_tensor *hyper,
+                        tl_tensor *const *slot, const void *attr)
+{
+    return tl_update_lamb(c, w, g, hyper, slot[0], slot[1], attr);
+}
+
+static void lamb(void **state)
+{
+    (void)state;
+    tl_lamb_attr a = {.beta_1 = 0.9,
+                      .beta_2 = 0.8,
+                      .epsilon = 1e-3,
+                      .weight_decay = 0.1,
+                      .offsets = BEGINS,
+                      .decayed = DECAYED,
+                      .adapted = ADAPTED};
+    run(lamb_formula, lamb_update, &a);
+}
+
+static void lars_formula(numbers *s, const void *attr)
+{
+    const tl_lars_attr *a = attr;
+    double g[N], *v = s->slot[0], rates[3], by[N];
+    for (int i = 0; i < N; i++) g[i] = s->g[i] + a->weight_decay * decayed[tensor_of(i)] * s->w[i];
+    if (a->classic_momentum) {
+        for (int k = 0; k < 3; k++)
+            rates[k] = s->rate * (adapted[k] ? a->eeta * ratio(s->w, g, k) : 1);
+        for (int i = 0; i < N; i++) {
+            double own = rates[tensor_of(i)] * g[i];
+            v[i] = a->momentum * v[i] + own;
+            s->w[i] -= a->nesterov ? a->momentum * v[i] + own : v[i];
+        }
+        return;
+    }
+    for (int i = 0; i < N; i++) {
+        v[i] = a->momentum * v[i] + g[i];
+        by[i] = a->nesterov ? a->momentum * v[i] + g[i] : v[i];
+    }
+    for (int k = 0; k < 3; k++)
+        rates[k] = s->rate * (adapted[k] ? a->eeta * ratio(s->w, by, k) : 1);
+    for (int i = 0; i < N; i++) s->w[i] -= rates[tensor_of(i)] * by[i];
+}
+
+static bool lars_update(tl_ctx *c, tl_tensor *w, tl_tensor *g, tl_tensor *hyper,
+                        tl_tensor *const *slot, const void *attr)
+{
+    return tl_update_lars(c, w, g, hyper, slot[0], attr);
+}
+
+static void lars(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        tl_lars_attr a = {.momentum = 0.9,
+                          .eeta = 0.02,
+                          .weight_decay = 0.1,
+                          .nesterov = i & 1,
+                          .classic_momentum = i & 2,
+                          .offsets = BEGINS,
+                          .decayed = DECAYED,
+                          .adapted = ADAPTED};
+        run(lars_formula, lars_update, &a);
+    }
+}
+
+/* --- what is not applied --------------------------------------------------------------------- */
+
+static void nothing_moves_without_apply(void **state)
+{
+    (void)state;
+    tl_engine *e;
+    tl_ctx *c;
+    double w[2] = {1, 2}, bad[2] = {NAN, INFINITY}, h[TL_HYPER_COUNT] = {0.1, 1, 1, 0}, got[2];
+    assert_ok(tl_cpu_engine_new(&e, 1));
+    assert_ok(tl_ctx_new(&c, e));
+    tl_tensor *param = tl_from_doubles(c, TL_F32, TL_SHAPE(2), w);
+    tl_tensor *m = tl_from_doubles(c, TL_F32, TL_SHAPE(2), w),
+              *v = tl_from_doubles(c, TL_F32, TL_SHAPE(2), w);
+    tl_tensor *hyper = tl_from_doubles(c, TL_F32, TL_SHAPE(TL_HYPER_COUNT), h);
+    tl_adam_attr a = {.beta_1 = 0.9, .beta_2 = 0.999, .epsilon = 1e-7, .weight_decay = 0.1};
+    assert_true(tl_update_adam(c, param, tl_from_doubles(c, TL_F32, TL_SHAPE(2), bad), hyper, m, v,
+                               NULL, &a));
+    for (int i = 0; i < 3; i++) {
+        assert_ok(tl_tensor_get_doubles((tl_tensor *[]){param, m, v}[i], got, 2));
+        assert_memory_equal(got, w, sizeof w);
+    }
+    tl_ctx_free(&c);
+    tl_engine_free(&e);
+}
+
+static void leased_parameters_are_refused(void **state)
+{
+    (void)state;
+    tl_engine *e;
+    tl_ctx *c;
+    double w[2] = {1, 2}, h[TL_HYPER_COUNT] = {0.1, 1, 1, 1};
+    assert_ok(tl_cpu_engine_new(&e, 1));
+    assert_ok(tl_ctx_new(&c, e));
+    tl_tensor *param = tl_from_doubles(c, TL_F32, TL_SHAPE(2), w);
+    tl_tensor *hyper = tl_from_doubles(c, TL_F32, TL_SHAPE(TL_HYPER_COUNT), h);
+    tl_lease lease;
+    assert_ok(tl_lease_read(&lease, param));
+    assert_false(tl_update_sgd(c, param, param, hyper, NULL, &(tl_sgd_attr){.momentum = 0}));
+    assert_fails(tl_ctx_status(c), TL_ESTATE, "update_sgd: input 0 is written while it is leased");
+    tl_lease_end(&lease);
+    tl_ctx_free(&c);
+    tl_engine_free(&e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sgd),
+        cmocka_unit_test(adam),
+        cmocka_unit_test(rmsprop),
+        cmocka_unit_test(adagrad),
+        cmocka_unit_test(lamb),
+        cmocka_unit_test(lars),
+        cmocka_unit_test(nothing_moves_without_apply),
+        cmocka_unit_test(leased_parameters_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
