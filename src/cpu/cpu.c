@@ -16,6 +16,14 @@ const tl_backend_class tl_backend_reference = {
     .tables = reference_tables,
 };
 
+tl_status tli_run_reference(const tl_run *run, const tl_node *call)
+{
+    for (const tl_kernels *const *t = reference_tables; *t; t++)
+        for (int64_t i = 0; i < (*t)->count; i++)
+            if ((*t)->rows[i].op == call->op->op) return (*t)->rows[i].fn(run, call);
+    return TL_FAIL(TL_EUNSUPPORTED, "there is no reference kernel");
+}
+
 /* One backend for each instruction set. */
 #define SIMD_TABLE(family, isa) &tli_simd_##family##_##isa,
 #define SIMD_BACKEND(isa)                                                                          \

@@ -10,13 +10,16 @@
 
 #include "cpu/isa.h"
 
-#define TLI_SIMD_FAMILIES(X, isa) X(elementwise, isa) X(matmul, isa)
+#define TLI_SIMD_FAMILIES(X, isa) X(elementwise, isa) X(matmul, isa) X(conv, isa) X(update, isa)
 
 #define TLI_SIMD_EXTERN(family, isa) extern const tl_kernels tli_simd_##family##_##isa;
 #define TLI_SIMD_EXTERNS(isa) TLI_SIMD_FAMILIES(TLI_SIMD_EXTERN, isa)
 TLI_ISA_LIST(TLI_SIMD_EXTERNS)
 #undef TLI_SIMD_EXTERNS
 #undef TLI_SIMD_EXTERN
+
+/* Hands a rare case to the reference kernel. Its inputs must have the strides that one takes. */
+TL_NODISCARD tl_status tli_run_reference(const tl_run *run, const tl_node *call);
 
 /* TLI_SIMD_KERNELS(elementwise, rows): what a family's file ends with. */
 #define TLI_SIMD_KERNELS(family, rows)                                                               \
