@@ -383,6 +383,13 @@ static void long_rows_are_broken_and_large_tensors_cut(void **state)
     t = counting(TL_I32, TL_SHAPE(1001));
     assert_text(t, "int32[1001] [   0,    1,    2, ...,  998,  999, 1000]");
     tl_tensor_free(&t);
+    t = counting(TL_F32, TL_SHAPE(1001)); // what is not shown has no say in how the rest is
+    tl_tensor *hidden;
+    assert_ok(tl_tensor_part(&hidden, t, 500, TL_SHAPE(1)));
+    assert_ok(tl_tensor_set_doubles(hidden, (const double[]){-1.23456e20}, 1));
+    tl_tensor_free(&hidden);
+    assert_text(t, "float32[1001] [   0.,    1.,    2., ...,  998.,  999., 1000.]");
+    tl_tensor_free(&t);
     t = counting(TL_F32, TL_SHAPE(100, 20));
     assert_text(t, "float32[100, 20]\n"
                    "[[   0.,    1.,    2., ...,   17.,   18.,   19.],\n"

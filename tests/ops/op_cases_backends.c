@@ -158,15 +158,22 @@ void oc_check_checked(oc_plan *p, const oc_places *places)
 
 enum { MOST_FAILURES = 40 };
 
+/* Once: the pool gives back what it keeps and asks again, so that most runs get by. From there on:
+ * what nobody can do without ends the run. */
+typedef struct fault {
+    int64_t nth, count; /* as in tl_alloc_fail_at */
+} fault;
+enum { FROM_THERE_ON = 1 << 30 };
+
 // A run in a context of its own and with an empty pool, so that everything is allocated.
-static tl_status run_afresh(const oc_plan *p, const oc_place *place, int64_t nth, int64_t *calls,
+static tl_status run_afresh(const oc_plan *p, const oc_place *place, fault f, int64_t *calls,
                             oc_memory *memory, oc_results *out)
 {
     oc_place fresh = *place;
     fresh.c = NULL;
     tl_engine_trim(place->engine);
     int64_t before = tl_alloc_calls();
-    tl_alloc_fail_at(nth, 1);
+    tl_alloc_fail_at(f.nth, f.count);
     tl_status st = tl_ctx_new(&fresh.c, place->engine);
     if (st == TL_OK) {
         oc_run r = run_of(p, &fresh, TL_F32);
@@ -178,15 +185,16 @@ static tl_status run_afresh(const oc_plan *p, const oc_place *place, int64_t nth
     return st;
 }
 
-static bool check_failure(oc_plan *p, const oc_place *place, int64_t nth, const oc_results *want)
+static bool check_failure(oc_plan *p, const oc_place *place, fault f, const oc_results *want)
 {
     oc_memory memory = {0};
     oc_results got = {0};
     int64_t calls;
-    char where[OC_WHERE], which[48];
-    snprintf(which, sizeof which, "allocation %" PRId64 " fails", nth);
+    char where[OC_WHERE], which[64];
+    snprintf(which, sizeof which, "allocation %" PRId64 " fails%s", f.nth,
+             f.count == 1 ? "" : " and all after it");
     oc_where(where, place, TL_F32, which);
-    tl_status st = run_afresh(p, place, nth, &calls, &memory, &got);
+    tl_status st = run_afresh(p, place, f, &calls, &memory, &got);
     bool good = true;
     oc_checks++;
     if (st == TL_OK) {
@@ -208,9 +216,11 @@ void oc_check_allocations(oc_plan *p, const oc_place *place)
     oc_memory memory = {0};
     oc_results want = {0};
     int64_t calls = 0;
-    tl_status st = run_afresh(p, place, 0, &calls, &memory, &want);
+    tl_status st = run_afresh(p, place, (fault){0, 0}, &calls, &memory, &want);
     int64_t stride = calls / MOST_FAILURES + 1;
     for (int64_t nth = 1; st == TL_OK && nth <= calls; nth += stride)
-        if (!check_failure(p, place, nth, &want)) break;
+        if (!check_failure(p, place, (fault){nth, 1}, &want)
+            || !check_failure(p, place, (fault){nth, FROM_THERE_ON}, &want))
+            break;
     oc_give_back(&memory);
 }

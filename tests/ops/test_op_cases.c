@@ -85,6 +85,20 @@ static void cube_without_second(tl_ctx *c, const op_case *k, tl_tensor *const *i
     out[0] = tl_add(c, times(c, tl_mul(c, in[0], d2), 3), times(c, tl_mul(c, d2, d), -2));
 }
 
+/* x + 0 * (numbers that nobody has written): right by luck. */
+static void reads_unwritten(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out)
+{
+    tl_tensor *garbage = tl_ctx_header(c);
+    (void)k;
+    if (!garbage) return;
+    garbage->dtype = TL_I8;
+    garbage->shape = in[0]->shape;
+    tl_shape_strides(garbage->strides, &garbage->shape);
+    garbage->contiguous = true;
+    if (!tl_ctx_storage(c, garbage)) return;
+    out[0] = tl_add(c, in[0], times(c, tl_cast(c, garbage, in[0]->dtype), 0));
+}
+
 static tl_tensor *kept;
 static void keep_one(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out)
 {
@@ -158,6 +172,12 @@ static void failures(void **state)
     expect_complaint(&(op_case){"shape", {"2y3"}, square}, "'2y3' is no shape");
 }
 
+static void the_checking_backend(void **state)
+{
+    (void)state;
+    expect_complaint(&(op_case){"luck", {"2x3"}, reads_unwritten}, "FAIL luck | check(");
+}
+
 static void leaks(void **state)
 {
     (void)state;
@@ -187,6 +207,7 @@ int main(void)
         cmocka_unit_test(bits),
         cmocka_unit_test(failures),
         cmocka_unit_test(leaks),
+        cmocka_unit_test(the_checking_backend),
         cmocka_unit_test(missing_golden_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -155,6 +155,20 @@ static void ties_keep_their_order(void **state)
     assert_memory_equal(got, ((const int64_t[]){1, 4, 7, 3}), 4 * sizeof *got);
 }
 
+static void nan_is_above_everything(void **state)
+{
+    tl_ctx *c = ((fixture *)*state)->c;
+    const double values[] = {NAN, 0, INFINITY, 1, NAN, -INFINITY};
+    int64_t got[6];
+    tl_tensor *x = tl_from_doubles(c, TL_F32, TL_SHAPE(6), values), *where;
+    tl_sort(c, x, 0, false, NULL, &where);
+    assert_ok(tl_tensor_get(where, got, sizeof got));
+    assert_memory_equal(got, ((const int64_t[]){5, 1, 3, 2, 0, 4}), sizeof got);
+    tl_top_k(c, x, 6, NULL, &where);
+    assert_ok(tl_tensor_get(where, got, sizeof got));
+    assert_memory_equal(got, ((const int64_t[]){0, 4, 2, 3, 1, 5}), sizeof got);
+}
+
 static void wide_integers_are_told_apart(void **state)
 {
     tl_ctx *c = ((fixture *)*state)->c;
@@ -191,6 +205,7 @@ int main(int argc, char **argv)
     if (argc > 2) return failed; // some rows only, or their inputs
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(ties_keep_their_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(nan_is_above_everything, setup, teardown),
         cmocka_unit_test_setup_teardown(wide_integers_are_told_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(failures_leave_nothing, setup, teardown),
     };
