@@ -7,6 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libyaml-dev)
 TEST_PACKAGES=(g++ clang libclang-rt-14-dev libcmocka-dev universal-ctags)
 PYTHON_PACKAGES=(python3 python3-venv)
+BENCH_PACKAGES=(libopenblas0-pthread)
 
 FUZZ_SECONDS=3 # for each target, in `test`
 
@@ -105,16 +106,30 @@ build_fuzzers()
         -DTILTH_SANITIZE=fuzzer
 }
 
-# The virtual environment, filled once for each state of the list.
+# build_venv [FOLDER LIST]: a virtual environment, filled once for each state of its list.
 build_venv()
 {
-    local list=tests/interop/requirements.txt stamp=.venv/.installed
+    local folder=${1:-.venv} list=${2:-tests/interop/requirements.txt}
+    local stamp=$folder/.installed
     need_packages "${PYTHON_PACKAGES[@]}"
     [[ -f $list ]] || die "$list is missing"
-    [[ -x .venv/bin/python ]] || python3 -m venv .venv
+    [[ -x $folder/bin/python ]] || python3 -m venv "$folder"
     cmp -s "$list" "$stamp" && return
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check -r "$list"
+    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check -r "$list"
     cp "$list" "$stamp"
+}
+
+# What the peer of a benchmark needs: PyTorch is large and has an environment of its own.
+build_peer()
+{
+    local peer=bench/peers/$1.py
+    [[ -f $peer ]] || return 0
+    if grep -q '^import torch' "$peer"; then
+        build_venv .venv-torch bench/peers/requirements.txt
+        need_packages "${BENCH_PACKAGES[@]}"
+    else
+        build_venv
+    fi
 }
 
 # --- demo -----------------------------------------------------------------------------------------
@@ -315,7 +330,7 @@ word_bench()
         build_venv
         TILTH=$PWD/build/tilth .venv/bin/python "bench/$name.py" "$result"
     else
-        [[ ! -f bench/peers/$name.py ]] || build_venv
+        build_peer "$name"
         compile build/bench-build -DCMAKE_C_COMPILER=gcc -DTILTH_BENCH=ON
         "build/bench-build/bench/bench_$name" "$result"
     fi
