@@ -22,7 +22,7 @@ struct tl_check {
     char first[TL_ERROR_TEXT];
 };
 
-/* --- options -------------------------------------------------------------------------------------- */
+/* --- options ---------------------------------------------------------------------------------- */
 
 static const char *const level_names[] = {"off", "warn", "fail", NULL};
 static const tl_field option_fields[] = {
@@ -54,7 +54,7 @@ const tl_desc tl_check_options_desc = {
     .check = check_options,
 };
 
-/* --- what is said about a tensor ------------------------------------------------------------------ */
+/* --- what is said about a tensor -------------------------------------------------------------- */
 
 // "input 1, float32[2, 3],"
 static const char *side_text(char out[SIDE_TEXT], const char *side, int i, const tl_tensor *t)
@@ -76,7 +76,7 @@ static bool overlap(const tl_tensor *a, const tl_tensor *b)
     return x.from < y.to && y.from < x.to;
 }
 
-/* --- before the kernel ------------------------------------------------------------------------------ */
+/* --- before the kernel ------------------------------------------------------------------------ */
 
 static tl_status check_place(const tl_tensor *t, const char *side, int i)
 {
@@ -171,7 +171,7 @@ static tl_status check_unwritten(const tl_node *call)
     return TL_OK;
 }
 
-/* --- unwritten outputs ------------------------------------------------------------------------------ */
+/* --- unwritten outputs ------------------------------------------------------------------------ */
 
 static void fill_outputs(const tl_node *call, tli_fill fill)
 {
@@ -231,7 +231,7 @@ static tl_status check_bools(const tl_node *call)
     return TL_OK;
 }
 
-/* --- changed inputs --------------------------------------------------------------------------------- */
+/* --- changed inputs --------------------------------------------------------------------------- */
 
 // An input that lies over one that is written may change.
 static bool may_change(const tl_node *call, int i)
@@ -259,7 +259,7 @@ static tl_status check_sums(const tl_check *check, const tl_node *call, const ui
     return TL_OK;
 }
 
-/* --- NaN and infinity ------------------------------------------------------------------------------- */
+/* --- NaN and infinity ------------------------------------------------------------------------- */
 
 static bool inputs_finite(const tl_node *call)
 {
@@ -325,7 +325,7 @@ static tl_status check_finite(tl_check *check, const tl_node *call)
     return TL_OK;
 }
 
-/* --- around the kernel ------------------------------------------------------------------------------ */
+/* --- around the kernel ------------------------------------------------------------------------ */
 
 static tl_status watch(tl_check *check, const tl_run *run, const tl_node *call, tl_kernel_fn *kernel,
                        uint32_t *sums)
@@ -359,7 +359,7 @@ static tl_status around(const tl_run *run, const tl_node *call, tl_kernel_fn *ke
     return st;
 }
 
-/* --- from outside ----------------------------------------------------------------------------------- */
+/* --- from outside ----------------------------------------------------------------------------- */
 
 static tl_status options_set(tl_check_options *to, const tl_check_options *from)
 {

@@ -24,7 +24,7 @@ tli_extent tli_extent_of(const tl_tensor *t)
     return (tli_extent){low * size, (high + 1) * size};
 }
 
-/* --- patterns ------------------------------------------------------------------------------------- */
+/* --- patterns --------------------------------------------------------------------------------- */
 
 // Floats get a quiet NaN, repeated in pairs of bytes; other types two bytes that are no small number.
 static uint16_t pattern_of(tl_dtype dtype, tli_fill fill)
@@ -88,7 +88,7 @@ static needle needle_of(tl_dtype dtype, tli_search what)
     return n;
 }
 
-/* --- walking -------------------------------------------------------------------------------------- */
+/* --- walking ---------------------------------------------------------------------------------- */
 
 /* The elements of a tensor in row-major order, those that are seen many times once. */
 typedef struct cursor {

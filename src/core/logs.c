@@ -68,7 +68,7 @@ void tl_logs_free(tl_logs **l)
     *l = NULL;
 }
 
-/* --- filling ---------------------------------------------------------------------------------------- */
+/* --- filling ---------------------------------------------------------------------------------- */
 
 // Puts what `value` holds under a name; it is the logs' from now on, also when this fails.
 static tl_status put(tl_logs *l, const char *name, item value)
@@ -191,7 +191,7 @@ tl_status tl_logs_merge(tl_logs *l, const tl_logs *from)
     return l == from ? TL_OK : merge(l, from, 0);
 }
 
-/* --- paths ------------------------------------------------------------------------------------------ */
+/* --- paths ------------------------------------------------------------------------------------ */
 
 // A path is a name, or the name of logs, a slash and a path in them; names may have slashes themselves.
 static item *find(const tl_logs *l, const char *path, tl_logs **holder)
@@ -228,7 +228,7 @@ bool tl_logs_remove(tl_logs *l, const char *path)
     return false;
 }
 
-/* --- reading ---------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static void show(tl_logs_entry *out, const char *name, const item *it)
 {
@@ -324,7 +324,7 @@ tl_status tl_logs_walk(const tl_logs *l, tl_logs_fn *fn, void *payload)
     return st;
 }
 
-/* --- histograms ------------------------------------------------------------------------------------- */
+/* --- histograms ------------------------------------------------------------------------------- */
 
 static void sum_up(tl_histogram *h, const tl_tensor *t, const void *elements)
 {
@@ -391,7 +391,7 @@ tl_status tl_logs_entry_histogram(tl_histogram *out, tl_arena *arena, const tl_l
     return TL_OK;
 }
 
-/* --- text ------------------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static void add_number(tl_str *out, double x)
 {

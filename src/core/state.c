@@ -55,7 +55,7 @@ void tl_state_free(tl_state **s)
     *s = NULL;
 }
 
-/* --- paths ---------------------------------------------------------------------------------------- */
+/* --- paths ------------------------------------------------------------------------------------ */
 
 /* The names of a path, one after the other. */
 typedef struct names {
@@ -107,7 +107,7 @@ tli_state_entry *tli_state_find(const tl_state *s, const char *path)
     return e;
 }
 
-/* --- putting -------------------------------------------------------------------------------------- */
+/* --- putting ---------------------------------------------------------------------------------- */
 
 static tl_status fail_taken(const char *path, int length, const tli_state_entry *there)
 {
@@ -305,7 +305,7 @@ tl_status tl_state_bind_rng(tl_state *s, const char *path, tl_rng *rng)
     return add_entry(s, path, e);
 }
 
-/* --- states in states ----------------------------------------------------------------------------- */
+/* --- states in states ------------------------------------------------------------------------- */
 
 tl_status tl_state_sub(tl_state **out, tl_state *s, const char *path)
 {
@@ -367,7 +367,7 @@ bool tl_state_remove(tl_state *s, const char *path)
     }
 }
 
-/* --- reading and writing one entry ------------------------------------------------------------------ */
+/* --- reading and writing one entry ------------------------------------------------------------ */
 
 void tli_state_read(tl_state_entry *out, const tli_state_entry *e)
 {
@@ -483,7 +483,7 @@ tl_status tl_state_set(tl_state *s, const char *path, const tl_state_entry *valu
     return TL_OK;
 }
 
-/* --- all entries ------------------------------------------------------------------------------------ */
+/* --- all entries ------------------------------------------------------------------------------ */
 
 static tl_status collect(tli_state_leaves *out, const tl_state *s, tl_str *path, int depth)
 {
@@ -589,7 +589,7 @@ tl_status tl_state_size(const tl_state *s, int64_t *entries, int64_t *bytes)
     return TL_OK;
 }
 
-/* --- text ------------------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 void tli_state_value_text(tl_str *out, const tli_state_entry *e)
 {

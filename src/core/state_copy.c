@@ -8,7 +8,7 @@
 
 enum { SHOWN = 10 };
 
-/* --- reports ---------------------------------------------------------------------------------------- */
+/* --- reports ---------------------------------------------------------------------------------- */
 
 void tl_state_report_deinit(tl_state_report *r)
 {
@@ -91,7 +91,7 @@ static tl_status note_entries(tl_state_report *r, tl_state_verdict verdict, cons
     return note(r, verdict, path, wanted_text, found_text);
 }
 
-/* --- comparing -------------------------------------------------------------------------------------- */
+/* --- comparing -------------------------------------------------------------------------------- */
 
 static bool tensors_fit(const tl_tensor *a, const tl_tensor *b, bool cast)
 {
@@ -268,7 +268,7 @@ tl_status tl_state_compare(tl_state_report *out, const tl_state *wanted, const t
     return st;
 }
 
-/* --- copying ---------------------------------------------------------------------------------------- */
+/* --- copying ---------------------------------------------------------------------------------- */
 
 static bool same_elements(const tl_tensor *a, const tl_tensor *b)
 {
@@ -359,7 +359,7 @@ tl_status tl_state_copy(tl_state *to, const tl_state *from, const tl_state_copy_
     return st;
 }
 
-/* --- snapshots -------------------------------------------------------------------------------------- */
+/* --- snapshots -------------------------------------------------------------------------------- */
 
 static tl_status clone_tensor(tl_state *to, const char *path, const tl_tensor *t)
 {

@@ -61,7 +61,7 @@ void tli_memory_deinit(tli_memory *m)
     pthread_mutex_destroy(&m->lock);
 }
 
-/* --- guards ------------------------------------------------------------------------------------- */
+/* --- guards ----------------------------------------------------------------------------------- */
 
 static void fill_unwritten(tl_storage *s)
 {
@@ -93,7 +93,7 @@ bool tli_storage_intact(const tl_storage *s, int64_t *at)
            && zone_intact(s, (int64_t)s->bytes, (int64_t)s->capacity + TLI_GUARD, at);
 }
 
-/* --- storages ----------------------------------------------------------------------------------- */
+/* --- storages --------------------------------------------------------------------------------- */
 
 static tl_storage *storage_allocate(tli_memory *m, int class_, size_t capacity)
 {

@@ -33,7 +33,7 @@ static void number_text(const printer *p, char out[NUMBER_TEXT], int64_t at)
                         value);
 }
 
-/* --- what is shown -------------------------------------------------------------------------------- */
+/* --- what is shown ---------------------------------------------------------------------------- */
 
 static bool skipped(const printer *p, int64_t i, int64_t count)
 {
@@ -53,7 +53,7 @@ static void each_shown(printer *p, int axis, int64_t at, void (*fn)(printer *p, 
     }
 }
 
-/* --- how it is shown ------------------------------------------------------------------------------ */
+/* --- how it is shown -------------------------------------------------------------------------- */
 
 static void note_size(printer *p, int64_t at)
 {
@@ -98,7 +98,7 @@ static void choose_format(printer *p)
     each_shown(p, 0, 0, note_width);
 }
 
-/* --- showing it ----------------------------------------------------------------------------------- */
+/* --- showing it ------------------------------------------------------------------------------- */
 
 static void add_row(printer *p, int64_t at, int indent)
 {

@@ -151,7 +151,7 @@ bool tl_apply_all(tl_ctx *c, tl_op number, const void *attr, int inputs, tl_tens
 {
     const tl_op_class *op = classes[number];
     tl_node call = {.op = op, .attr = attr, .in = in, .out = out, .inputs = inputs,
-                    .outputs = op->outputs};
+                    .outputs = op->outputs, .path = tl_ctx_path(c)};
     if (!c->failed) {
         tl_status st = apply(c, &call, out);
         if (st == TL_OK) return true;

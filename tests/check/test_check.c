@@ -14,7 +14,7 @@
 
 #include "core/storage.h"
 
-/* --- toy ops: any kernel, on any tensors ---------------------------------------------------------------- */
+/* --- toy ops: any kernel, on any tensors ------------------------------------------------------ */
 
 static tl_kernel_fn *the_kernel; /* what the next call runs */
 
@@ -41,7 +41,8 @@ typedef struct fixture {
 static void fixture_open(fixture *f, const tl_backend_class *inner, const tl_check_options *options)
 {
     assert_ok(tl_check_new(&f->check, inner, options));
-    assert_ok(tl_engine_new(&f->engine, &(tl_engine_args){.backend = tl_check_backend(f->check), .threads = 2}));
+    assert_ok(tl_engine_new(&f->engine,
+                            &(tl_engine_args){.backend = tl_check_backend(f->check), .threads = 2}));
     assert_ok(tl_ctx_new(&f->c, f->engine));
 }
 
@@ -99,7 +100,7 @@ static char *bytes_of(const tl_tensor *t)
     return tl_kernel_data(t);
 }
 
-/* --- kernels ------------------------------------------------------------------------------------------ */
+/* --- kernels ---------------------------------------------------------------------------------- */
 
 static tl_status zeros(const tl_run *run, const tl_node *n)
 {
@@ -185,7 +186,7 @@ static tl_status strange_at_the_end(const tl_run *run, const tl_node *n)
     return tl_tensor_set_doubles(&last, &strange, 1);
 }
 
-/* --- outputs ------------------------------------------------------------------------------------------ */
+/* --- outputs ---------------------------------------------------------------------------------- */
 
 static void unwritten_outputs_are_found_in_every_type(void **state)
 {
@@ -194,7 +195,8 @@ static void unwritten_outputs_are_found_in_every_type(void **state)
         tl_mark m = tl_ctx_begin(f->c);
         tl_tensor *y = blank(f, (tl_dtype)d, TL_SHAPE(2, 3)), *whole = blank(f, (tl_dtype)d, TL_SHAPE(5));
         char want[160];
-        snprintf(want, sizeof want, "left output 0, %s[2, 3], unwritten at element [1, 2]", tl_dtype_name((tl_dtype)d));
+        snprintf(want, sizeof want, "left output 0, %s[2, 3], unwritten at element [1, 2]",
+                 tl_dtype_name((tl_dtype)d));
         assert_fails(call_toy(f, all_but_the_last, 0, 0, NULL, 1, &y), TL_EINTERNAL, want);
         assert_ok(call_toy(f, zeros, 0, 0, NULL, 1, &whole));
         tl_ctx_end(f->c, m);
@@ -250,7 +252,7 @@ static void outputs_lie_alone(void **state)
     tl_tensor_free(&none);
 }
 
-/* --- memory ------------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static void writes_outside_are_found(void **state)
 {
@@ -260,10 +262,12 @@ static void writes_outside_are_found(void **state)
         tl_tensor *x = counting(f->c, TL_F32, TL_SHAPE(3)), *y[4];
         for (int k = 0; k < 4; k++) y[k] = blank(f, TL_F32, TL_SHAPE(sizes[i]));
         char want[120];
-        snprintf(want, sizeof want, "wrote outside of output 0, float32[%d], at byte %d of a storage of %d bytes",
+        snprintf(want, sizeof want,
+                 "wrote outside of output 0, float32[%d], at byte %d of a storage of %d bytes",
                  (int)sizes[i], (int)sizes[i] * 4, (int)sizes[i] * 4);
         assert_fails(call_toy(f, one_beyond, 0, 0, NULL, 1, &y[0]), TL_EINTERNAL, want);
-        assert_fails(call_toy(f, far_beyond, 0, 0, NULL, 1, &y[1]), TL_EINTERNAL, "the kernel wrote outside of output");
+        assert_fails(call_toy(f, far_beyond, 0, 0, NULL, 1, &y[1]), TL_EINTERNAL,
+                     "the kernel wrote outside of output");
         assert_fails(call_toy(f, one_before, 0, 0, NULL, 1, &y[2]), TL_EINTERNAL, "at byte -1");
         assert_fails(call_toy(f, beyond_the_input, 0, 1, &x, 1, &y[3]), TL_EINTERNAL,
                      "the kernel wrote outside of input 0, float32[3], at byte 12");
@@ -299,16 +303,18 @@ static void leased_tensors_are_not_written(void **state)
     tl_tensor *x = counting(f->c, TL_F32, TL_SHAPE(2)), *y = blank(f, TL_F32, TL_SHAPE(2));
     tl_lease l;
     assert_ok(tl_lease_read(&l, y));
-    assert_fails(call_toy(f, zeros, 0, 1, &x, 1, &y), TL_ESTATE, "output 0, float32[2], is written while it is leased");
+    assert_fails(call_toy(f, zeros, 0, 1, &x, 1, &y), TL_ESTATE,
+                 "output 0, float32[2], is written while it is leased");
     tl_lease_end(&l);
     assert_ok(tl_lease_read(&l, x));
     assert_ok(call_toy(f, zeros, 0, 1, &x, 1, &y)); // reading is fine
-    assert_fails(call_toy(f, zeros, 1, 1, &x, 1, &y), TL_ESTATE, "input 0, float32[2], is written while it is leased");
+    assert_fails(call_toy(f, zeros, 1, 1, &x, 1, &y), TL_ESTATE,
+                 "input 0, float32[2], is written while it is leased");
     tl_lease_end(&l);
     assert_ok(call_toy(f, zeros, 1, 1, &x, 1, &y));
 }
 
-/* --- inputs ------------------------------------------------------------------------------------------- */
+/* --- inputs ----------------------------------------------------------------------------------- */
 
 static void changed_inputs_are_found(void **state)
 {
@@ -331,7 +337,8 @@ static void large_inputs_are_compared_in_pieces(void **state)
     tl_check_options options = {.finite = TL_CHECK_OFF, .inputs = true, .input_bytes = 10000};
     fixture_open(&few, &toy_backend, &options);
     tl_tensor *x = tl_zeros(few.c, TL_U8, TL_SHAPE(100001)), *y = blank(&few, TL_F32, TL_SHAPE(1));
-    assert_fails(call_toy(&few, changes_its_input, 0, 1, &x, 1, &y), TL_EINTERNAL, "changed input 0"); // the last byte
+    assert_fails(call_toy(&few, changes_its_input, 0, 1, &x, 1, &y), TL_EINTERNAL,
+                 "changed input 0"); // the last byte
     assert_ok(call_toy(&few, zeros, 0, 1, &x, 1, &y));
     fixture_close(&few);
     options.input_bytes = 0; // the first piece and the last one, even so
@@ -394,7 +401,7 @@ static void memory_that_comes_back_is_unwritten_again(void **state)
     }
 }
 
-/* --- NaN and infinity ------------------------------------------------------------------------------------ */
+/* --- NaN and infinity ------------------------------------------------------------------------- */
 
 static void the_first_strange_number_is_named(void **state)
 {
@@ -442,7 +449,8 @@ static void inputs_that_are_written_are_watched_too(void **state)
     tl_node call = {.op = &op, .in = &x, .inputs = 1};
     the_kernel = strange_at_the_end;
     tl_draws draws = {0};
-    assert_fails(tl_engine_run(f->engine, &draws, &call), TL_EINVAL, "input 0, float32[3], is inf at element [2]");
+    assert_fails(tl_engine_run(f->engine, &draws, &call), TL_EINVAL,
+                 "input 0, float32[3], is inf at element [2]");
     assert_non_null(strstr(tl_check_first(f->check), "update: input 0"));
 }
 
@@ -486,7 +494,7 @@ static void a_failing_kernel_keeps_its_words(void **state)
     assert_fails(call_toy(f, fails, 0, 0, NULL, 1, &y), TL_EUNSUPPORTED, "not today");
 }
 
-/* --- options, backends -------------------------------------------------------------------------------------- */
+/* --- options, backends ------------------------------------------------------------------------ */
 
 static void everything_can_be_switched_off(void **state)
 {
@@ -570,7 +578,7 @@ static void tensors_of_other_engines_are_welcome(void **state)
     tl_engine_free(&plain);
 }
 
-/* --- whole programs -------------------------------------------------------------------------------------- */
+/* --- whole programs --------------------------------------------------------------------------- */
 
 // Sum of exp(x^T b) and its gradient by x, into out[0..12].
 static void small_program(tl_ctx *c, double out[13])
@@ -582,7 +590,8 @@ static void small_program(tl_ctx *c, double out[13])
     assert_ok(tl_watch(x));
     bool before = tl_ctx_set_taping(c, true);
     tl_ctx_enter(c, "net");
-    tl_tensor *y = tl_sum(c, tl_exp(c, tl_mul(c, tl_transpose(c, x, (const int64_t[]){1, 0}, 2), b)), TL_ALL, false);
+    tl_tensor *y = tl_sum(c, tl_exp(c, tl_mul(c, tl_transpose(c, x, (const int64_t[]){1, 0}, 2), b)),
+                          TL_ALL, false);
     tl_ctx_leave(c);
     assert_ok(tl_gradient(c, y, &x, 1, &g));
     tl_ctx_set_taping(c, before);

@@ -42,7 +42,7 @@ static int64_t used(const fixture *f)
     return stats.used;
 }
 
-/* --- scopes ------------------------------------------------------------------------------------------------- */
+/* --- scopes ----------------------------------------------------------------------------------- */
 
 static void a_scope_ends_with_all_it_made(void **state)
 {
@@ -139,7 +139,7 @@ static void tensors_of_an_ended_scope_are_refused(void **state)
 }
 #endif
 
-/* --- errors -------------------------------------------------------------------------------------------------- */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 static void the_first_error_sticks(void **state)
 {
@@ -200,7 +200,7 @@ static void modes_are_put_back(void **state)
     assert_ptr_equal(tl_ctx_engine(f->c), f->engine);
 }
 
-/* --- modules -------------------------------------------------------------------------------------------------- */
+/* --- modules ---------------------------------------------------------------------------------- */
 
 static void modules_have_a_path(void **state)
 {
@@ -264,7 +264,7 @@ static void modules_survive_lack_of_memory(void **state)
     assert_string_equal(tl_ctx_path(f->c), "");
 }
 
-/* --- random numbers ------------------------------------------------------------------------------------------- */
+/* --- random numbers --------------------------------------------------------------------------- */
 
 // The keys of two calls in a, one in a/b, one outside, in the order that `order` says.
 static void draw_four(tl_ctx *c, const char *order, int64_t keys[4])
@@ -357,7 +357,7 @@ static void keys_survive_lack_of_memory(void **state)
     assert_fails(tl_ctx_status(f->c), TL_ENOMEM, "out of memory");
 }
 
-/* --- named tensors --------------------------------------------------------------------------------------------- */
+/* --- named tensors ---------------------------------------------------------------------------- */
 
 static void tensors_have_names(void **state)
 {
@@ -382,7 +382,7 @@ static void tensors_have_names(void **state)
     assert_fails(tl_ctx_status(f->c), TL_ENOTFOUND, "there is no tensor 'mask'");
 }
 
-/* --- no memory ------------------------------------------------------------------------------------------------ */
+/* --- no memory -------------------------------------------------------------------------------- */
 
 static tl_status everything(tl_ctx *c)
 {

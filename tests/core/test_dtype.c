@@ -6,7 +6,7 @@
 #include "core/element.h"
 #include "core/half.h"
 
-/* --- names and classes -------------------------------------------------------------------------------------- */
+/* --- names and classes ------------------------------------------------------------------------ */
 
 static void every_type_has_name_size_and_class(void **state)
 {
@@ -16,7 +16,8 @@ static void every_type_has_name_size_and_class(void **state)
         assert_ok(tl_dtype_parse(&back, tl_dtype_name(d)));
         assert_int_equal(back, d);
         assert_string_equal(tl_dtype_names[i], tl_dtype_name(d));
-        assert_true(tl_dtype_size(d) == 1 || tl_dtype_size(d) == 2 || tl_dtype_size(d) == 4 || tl_dtype_size(d) == 8);
+        size_t size = tl_dtype_size(d);
+        assert_true(size == 1 || size == 2 || size == 4 || size == 8);
         assert_int_equal(tl_dtype_is_float(d), tl_dtype_classify(d) == TL_CLASS_FLOAT);
     }
     assert_null(tl_dtype_names[TL_DTYPE_COUNT]);
@@ -59,7 +60,7 @@ static void two_types_meet(void **state)
     assert_int_equal(tl_dtype_meet(TL_U8, TL_I64), TL_I64);
 }
 
-/* --- 16-bit floats, against arithmetic on doubles -------------------------------------------------------------- */
+/* --- 16-bit floats, against arithmetic on doubles --------------------------------------------- */
 
 /* What the bits of a 16-bit float with so many bits of fraction mean. */
 static double half_value(uint16_t bits, int fraction_bits)
@@ -183,7 +184,8 @@ static void doubles_are_rounded_once(void **state)
         tli_element_set(TL_F16, &out, 0, y);
         if (out != nearest_half(y, 10)) fail_msg("f16 of %a is %04x, not %04x", y, out, nearest_half(y, 10));
     }
-    const double far[] = {1e300, -1e300, 1e-300, -1e-300, 0x1p-25, 0x1.000001p-25, 0x1p-134, 0x1.0001p-134, 5e-324};
+    const double far[] = {1e300, -1e300, 1e-300, -1e-300, 0x1p-25, 0x1.000001p-25, 0x1p-134, 0x1.0001p-134,
+                          5e-324};
     for (int i = 0; i < TL_COUNT(far); i++) {
         uint16_t b, f;
         tli_element_set(TL_BF16, &b, 0, far[i]);
@@ -193,7 +195,7 @@ static void doubles_are_rounded_once(void **state)
     }
 }
 
-/* --- elements --------------------------------------------------------------------------------------------------- */
+/* --- elements --------------------------------------------------------------------------------- */
 
 static double through(tl_dtype dtype, double value)
 {

@@ -11,7 +11,7 @@
 
 #include "core/storage.h"
 
-/* --- backends ------------------------------------------------------------------------------------------------ */
+/* --- backends --------------------------------------------------------------------------------- */
 
 #define FILL(name, number)                                                                         \
     static tl_status name(const tl_run *run, const tl_node *n)                                     \
@@ -149,7 +149,7 @@ static void every_allocation_may_fail(void **state)
     assert_true(failures >= 2);
 }
 
-/* --- memory --------------------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static tl_memory_stats stats_of(const tl_engine *e)
 {
@@ -243,7 +243,7 @@ static void kept_memory_helps_out(void **state)
     tl_engine_free(&e);
 }
 
-/* --- several threads -------------------------------------------------------------------------------------------- */
+/* --- several threads -------------------------------------------------------------------------- */
 
 typedef struct job {
     tl_engine *engine;

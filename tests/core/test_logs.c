@@ -169,7 +169,8 @@ static void logs_are_merged(void **state)
     assert_ok(tl_logs_merge(f->l, f->l));
     tl_logs_free(&other);
     tl_tensor_free(&t);
-    assert_text(f->l, "loss: 4, validation: {loss: 2, accuracy: 5}, was_number: {y: 6}, was_logs: 7, text: 't', "
+    assert_text(f->l,
+                "loss: 4, validation: {loss: 2, accuracy: 5}, was_number: {y: 6}, was_logs: 7, text: 't', "
                       "spread: histogram of float32[]");
 }
 
@@ -193,7 +194,8 @@ static void a_walk_sees_all_leaves(void **state)
     assert_ok(tl_logs_put_histogram(f->l, "h", image, 0));
     assert_ok(tl_logs_walk(f->l, join_names, &names));
     assert_string_equal(tl_str_text(&names), "n=number in/image=image in/text=text h=histogram ");
-    assert_text(f->l, "n: 1, in: {image: image float32[1, 1, 3], text: 'a text that is longer than the console w...'}, "
+    assert_text(f->l,
+                "n: 1, in: {image: image float32[1, 1, 3], text: 'a text that is longer than the console w...'}, "
                       "h: histogram of float32[1, 1, 3]");
     assert_ok(tl_logs_put(f->l, "stop", 1));
     assert_ok(tl_logs_put(f->l, "never", 1));
@@ -208,7 +210,8 @@ static void images_have_their_shape(void **state)
 {
     fixture *f = *state;
     const struct { tl_dtype dtype; tl_shape shape; bool good; } cases[] = {
-        {TL_U8, TL_SHAPE(4, 5, 3), true},   {TL_F32, TL_SHAPE(4, 5, 1), true}, {TL_BF16, TL_SHAPE(2, 2, 4), true},
+        {TL_U8, TL_SHAPE(4, 5, 3), true},   {TL_F32, TL_SHAPE(4, 5, 1), true}, {TL_BF16, TL_SHAPE(2, 2, 4),
+                                                                                true},
         {TL_U8, TL_SHAPE(4, 5, 2), false},  {TL_I32, TL_SHAPE(4, 5, 3), false}, {TL_F32, TL_SHAPE(4, 5), false},
         {TL_F32, TL_SHAPE(1, 4, 5, 3), false}, {TL_BOOL, TL_SHAPE(4, 5, 1), false},
     };
@@ -217,7 +220,8 @@ static void images_have_their_shape(void **state)
         if (cases[i].good)
             assert_ok(tl_logs_put_image(f->l, "image", t));
         else
-            assert_fails(tl_logs_put_image(f->l, "image", t), TL_EINVAL, "is no image; it must be [height, width");
+            assert_fails(tl_logs_put_image(f->l, "image", t), TL_EINVAL,
+                         "is no image; it must be [height, width");
         tl_tensor_free(&t);
     }
 }

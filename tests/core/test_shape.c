@@ -24,7 +24,8 @@ static void bad_shapes_are_refused(void **state)
     tl_shape s = TL_SHAPE(3, -1), large = TL_SHAPE(INT64_MAX / 8, 2), hidden = TL_SHAPE(INT64_MAX, 0, 3);
     assert_fails(tl_shape_check(&s, "here"), TL_EINVAL, "here: shape [3, -1] has a negative dimension");
     assert_fails(tl_shape_check(&large, "here"), TL_ELIMIT, "has too many elements");
-    assert_fails(tl_shape_check(&hidden, "here"), TL_ELIMIT, "has too many elements"); // its strides would not fit
+    assert_fails(tl_shape_check(&hidden, "here"), TL_ELIMIT,
+                 "has too many elements"); // its strides would not fit
     s.rank = 9;
     assert_fails(tl_shape_check(&s, "here"), TL_EINVAL, "here: 9 dimensions; at most 8 are possible");
     s.rank = -1;
@@ -54,7 +55,8 @@ static void shapes_broadcast(void **state)
         assert_true(tl_shape_equal(&back, &good[i].both));
     }
     tl_shape a = TL_SHAPE(2, 3), b = TL_SHAPE(4), none = TL_SHAPE(0), before = a;
-    assert_fails(tl_shape_broadcast(&a, &a, &b), TL_EINVAL, "shapes [2, 3] and [4] do not broadcast: 3 meets 4");
+    assert_fails(tl_shape_broadcast(&a, &a, &b), TL_EINVAL,
+                 "shapes [2, 3] and [4] do not broadcast: 3 meets 4");
     assert_true(tl_shape_equal(&a, &before));
     assert_fails(tl_shape_broadcast(&b, &none, &b), TL_EINVAL, "0 meets 4");
     tl_shape wide = TL_SHAPE(4, 1, 1);

@@ -65,7 +65,7 @@ static void assert_text(const tl_state *s, const char *want)
     tl_str_deinit(&text);
 }
 
-/* --- putting and finding ---------------------------------------------------------------------------------- */
+/* --- putting and finding ---------------------------------------------------------------------- */
 
 static void entries_stay_in_order(void **state)
 {
@@ -191,11 +191,14 @@ static void scalars_are_read_and_written(void **state)
     assert_ok(tl_state_set(f->s, "i", &(tl_state_entry){.kind = TL_STATE_INT, .i = INT64_MIN}));
     assert_ok(tl_state_set(f->s, "d", &(tl_state_entry){.kind = TL_STATE_DOUBLE, .d = -0.5}));
     assert_ok(tl_state_set(f->s, "b", &(tl_state_entry){.kind = TL_STATE_BOOL, .b = true}));
-    assert_ok(tl_state_set(f->s, "w", &(tl_state_entry){.kind = TL_STATE_WORDS, .count = 2, .words = (const uint64_t[]){UINT64_MAX, 0}}));
+    assert_ok(tl_state_set(f->s, "w",
+                           &(tl_state_entry){.kind = TL_STATE_WORDS, .count = 2,
+                                             .words = (const uint64_t[]){UINT64_MAX, 0}}));
     assert_ok(tl_state_set(f->s, "t", &(tl_state_entry){.kind = TL_STATE_TEXT, .text = "abc"}));
     assert_true(i == INT64_MIN && d == -0.5 && b && words[0] == UINT64_MAX && words[1] == 0);
     assert_string_equal(tl_str_text(&text), "abc");
-    assert_ok(tl_state_set(f->s, "t", &(tl_state_entry){.kind = TL_STATE_TEXT, .text = tl_str_text(&text) + 1}));
+    assert_ok(tl_state_set(f->s, "t",
+                           &(tl_state_entry){.kind = TL_STATE_TEXT, .text = tl_str_text(&text) + 1}));
     assert_string_equal(tl_str_text(&text), "bc"); // from its own bytes
     assert_fails(tl_state_set(f->s, "i", &(tl_state_entry){.kind = TL_STATE_BOOL}), TL_EINVAL,
                  "'i': it is of the kind int, not bool");
@@ -203,7 +206,8 @@ static void scalars_are_read_and_written(void **state)
                  "'w': it has 2 words, not 3");
     assert_fails(tl_state_set(f->s, "x", &e), TL_ENOTFOUND, "there is no 'x'");
     put(f, f->s, "tensor", TL_F32, TL_SCALAR, 0);
-    assert_fails(tl_state_set(f->s, "tensor", &(tl_state_entry){.kind = TL_STATE_TENSOR}), TL_EINVAL, "write its elements");
+    assert_fails(tl_state_set(f->s, "tensor", &(tl_state_entry){.kind = TL_STATE_TENSOR}), TL_EINVAL,
+                 "write its elements");
     tl_str_deinit(&text);
 }
 
@@ -246,7 +250,7 @@ static void entries_can_be_removed(void **state)
     assert_ok(tl_state_put_int(f->s, "a/b", 1));
 }
 
-/* --- states in states ----------------------------------------------------------------------------------------- */
+/* --- states in states ------------------------------------------------------------------------- */
 
 static void parts_are_handed_out(void **state)
 {
@@ -355,7 +359,7 @@ static void only_the_same_elements_are_aliases(void **state)
     tl_tensor_free(&transposed);
 }
 
-/* --- two states --------------------------------------------------------------------------------------------- */
+/* --- two states ------------------------------------------------------------------------------- */
 
 static void assert_report(const tl_state_report *r, const char *want)
 {
@@ -406,12 +410,14 @@ static void differences_are_reported(void **state)
                       "    leaf        int 1 wanted, 1 below it found");
     tl_str text = TL_STR_INIT;
     tl_state_report_text(&text, &r, 1);
-    assert_non_null(strstr(tl_str_text(&text), "    model/bias  float32[4] wanted, float32[5] found\n    and 3 more"));
+    assert_non_null(strstr(tl_str_text(&text),
+                           "    model/bias  float32[4] wanted, float32[5] found\n    and 3 more"));
     tl_str_deinit(&text);
     tl_state_report_deinit(&r);
 
     // Nothing is copied when they do not fit ...
-    assert_fails(tl_state_copy(f->s, there, NULL, NULL), TL_EINVAL, "the states do not fit: 2 matched, 2 missing");
+    assert_fails(tl_state_copy(f->s, there, NULL, NULL), TL_EINVAL,
+                 "the states do not fit: 2 matched, 2 missing");
     assert_near(element(f->s, "model/kernel", 0), 0, 0);
     // ... unless a part will do.
     assert_ok(tl_state_copy(f->s, there, &(tl_state_copy_args){.partial = true}, &r));
@@ -588,14 +594,15 @@ static void views_are_copied_through_their_strides(void **state)
     assert_ok(tl_state_copy(f->s, f->s, NULL, NULL)); // onto itself
     tl_lease l;
     assert_ok(tl_lease_read(&l, t));
-    assert_fails(tl_state_copy(f->s, from, NULL, NULL), TL_ESTATE, "w: float32[3, 2] cannot be leased for writing");
+    assert_fails(tl_state_copy(f->s, from, NULL, NULL), TL_ESTATE,
+                 "w: float32[3, 2] cannot be leased for writing");
     tl_lease_end(&l);
     tl_tensor_free(&t);
     tl_tensor_free(&view);
     tl_state_free(&from);
 }
 
-/* --- no memory ------------------------------------------------------------------------------------------------ */
+/* --- no memory -------------------------------------------------------------------------------- */
 
 static tl_status everything(fixture *f)
 {

@@ -50,7 +50,7 @@ static tl_tensor *transposed(const tl_tensor *t)
     return v;
 }
 
-/* --- making -------------------------------------------------------------------------------------------------- */
+/* --- making ----------------------------------------------------------------------------------- */
 
 static void tensors_are_made_and_freed(void **state)
 {
@@ -79,9 +79,11 @@ static void bad_shapes_are_refused(void **state)
 {
     (void)state;
     tl_tensor *t = NULL;
-    assert_fails(tl_tensor_new(&t, engine, TL_F32, TL_SHAPE(-2)), TL_EINVAL, "tensor: shape [-2] has a negative");
+    assert_fails(tl_tensor_new(&t, engine, TL_F32, TL_SHAPE(-2)), TL_EINVAL,
+                 "tensor: shape [-2] has a negative");
     assert_fails(tl_tensor_new(&t, engine, TL_F32, TL_SHAPE(INT64_MAX, 2)), TL_ELIMIT, "too many elements");
-    assert_fails(tl_tensor_new(&t, engine, TL_F64, TL_SHAPE(INT64_MAX / 8)), TL_ENOMEM, "out of memory: a tensor needs");
+    assert_fails(tl_tensor_new(&t, engine, TL_F64, TL_SHAPE(INT64_MAX / 8)), TL_ENOMEM,
+                 "out of memory: a tensor needs");
     assert_fails(tl_tensor_new(&t, engine, TL_U8, TL_SHAPE(INT64_C(1) << 59)), TL_ENOMEM, "out of memory");
     assert_null(t);
 }
@@ -109,7 +111,8 @@ static void parts_lie_inside(void **state)
 {
     (void)state;
     tl_tensor *t = counting(TL_F32, TL_SHAPE(2, 3)), *p = NULL, *view = transposed(t);
-    assert_fails(tl_tensor_part(&p, t, 4, TL_SHAPE(3)), TL_EINVAL, "float32[3] does not fit into float32[2, 3] at element 4");
+    assert_fails(tl_tensor_part(&p, t, 4, TL_SHAPE(3)), TL_EINVAL,
+                 "float32[3] does not fit into float32[2, 3] at element 4");
     assert_fails(tl_tensor_part(&p, t, -1, TL_SHAPE(1)), TL_EINVAL, "does not fit");
     assert_fails(tl_tensor_part(&p, t, 7, TL_SHAPE(0)), TL_EINVAL, "does not fit");
     assert_fails(tl_tensor_part(&p, t, INT64_MAX, TL_SHAPE(1)), TL_EINVAL, "does not fit");
@@ -126,7 +129,9 @@ static void parts_lie_inside(void **state)
 static void headers_move_between_blocks(void **state)
 {
     (void)state;
-    tl_tensor *a = counting(TL_F32, TL_SHAPE(6)), *b = counting(TL_F32, TL_SHAPE(2, 4)), *i = counting(TL_I32, TL_SHAPE(8));
+    tl_tensor *a = counting(TL_F32, TL_SHAPE(6)), *b = counting(TL_F32,
+                                                                TL_SHAPE(2, 4)), *i = counting(TL_I32,
+                                                                                               TL_SHAPE(8));
     tl_tensor t = {.dtype = TL_F32, .shape = TL_SHAPE(2, 2)}, none = {.dtype = TL_F32, .shape = TL_SHAPE(4)};
     double values[4];
     assert_ok(tl_tensor_place(&t, a, 2));
@@ -136,7 +141,8 @@ static void headers_move_between_blocks(void **state)
     tl_tensor_free(&b); // the header holds it now
     assert_ok(tl_tensor_get_doubles(&t, values, 4));
     assert_true(values[0] == 4 && values[3] == 7 && t.strides[0] == 2 && t.contiguous);
-    assert_fails(tl_tensor_place(&t, a, 3), TL_EINVAL, "float32[2, 2] does not fit into float32[6] at element 3");
+    assert_fails(tl_tensor_place(&t, a, 3), TL_EINVAL,
+                 "float32[2, 2] does not fit into float32[6] at element 3");
     assert_fails(tl_tensor_place(&t, i, 0), TL_EINVAL, "float32[2, 2] does not fit into int32[8]");
     assert_fails(tl_tensor_place(&t, &none, 0), TL_ESTATE, "has no elements");
     assert_ok(tl_tensor_get_doubles(&t, values, 4)); // as before
@@ -165,7 +171,7 @@ static void described_tensors_have_no_elements(void **state)
     tl_lease_end(&l);
 }
 
-/* --- elements -------------------------------------------------------------------------------------------------- */
+/* --- elements --------------------------------------------------------------------------------- */
 
 static void elements_go_in_and_out(void **state)
 {
@@ -217,7 +223,7 @@ static void views_are_read_and_written_in_row_major_order(void **state)
     tl_tensor_free(&t);
 }
 
-/* --- leases ---------------------------------------------------------------------------------------------------- */
+/* --- leases ----------------------------------------------------------------------------------- */
 
 static void leases_exclude_each_other(void **state)
 {
@@ -229,7 +235,8 @@ static void leases_exclude_each_other(void **state)
     assert_ok(tl_lease_read(&a, t));
     assert_ok(tl_lease_read(&b, same));
     assert_ptr_equal(a.data, b.data);
-    assert_fails(tl_lease_write(&c, t), TL_ESTATE, "float32[2, 2] cannot be leased for writing: it is leased for reading");
+    assert_fails(tl_lease_write(&c, t), TL_ESTATE,
+                 "float32[2, 2] cannot be leased for writing: it is leased for reading");
     assert_null(c.tensor);
     tl_lease_end(&c); // of one that was not had
     assert_fails(tl_tensor_set(same, values, sizeof values), TL_ESTATE, "leased for reading");
@@ -279,7 +286,8 @@ static void one_element_many_times_is_not_written(void **state)
     wide->contiguous = false;
     assert_ok(tl_tensor_get_doubles(wide, values, 6));
     assert_near(values[5], 2, 0);
-    assert_fails(tl_lease_write(&l, wide), TL_EINVAL, "float32[2, 3] cannot be written: it shows one element many times");
+    assert_fails(tl_lease_write(&l, wide), TL_EINVAL,
+                 "float32[2, 3] cannot be written: it shows one element many times");
     assert_fails(tl_tensor_set_doubles(wide, values, 6), TL_EINVAL, "many times");
     tl_tensor_free(&wide);
     tl_tensor_free(&t);
@@ -314,7 +322,7 @@ static void allocations_may_fail(void **state)
     tl_tensor_free(&t);
 }
 
-/* --- text ------------------------------------------------------------------------------------------------------ */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static void assert_text(tl_tensor *t, const char *want)
 {
@@ -339,7 +347,8 @@ static void small_tensors_have_a_text(void **state)
     const double nothing = 0, quarter = 3.25, strange[] = {NAN, -INFINITY, INFINITY, 1, 2, 3};
     const double mixed[] = {0.1, -2.5, 3, 1000.123, 5, 6}, small[] = {1e-10, 1, 2, 3}, tiny[] = {0, -1.25e-7};
     const double ints[] = {1, -20, 300, 4, 5, 6}, bools[] = {0, 1}, cube[] = {1, 2, 3, 4, 5, 6, 7, 8.5};
-    const double large[] = {1e20, 1}, whole[] = {12345678, 0.5}, nans[] = {NAN, NAN}, huge[] = {1e300, -1e-300, 0};
+    const double large[] = {1e20, 1}, whole[] = {12345678, 0.5}, nans[] = {NAN, NAN}, huge[] = {1e300,
+                                                                                                -1e-300, 0};
     assert_shown(TL_F32, TL_SCALAR, &quarter, "float32[] 3.25");
     assert_shown(TL_I8, TL_SCALAR, &quarter, "int8[] 3");
     assert_shown(TL_F32, TL_SHAPE(0), &nothing, "float32[0] []");

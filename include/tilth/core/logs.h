@@ -33,7 +33,7 @@ TL_API void tl_logs_free(tl_logs **l);
 /* Everything out. */
 TL_API void tl_logs_clear(tl_logs *l);
 
-/* --- filling ------------------------------------------------------------------------------------ */
+/* --- filling ---------------------------------------------------------------------------------- */
 
 /* A name that is there keeps its place and gets the new value. */
 TL_API TL_NODISCARD tl_status tl_logs_put(tl_logs *l, const char *name, double value);
@@ -54,7 +54,7 @@ TL_API TL_NODISCARD tl_status tl_logs_merge(tl_logs *l, const tl_logs *from);
 /* By its path. False when it is not there. */
 TL_API bool tl_logs_remove(tl_logs *l, const char *path);
 
-/* --- reading ------------------------------------------------------------------------------------ */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 typedef enum tl_logs_kind {
     TL_LOGS_NUMBER,

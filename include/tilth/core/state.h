@@ -40,7 +40,7 @@ TL_API TL_NODISCARD tl_status tl_state_new(tl_state **out);
 /* For what tl_state_new made. NULL is fine. */
 TL_API void tl_state_free(tl_state **s);
 
-/* --- filling ------------------------------------------------------------------------------------ */
+/* --- filling ---------------------------------------------------------------------------------- */
 
 TL_API TL_NODISCARD tl_status tl_state_put(tl_state *s, const char *path, const tl_tensor *t);
 /* A tensor without elements: what a file says it holds, for comparing. It cannot be copied from. */
@@ -72,7 +72,7 @@ TL_API TL_NODISCARD tl_status tl_state_mount(tl_state *s, const char *path, tl_s
 /* Takes an entry out, with all below it. False when it is not there. */
 TL_API bool tl_state_remove(tl_state *s, const char *path);
 
-/* --- reading ------------------------------------------------------------------------------------ */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 typedef enum tl_state_kind {
     TL_STATE_TENSOR,
@@ -119,12 +119,12 @@ TL_API TL_NODISCARD tl_status tl_state_walk(const tl_state *s, tl_state_fn *fn, 
 /* A line for each entry: "model/dense/kernel  float32[3, 4]". */
 TL_API TL_NODISCARD tl_status tl_state_text(tl_str *out, const tl_state *s);
 
-/* --- two states --------------------------------------------------------------------------------- */
+/* --- two states ------------------------------------------------------------------------------- */
 
 typedef enum tl_state_verdict {
     TL_STATE_MISSING,    /* wanted, and not there */
     TL_STATE_UNEXPECTED, /* there, and not wanted */
-    TL_STATE_DIFFERENT,  /* there with another kind, type or shape; or another value, when those are compared */
+    TL_STATE_DIFFERENT,  /* there with another kind, type, shape or (when those are compared) value */
     TL_STATE_VERDICTS
 } tl_state_verdict;
 typedef struct tl_state_finding {

@@ -1,6 +1,6 @@
 /* The 8 x 12 tile of floats on NEON, and its bfloat16 twin on BFMMLA, written out: compilers move
- * the loads together and spill sums. Here a load stands between every few multiply-adds, which keeps
- * all four pipes of a wide core busy to within a few percent.
+ * the loads together and spill sums. Here a load stands between every few multiply-adds, which
+ * keeps all four pipes of a wide core busy to within a few percent.
  *
  * Registers: v8 to v31 hold the sums; v0 to v7 what is multiplied. */
 #ifndef TLI_CPU_SIMD_GEMM_NEON_H

@@ -1,0 +1,49 @@
+/* Convolutions of row-major images [images, h, w, in] with filters [kh, kw, in / groups, out] into
+ * results [images, oh, ow, out], and their two gradients, by three methods:
+ *
+ *     tli_conv_gemm_*    one matrix product a group, whose operands are gathered while they are
+ *                        packed; for everything
+ *     tli_conv_band_*    products on bands of the image that are laid out so that every patch is a
+ *                        row of a matrix in memory; for few input channels (simd/conv_band.c)
+ *     tli_conv_each_*    vectors over channels, for one channel a group (simd/conv_each.c)
+ *
+ * Sums are float32 and rounded once. The bits do not depend on the number of threads.
+ *
+ * Ownership: all memory is the caller's. Thread word: free-threaded. */
+#ifndef TLI_CPU_CONV_H
+#define TLI_CPU_CONV_H
+
+#include "cpu/gemm.h"
+
+/* Two of x, k, y are read, the third one is written. */
+typedef struct tli_conv {
+    tl_dtype type; /* F32, BF16 or F16, of all three */
+    void *x, *k, *y;
+    int64_t images, h, w, in, oh, ow, out, kh, kw;
+    int64_t stride_y, stride_x, dilation_y, dilation_x, top, left;
+    int64_t groups, group_in, group_out; /* channels of a group */
+} tli_conv;
+
+/* k, x -> y;  y, k -> x;  x, y -> k. No dim may be 0. */
+typedef tl_status tli_conv_fn(tl_pool *pool, tli_isa isa, const tli_conv *c);
+extern tli_conv_fn tli_conv_gemm_result, tli_conv_gemm_image, tli_conv_gemm_filter;
+
+/* What an instruction set has beside it; `suits` says whether it can, and is the better way. */
+typedef struct tli_conv_method {
+    bool (*suits)(const tli_conv *c);
+    tli_conv_fn *result, *image, *filter;
+} tli_conv_method;
+
+/* Places 0 .. places - 1 of a window that moves by `step` from `first` on; those that lie inside
+ * [0, size) are *begin .. *end - 1. */
+static inline void tli_conv_inside(int64_t *begin, int64_t *end, int64_t places, int64_t first,
+                                   int64_t step, int64_t size)
+{
+    int64_t from = first < 0 ? (-first + step - 1) / step : 0;
+    int64_t to = first < size ? (size - first + step - 1) / step : 0;
+    if (to > places) to = places;
+    *begin = from < to ? from : to;
+    *end = to;
+}
+
+#endif

@@ -1,0 +1,510 @@
+#include <string.h>
+
+#include "cpu/conv.h"
+#include "cpu/scratch.h"
+
+/* Products whose operands are patches of an image. Nothing but panels is ever laid out: what a panel
+ * needs is gathered when the product asks for it (cpu/gemm.h).
+ *
+ * The result and the image's gradient are the same walk. Each pixel of a grid takes, for a list of
+ * taps, the channels of one pixel of the source: place * step + first + tap * delta on each axis.
+ * For the result the grid is the result and the source is the image. For the gradient the source is
+ * the result's gradient; with a stride, pixels of the image whose place is the same modulo the
+ * stride see the same taps of the filter, and make a grid of their own without a stride. */
+
+static int64_t min_of(int64_t x, int64_t y)
+{
+    return x < y ? x : y;
+}
+
+static const char *at(const void *base, size_t size, int64_t index)
+{
+    return (const char *)base + index * (int64_t)size;
+}
+
+/* --- axes ------------------------------------------------------------------------------------- */
+
+typedef struct axis {
+    int64_t places, source;     /* sizes of grid and source */
+    int64_t step, first, delta; /* place p, tap t: p * step + first + t * delta of the source */
+    int64_t taps;
+    int64_t k_first, k_step; /* tap t is row (column) k_first + t * k_step of the filter */
+} axis;
+
+/* Pixels `begin`, begin + stride, ... of an axis of the image, whose gradient is wanted. */
+static axis gradient_axis(int64_t begin, int64_t size, int64_t result, int64_t taps, int64_t stride,
+                          int64_t dilation, int64_t before)
+{
+    axis a = {.places = size > begin ? (size - begin + stride - 1) / stride : 0, .source = result,
+              .step = 1};
+    // Filter element k lies on a pixel at p when p + before - k * dilation is a multiple of stride.
+    int64_t t = 0, next;
+    while (t < taps && (begin + before - t * dilation) % stride != 0) t++;
+    if (t == taps) return a;
+    for (next = t + 1; next < taps && (next - t) * dilation % stride != 0; next++) {}
+    a.k_first = t;
+    a.k_step = next - t;
+    a.taps = (taps - t + a.k_step - 1) / a.k_step;
+    a.first = (begin + before - t * dilation) / stride;
+    a.delta = -(a.k_step * dilation / stride);
+    return a;
+}
+
+/* --- patches: rows of pixels, depth (tap down, tap across, channel) ------------------------------ */
+
+typedef struct patches {
+    const tli_gemm_kernels *kernels;
+    tl_dtype type;
+    size_t size;
+    const void *source;
+    int64_t channels; /* of a source pixel */
+    int64_t depth;    /* channels of a group */
+    axis y, x;
+
+    /* The filter, for the gradient: [kh, kw, group_in, out] */
+    const void *filter;
+    int64_t filter_width, group_in, out;
+} patches;
+
+enum { LANES_MOST = 64, STAGED = 256 /* depth */ };
+
+/* Where the lanes of a panel are in the source. */
+typedef struct lane {
+    int64_t image, y, x;
+} lane;
+
+static void set_lanes(lane *lanes, const patches *p, int64_t first, int count)
+{
+    int64_t x = first % p->x.places, y = first / p->x.places % p->y.places;
+    int64_t image = first / p->x.places / p->y.places;
+    for (int i = 0; i < count; i++) {
+        lanes[i] = (lane){image * p->y.source * p->x.source, y * p->y.step + p->y.first,
+                          x * p->x.step + p->x.first};
+        if (++x < p->x.places) continue;
+        x = 0;
+        if (++y < p->y.places) continue;
+        y = 0;
+        image++;
+    }
+}
+
+/* The channels of one tap, from channel `c` on; NULL beside the source. */
+static const void *pixel_of(const patches *p, const lane *l, int64_t ty, int64_t tx, int64_t c)
+{
+    const int64_t y = l->y + ty * p->y.delta, x = l->x + tx * p->x.delta;
+    if (y < 0 || y >= p->y.source || x < 0 || x >= p->x.source) return NULL;
+    return at(p->source, p->size, (l->image + y * p->x.source + x) * p->channels + c);
+}
+
+/* Rows of a panel that do not meet the panel's steps in depth are put together before. */
+static void stage(char *to, const void *from, int64_t bytes)
+{
+    if (from)
+        memcpy(to, from, (size_t)bytes);
+    else
+        memset(to, 0, (size_t)bytes);
+}
+
+/* A piece of depth that lies in one tap. */
+typedef struct piece {
+    int64_t ty, tx, c, run;
+} piece;
+
+static piece piece_at(const patches *p, int64_t position, int64_t end)
+{
+    const int64_t tap = position / p->depth, c = position % p->depth;
+    return (piece){tap / p->x.taps, tap % p->x.taps, c, min_of(p->depth - c, end - position)};
+}
+
+/* Fills a panel from `rows_of`, which finds the lanes' elements of a piece. */
+typedef void rows_fn(const void **rows, const void *payload, const piece *piece);
+
+static void fill_panel(char *dst, const patches *p, bool is_a, int count, int64_t k0, int64_t depth,
+                       rows_fn *rows_of, const void *payload)
+{
+    const tli_gemm_kernels *k = p->kernels;
+    const int width = is_a ? k->mr : k->nr;
+    const void *rows[LANES_MOST];
+    const int64_t end = k0 + depth;
+    if (p->depth % k->kr == 0 || p->x.taps * p->y.taps == 1) {
+        for (int64_t at_ = k0; at_ < end;) {
+            const piece q = piece_at(p, at_, end);
+            rows_of(rows, payload, &q);
+            (is_a ? k->gather_a : k->gather_b)(dst + (size_t)((at_ - k0) * width) * k->element,
+                                               rows, count, p->type, q.run);
+            at_ += q.run;
+        }
+        return;
+    }
+    char staged[LANES_MOST * STAGED * sizeof(uint16_t)]; // only 16-bit panels have steps
+    for (int64_t begin = k0; begin < end; begin += STAGED) {
+        const int64_t stop = min_of(begin + STAGED, end);
+        for (int64_t at_ = begin; at_ < stop;) {
+            const piece q = piece_at(p, at_, stop);
+            rows_of(rows, payload, &q);
+            for (int i = 0; i < count; i++)
+                stage(staged + ((size_t)i * STAGED + (size_t)(at_ - begin)) * p->size, rows[i],
+                      q.run * (int64_t)p->size);
+            at_ += q.run;
+        }
+        for (int i = 0; i < count; i++) rows[i] = staged + (size_t)i * STAGED * p->size;
+        (is_a ? k->gather_a : k->gather_b)(dst + (size_t)((begin - k0) * width) * k->element, rows,
+                                           count, p->type, stop - begin);
+    }
+}
+
+typedef struct pixel_lanes {
+    const patches *p;
+    int64_t channel;
+    int count;
+    lane lanes[LANES_MOST];
+} pixel_lanes;
+
+static void pixel_rows(const void **rows, const void *payload, const piece *q)
+{
+    const pixel_lanes *l = payload;
+    for (int i = 0; i < l->count; i++)
+        rows[i] = pixel_of(l->p, &l->lanes[i], q->ty, q->tx, l->channel + q->c);
+}
+
+static tl_status pack_patches(const void *payload, void *dst, int64_t batch, int64_t first,
+                              int64_t count, int64_t k0, int64_t depth)
+{
+    const patches *p = payload;
+    const int mr = p->kernels->mr;
+    const size_t panel = tli_gemm_panel_bytes(p->kernels, mr, depth);
+    pixel_lanes l = {.p = p, .channel = batch * p->depth};
+    for (int64_t i = 0; i < count; i += mr) {
+        l.count = (int)min_of(mr, count - i);
+        set_lanes(l.lanes, p, first + i, l.count);
+        fill_panel((char *)dst + (size_t)(i / mr) * panel, p, true, l.count, k0, depth, pixel_rows,
+                   &l);
+    }
+    return TL_OK;
+}
+
+typedef struct filter_lanes {
+    const patches *p;
+    int64_t first, channel;
+    int count;
+} filter_lanes;
+
+static void filter_rows(const void **rows, const void *payload, const piece *q)
+{
+    const filter_lanes *l = payload;
+    const patches *p = l->p;
+    const int64_t ky = p->y.k_first + q->ty * p->y.k_step, kx = p->x.k_first + q->tx * p->x.k_step;
+    const int64_t row = (ky * p->filter_width + kx) * p->group_in + l->first;
+    for (int i = 0; i < l->count; i++)
+        rows[i] = at(p->filter, p->size, (row + i) * p->out + l->channel + q->c);
+}
+
+/* Columns are input channels of a group, depth is (tap down, tap across, output channel). */
+static tl_status pack_turned_filter(const void *payload, void *dst, int64_t batch, int64_t first,
+                                    int64_t count, int64_t k0, int64_t depth)
+{
+    const patches *p = payload;
+    const int nr = p->kernels->nr;
+    const size_t panel = tli_gemm_panel_bytes(p->kernels, nr, depth);
+    for (int64_t j = 0; j < count; j += nr) {
+        const filter_lanes l = {p, first + j, batch * p->depth, (int)min_of(nr, count - j)};
+        fill_panel((char *)dst + (size_t)(j / nr) * panel, p, false, l.count, k0, depth,
+                   filter_rows, &l);
+    }
+    return TL_OK;
+}
+
+/* Patches that lie in memory as a matrix: one tap, and each pixel sees itself. */
+static bool is_matrix(const patches *p)
+{
+    const axis *axes[] = {&p->y, &p->x};
+    for (int i = 0; i < 2; i++)
+        if (axes[i]->taps != 1 || axes[i]->first != 0 || axes[i]->step != 1
+            || axes[i]->places != axes[i]->source)
+            return false;
+    return true;
+}
+
+/* The product's left side: `images` images of patches. */
+static void set_patches(tli_gemm *g, const patches *p, int64_t images)
+{
+    g->m = images * p->y.places * p->x.places;
+    g->k = p->y.taps * p->x.taps * p->depth;
+    if (is_matrix(p)) {
+        g->a = p->source;
+        g->a_row = p->channels;
+        g->a_col = 1;
+        g->a_batch[0] = p->depth;
+    } else {
+        g->pack_a = pack_patches;
+        g->pack_a_payload = p;
+    }
+}
+
+static tli_gemm product_of(const tli_conv *c)
+{
+    return (tli_gemm){.alpha = 1, .a_type = c->type, .b_type = c->type, .c_type = c->type,
+                      .batch_rank = 1, .batch = {c->groups}};
+}
+
+static patches patches_of(const tli_conv *c, tli_isa isa)
+{
+    return (patches){
+        .kernels = tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, c->type, c->type)),
+        .type = c->type, .size = tl_dtype_size(c->type), .filter = c->k, .filter_width = c->kw,
+        .group_in = c->group_in, .out = c->out,
+    };
+}
+
+/* --- the result --------------------------------------------------------------------------------- */
+
+tl_status tli_conv_gemm_result(tl_pool *pool, tli_isa isa, const tli_conv *c)
+{
+    patches p = patches_of(c, isa);
+    p.source = c->x;
+    p.channels = c->in;
+    p.depth = c->group_in;
+    p.y = (axis){c->oh, c->h, c->stride_y, -c->top, c->dilation_y, c->kh, 0, 1};
+    p.x = (axis){c->ow, c->w, c->stride_x, -c->left, c->dilation_x, c->kw, 0, 1};
+    tli_gemm g = product_of(c);
+    set_patches(&g, &p, c->images);
+    g.n = c->group_out;
+    g.b = c->k;
+    g.b_row = c->out;
+    g.b_col = 1;
+    g.b_batch[0] = c->group_out;
+    g.c = c->y;
+    g.c_row = c->out;
+    g.c_batch[0] = c->group_out;
+    return tli_gemm_run(pool, isa, &g);
+}
+
+/* --- the image's gradient ------------------------------------------------------------------------- */
+
+/* The pixels of one grid on their way into the image. */
+typedef struct spread {
+    const tli_conv *c;
+    const char *from; /* [images, grid rows, grid columns, in]; NULL is zeros */
+    int64_t first_image, y, x, rows, columns;
+} spread;
+
+static tl_status spread_rows(int64_t begin, int64_t end, void *payload)
+{
+    const spread *s = payload;
+    const tli_conv *c = s->c;
+    const size_t bytes = (size_t)c->in * tl_dtype_size(c->type);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t image = s->first_image + i / s->rows, y = s->y + i % s->rows * c->stride_y;
+        char *to = (char *)c->x + (size_t)((image * c->h + y) * c->w + s->x) * bytes;
+        const char *from = s->from ? s->from + (size_t)(i * s->columns) * bytes : NULL;
+        for (int64_t x = 0; x < s->columns; x++)
+            stage(to + (size_t)(x * c->stride_x) * bytes,
+                  from ? from + (size_t)x * bytes : NULL, (int64_t)bytes);
+    }
+    return TL_OK;
+}
+
+static tl_status spread_pixels(tl_pool *pool, const spread *s, int64_t images)
+{
+    enum { CHUNK = 1 << 17 }; // bytes
+    const int64_t bytes = s->columns * s->c->in * (int64_t)tl_dtype_size(s->c->type);
+    return tl_parallel_for(pool, images * s->rows, CHUNK / (bytes + 1) + 1, spread_rows,
+                           (void *)(uintptr_t)s);
+}
+
+/* Images of a grid that are held beside the image at a time. */
+static int64_t images_at_once(const tli_conv *c, const patches *p)
+{
+    enum { BYTES = 16 << 20 };
+    const int64_t each = p->y.places * p->x.places * c->in * (int64_t)tl_dtype_size(c->type);
+    return each >= BYTES ? 1 : min_of(BYTES / each, c->images);
+}
+
+/* The grid of pixels that start at (y, x). */
+static tl_status grid_gradient(tl_pool *pool, tli_isa isa, const tli_conv *c, int64_t y, int64_t x)
+{
+    patches p = patches_of(c, isa);
+    p.source = c->y;
+    p.channels = c->out;
+    p.depth = c->group_out;
+    p.y = gradient_axis(y, c->h, c->oh, c->kh, c->stride_y, c->dilation_y, c->top);
+    p.x = gradient_axis(x, c->w, c->ow, c->kw, c->stride_x, c->dilation_x, c->left);
+    spread s = {.c = c, .y = y, .x = x, .rows = p.y.places, .columns = p.x.places};
+    if (p.y.places == 0 || p.x.places == 0) return TL_OK;
+    if (p.y.taps == 0 || p.x.taps == 0) return spread_pixels(pool, &s, c->images);
+
+    tli_gemm g = product_of(c);
+    g.n = c->group_in;
+    g.c_row = c->in;
+    g.c_batch[0] = c->group_in;
+    if (p.y.taps * p.x.taps == 1) {
+        const int64_t tap = p.y.k_first * c->kw + p.x.k_first;
+        g.b = at(c->k, p.size, tap * c->group_in * c->out);
+        g.b_row = 1;
+        g.b_col = c->out;
+        g.b_batch[0] = c->group_out;
+    } else {
+        g.pack_b = pack_turned_filter;
+        g.pack_b_payload = &p;
+    }
+    if (c->stride_y == 1 && c->stride_x == 1) {
+        set_patches(&g, &p, c->images);
+        g.c = c->x;
+        return tli_gemm_run(pool, isa, &g);
+    }
+    const int64_t some = images_at_once(c, &p);
+    void *room;
+    TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL,
+                       (size_t)(some * p.y.places * p.x.places * c->in) * p.size));
+    g.c = room;
+    s.from = room;
+    for (; s.first_image < c->images; s.first_image += some) {
+        const int64_t images = min_of(some, c->images - s.first_image);
+        p.source = at(c->y, p.size, s.first_image * c->oh * c->ow * c->out);
+        set_patches(&g, &p, images);
+        TL_TRY(tli_gemm_run(pool, isa, &g));
+        TL_TRY(spread_pixels(pool, &s, images));
+    }
+    return TL_OK;
+}
+
+tl_status tli_conv_gemm_image(tl_pool *pool, tli_isa isa, const tli_conv *c)
+{
+    for (int64_t y = 0; y < min_of(c->stride_y, c->h); y++)
+        for (int64_t x = 0; x < min_of(c->stride_x, c->w); x++)
+            TL_TRY(grid_gradient(pool, isa, c, y, x));
+    return TL_OK;
+}
+
+/* --- the filter's gradient ------------------------------------------------------------------------ */
+
+/* Rows are (tap down, tap across, channel), depth is places of the filter. */
+typedef struct places {
+    const tli_conv *c;
+    const tli_gemm_kernels *kernels;
+    size_t size;
+} places;
+
+/* Some lanes of a panel that belong to one tap: `count` channels, from lane `lane` on. */
+typedef struct tap_lanes {
+    int64_t ky, kx, channel;
+    int lane, count;
+} tap_lanes;
+
+/* Walks along places of one row that lie inside the image, or all beside it. */
+typedef struct stretch {
+    const char *from; /* NULL: beside the image */
+    int64_t count;
+} stretch;
+
+static stretch stretch_at(const places *p, const tap_lanes *t, int64_t place, int64_t end)
+{
+    const tli_conv *c = p->c;
+    const int64_t ox = place % c->ow, row = place / c->ow, image = row / c->oh;
+    const int64_t left = min_of(c->ow - ox, end - place);
+    const int64_t y = row % c->oh * c->stride_y + t->ky * c->dilation_y - c->top;
+    if (y < 0 || y >= c->h) return (stretch){NULL, left};
+    const int64_t x = ox * c->stride_x + t->kx * c->dilation_x - c->left;
+    int64_t first, last;
+    tli_conv_inside(&first, &last, left, x, c->stride_x, c->w);
+    if (first > 0 || last == 0) return (stretch){NULL, first > 0 ? first : left};
+    return (stretch){at(c->x, p->size, ((image * c->h + y) * c->w + x) * c->in + t->channel), last};
+}
+
+/* A panel of one tap whose kernels take any piece of depth: straight from the image. */
+static void fill_from_image(char *dst, const places *p, const tap_lanes *t, int64_t k0, int64_t end)
+{
+    const tli_gemm_kernels *k = p->kernels;
+    const size_t step = (size_t)k->mr * k->element;
+    for (int64_t at_ = k0; at_ < end;) {
+        const stretch s = stretch_at(p, t, at_, end);
+        if (s.from)
+            k->pack_a(dst, s.from, p->c->type, 1, p->c->stride_x * p->c->in, t->count, s.count);
+        else
+            memset(dst, 0, (size_t)s.count * step);
+        dst += (size_t)s.count * step;
+        at_ += s.count;
+    }
+}
+
+/* [place][lane] of some places. */
+static void stage_places(char *to, const places *p, const tap_lanes *t, int64_t begin, int64_t end)
+{
+    const size_t step = (size_t)p->kernels->mr * p->size, bytes = (size_t)t->count * p->size;
+    const size_t source = (size_t)(p->c->stride_x * p->c->in) * p->size;
+    to += (size_t)t->lane * p->size;
+    for (int64_t at_ = begin; at_ < end;) {
+        const stretch s = stretch_at(p, t, at_, end);
+        at_ += s.count;
+        for (int64_t i = 0; i < s.count; i++, to += step) {
+            const char *from = s.from ? s.from + (size_t)i * source : NULL;
+            if (from && bytes == 16)
+                memcpy(to, from, 16); // a size that is known is no call
+            else
+                stage(to, from, (int64_t)bytes);
+        }
+    }
+}
+
+static tl_status pack_places(const void *payload, void *dst_, int64_t batch, int64_t first,
+                             int64_t count, int64_t k0, int64_t depth)
+{
+    enum { STAGE = 128 }; // places
+    const places *p = payload;
+    const tli_conv *c = p->c;
+    const tli_gemm_kernels *k = p->kernels;
+    char staged[STAGE * LANES_MOST * sizeof(float)];
+    char *dst = dst_;
+    for (int64_t i = 0; i < count; i += k->mr, dst += tli_gemm_panel_bytes(k, k->mr, depth)) {
+        tap_lanes taps[LANES_MOST];
+        const int lanes = (int)min_of(k->mr, count - i);
+        int many = 0;
+        for (int lane_ = 0; lane_ < lanes; many++) {
+            const int64_t row = first + i + lane_, tap = row / c->group_in, ci = row % c->group_in;
+            const int here = (int)min_of(lanes - lane_, c->group_in - ci);
+            taps[many] = (tap_lanes){tap / c->kw, tap % c->kw, batch * c->group_in + ci, lane_, here};
+            lane_ += here;
+        }
+        if (many == 1 && k->kr == 1) {
+            fill_from_image(dst, p, taps, k0, k0 + depth);
+            continue;
+        }
+        for (int64_t at_ = 0; at_ < depth; at_ += STAGE) {
+            const int64_t some = min_of(STAGE, depth - at_);
+            for (int t = 0; t < many; t++)
+                stage_places(staged, p, &taps[t], k0 + at_, k0 + at_ + some);
+            k->pack_a(dst + (size_t)(at_ * k->mr) * k->element, staged, c->type, 1, k->mr, lanes,
+                      some);
+        }
+    }
+    return TL_OK;
+}
+
+tl_status tli_conv_gemm_filter(tl_pool *pool, tli_isa isa, const tli_conv *c)
+{
+    const places p = {c, tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, c->type, c->type)),
+                      tl_dtype_size(c->type)};
+    const bool is_pixelwise = c->kh * c->kw == 1 && c->stride_y * c->stride_x == 1
+                           && c->oh == c->h && c->ow == c->w && c->top == 0 && c->left == 0;
+    tli_gemm g = product_of(c);
+    g.m = c->kh * c->kw * c->group_in;
+    g.n = c->group_out;
+    g.k = c->images * c->oh * c->ow;
+    if (is_pixelwise) {
+        g.a = c->x;
+        g.a_row = 1;
+        g.a_col = c->in;
+        g.a_batch[0] = c->group_in;
+    } else {
+        g.pack_a = pack_places;
+        g.pack_a_payload = &p;
+    }
+    g.b = c->y;
+    g.b_row = c->out;
+    g.b_col = 1;
+    g.b_batch[0] = c->group_out;
+    g.c = c->k;
+    g.c_row = c->out;
+    g.c_batch[0] = c->group_out;
+    return tli_gemm_run(pool, isa, &g);
+}

@@ -1,0 +1,60 @@
+#include <string.h>
+
+#include "cpu/conv.h"
+#include "cpu/simd/kernels.h"
+
+#define THIS_ISA TLI_JOIN(TLI, TLI_ISA) /* TLI_neon, TLI_avx2 ... */
+
+static tli_conv conv_of(const tl_node *n, const tl_tensor *x, const tl_tensor *k,
+                        const tl_tensor *y)
+{
+    const tl_conv_attr *a = n->attr;
+    const int64_t *xd = x->shape.dims, *kd = k->shape.dims, *yd = y->shape.dims;
+    return (tli_conv){
+        .type = x->dtype, .x = tl_kernel_data(x), .k = tl_kernel_data(k), .y = tl_kernel_data(y),
+        .images = xd[0], .h = xd[1], .w = xd[2], .in = xd[3], .oh = yd[1], .ow = yd[2],
+        .out = yd[3], .kh = kd[0], .kw = kd[1], .stride_y = a->stride_y, .stride_x = a->stride_x,
+        .dilation_y = a->dilation_y, .dilation_x = a->dilation_x, .top = a->top, .left = a->left,
+        .groups = a->groups, .group_in = kd[2], .group_out = kd[3] / a->groups,
+    };
+}
+
+typedef struct methods {
+    tli_conv_fn *gemm;
+} methods;
+
+static tl_status run_conv(const tl_run *run, const tl_tensor *out, const tli_conv *c,
+                          const methods *m)
+{
+    if (tl_tensor_count(out) == 0) return TL_OK;
+    if (c->images == 0 || c->in == 0 || c->out == 0) { // sums of nothing
+        memset(tl_kernel_data(out), 0, (size_t)tl_tensor_count(out) * tl_dtype_size(c->type));
+        return TL_OK;
+    }
+    return m->gemm(run->threads, THIS_ISA, c);
+}
+
+static tl_status convolve2d_kernel(const tl_run *run, const tl_node *n)
+{
+    const tli_conv c = conv_of(n, n->in[0], n->in[1], n->out[0]);
+    return run_conv(run, n->out[0], &c, &(methods){tli_conv_gemm_result});
+}
+
+static tl_status convolve2d_input_grad_kernel(const tl_run *run, const tl_node *n)
+{
+    const tli_conv c = conv_of(n, n->out[0], n->in[1], n->in[0]);
+    return run_conv(run, n->out[0], &c, &(methods){tli_conv_gemm_image});
+}
+
+static tl_status convolve2d_filter_grad_kernel(const tl_run *run, const tl_node *n)
+{
+    const tli_conv c = conv_of(n, n->in[0], n->out[0], n->in[1]);
+    return run_conv(run, n->out[0], &c, &(methods){tli_conv_gemm_filter});
+}
+
+#define ROWS(dtype)                                                                                \
+    {TL_OP_convolve2d, dtype, convolve2d_kernel, 0},                                               \
+    {TL_OP_convolve2d_input_grad, dtype, convolve2d_input_grad_kernel, 0},                         \
+    {TL_OP_convolve2d_filter_grad, dtype, convolve2d_filter_grad_kernel, 0}
+static const tl_kernel rows[] = {ROWS(TL_F32), ROWS(TL_BF16), ROWS(TL_F16)};
+TLI_SIMD_KERNELS(conv, rows);
