@@ -8,28 +8,12 @@ enum { PARAM, GRAD, HYPER, SLOTS };        /* inputs */
 enum { RATE, STEP, SCALE, APPLY, HYPERS }; /* elements of the third */
 enum { GRAIN = 16384 };                    /* elements a task */
 
-/* m / (sqrt(v) * factor + epsilon) for v >= 0. */
-#if defined(TLI_ISA_neon) || defined(TLI_ISA_neon_bf16)
-// Roots and quotients take turns in one slow unit; estimates refined to 2 ulp do not.
-TLI_INLINE vf over_root(vf m, vf v, vf factor, vf epsilon)
-{
-    vf r = vrsqrteq_f32(v);
-    r = vmulq_f32(r, vrsqrtsq_f32(vmulq_f32(v, r), r));
-    r = vmulq_f32(r, vrsqrtsq_f32(vmulq_f32(v, r), r));
-    const vf root = vf_keep(vf_gt(v, vf_zero()), vmulq_f32(v, r));
-    const vf d = vf_fma(root, factor, epsilon);
-    vf q = vrecpeq_f32(d);
-    q = vmulq_f32(q, vrecpsq_f32(d, q));
-    q = vmulq_f32(q, vrecpsq_f32(d, q));
-    // Nothing by nothing stays what it is: an estimate of 1 / 0 would not.
-    return vf_select(vf_gt(d, vf_set1(0x1p-100f)), vmulq_f32(m, q), vf_div(m, d));
-}
-#else
+/* m / (sqrt(v) * factor + epsilon). Estimates refined by hand would be a longer chain, and slower, than the
+ * units for roots and quotients. */
 TLI_INLINE vf over_root(vf m, vf v, vf factor, vf epsilon)
 {
     return vf_div(m, vf_fma(vf_sqrt(v), factor, epsilon));
 }
-#endif
 
 /* One update: a block and the numbers of this step. */
 typedef struct block block;
@@ -117,100 +101,123 @@ static tl_status run_block(const tl_run *run, const tl_node *n, block *b)
 
 /* --- the rules (cpu/ref/update.c says them in full) --------------------------------------------------- */
 
-#define EACH(i, n)                                                                                 \
-    for (int64_t i = begin, n; i < end && (n = end - i < VF ? end - i : VF, true); i += VF)
+/* The loops below are written once for n lanes; most rounds have all of them, and know it. */
+/* `b` is a copy: what is stored through its pointers cannot change it, and it stays in registers. */
+#define SWEEP(step, ...)                                                                           \
+    do {                                                                                           \
+        int64_t i = begin;                                                                         \
+        for (; i + VF <= end; i += VF) step(__VA_ARGS__, i, VF);                                   \
+        if (i < end) step(__VA_ARGS__, i, end - i);                                                \
+    } while (0)
 
-static void sgd_sweep(const block *b, int64_t begin, int64_t end, float decay)
+TLI_INLINE void sgd_step(const block *b, const tl_sgd_attr *a, float decay, int64_t i, int64_t n)
 {
-    const tl_sgd_attr *a = b->attr;
-    const vf rate = vf_set1((float)b->rate), momentum = vf_set1((float)a->momentum), d = vf_set1(decay);
-    const bool keras = a->form == TL_FORM_KERAS;
-    EACH(i, n)
-    {
-        vf w = get(b->w, i, n), g = vf_fma(w, d, load_grad(b, i, n));
-        if (a->momentum == 0) {
-            w = vf_fnma(rate, g, w);
-        } else if (keras) {
-            const vf v = vf_fnma(rate, g, vf_mul(momentum, get(b->slot[0], i, n)));
-            put(b->slot[0], i, v, n);
-            w = vf_add(w, a->nesterov ? vf_fnma(rate, g, vf_mul(momentum, v)) : v);
-        } else {
-            const vf v = vf_fma(momentum, get(b->slot[0], i, n), g);
-            put(b->slot[0], i, v, n);
-            w = vf_fnma(rate, a->nesterov ? vf_fma(momentum, v, g) : v, w);
-        }
-        put(b->w, i, w, n);
+    const vf rate = vf_set1((float)b->rate), momentum = vf_set1((float)a->momentum);
+    vf w = get(b->w, i, n), g = vf_fma(w, vf_set1(decay), load_grad(b, i, n));
+    if (a->momentum == 0) {
+        w = vf_fnma(rate, g, w);
+    } else if (a->form == TL_FORM_KERAS) {
+        const vf v = vf_fnma(rate, g, vf_mul(momentum, get(b->slot[0], i, n)));
+        put(b->slot[0], i, v, n);
+        w = vf_add(w, a->nesterov ? vf_fnma(rate, g, vf_mul(momentum, v)) : v);
+    } else {
+        const vf v = vf_fma(momentum, get(b->slot[0], i, n), g);
+        put(b->slot[0], i, v, n);
+        w = vf_fnma(rate, a->nesterov ? vf_fma(momentum, v, g) : v, w);
     }
+    put(b->w, i, w, n);
 }
 
-static void adam_sweep(const block *b, int64_t begin, int64_t end, float decay)
+static void sgd_sweep(const block *shared, int64_t begin, int64_t end, float decay)
 {
-    const tl_adam_attr *a = b->attr;
-    const double c1 = 1 - pow(a->beta_1, b->step), c2 = 1 - pow(a->beta_2, b->step);
-    const bool keras = a->form == TL_FORM_KERAS;
-    const vf rate = vf_set1((float)(keras ? b->rate * sqrt(c2) / c1 : b->rate / c1));
-    const vf factor = vf_set1((float)(keras ? 1 : 1 / sqrt(c2))), epsilon = vf_set1((float)a->epsilon);
-    const vf beta_1 = vf_set1((float)a->beta_1), rest_1 = vf_set1((float)(1 - a->beta_1));
-    const vf beta_2 = vf_set1((float)a->beta_2), rest_2 = vf_set1((float)(1 - a->beta_2));
-    const vf shrink = vf_set1((float)(b->rate * decay));
-    EACH(i, n)
-    {
-        const vf g = load_grad(b, i, n), w = get(b->w, i, n);
-        const vf m = vf_fma(beta_1, get(b->slot[0], i, n), vf_mul(rest_1, g));
-        vf v = vf_fma(beta_2, get(b->slot[1], i, n), vf_mul(vf_mul(rest_2, g), g));
-        put(b->slot[0], i, m, n);
-        put(b->slot[1], i, v, n);
-        if (a->amsgrad) {
-            v = vf_max(get(b->slot[2], i, n), v);
-            put(b->slot[2], i, v, n);
-        }
-        put(b->w, i, vf_sub(vf_fnma(shrink, w, w), vf_mul(rate, over_root(m, v, factor, epsilon))), n);
-    }
+    const block copy = *shared, *b = &copy;
+    SWEEP(sgd_step, b, b->attr, decay);
 }
 
-static void rmsprop_sweep(const block *b, int64_t begin, int64_t end, float decay)
+typedef struct adam {
+    vf rate, factor, epsilon, beta_1, rest_1, beta_2, rest_2, kept;
+    bool amsgrad;
+} adam;
+
+TLI_INLINE void adam_step(const block *b, const adam *a, int64_t i, int64_t n)
 {
-    const tl_rmsprop_attr *a = b->attr;
-    const vf rate = vf_set1((float)b->rate), momentum = vf_set1((float)a->momentum), one = vf_set1(1);
+    const vf g = load_grad(b, i, n);
+    const vf m = vf_fma(a->beta_1, get(b->slot[0], i, n), vf_mul(a->rest_1, g));
+    vf v = vf_fma(a->beta_2, get(b->slot[1], i, n), vf_mul(vf_mul(a->rest_2, g), g));
+    put(b->slot[0], i, m, n);
+    put(b->slot[1], i, v, n);
+    if (a->amsgrad) {
+        v = vf_max(get(b->slot[2], i, n), v);
+        put(b->slot[2], i, v, n);
+    }
+    const vf by = over_root(m, v, a->factor, a->epsilon);
+    put(b->w, i, vf_fnma(a->rate, by, vf_mul(a->kept, get(b->w, i, n))), n);
+}
+
+static void adam_sweep(const block *shared, int64_t begin, int64_t end, float decay)
+{
+    const block copy = *shared, *b = &copy;
+    const tl_adam_attr *k = b->attr;
+    const double c1 = 1 - pow(k->beta_1, b->step), c2 = 1 - pow(k->beta_2, b->step);
+    const bool keras = k->form == TL_FORM_KERAS;
+    const adam a = {
+        .rate = vf_set1((float)(keras ? b->rate * sqrt(c2) / c1 : b->rate / c1)),
+        .factor = vf_set1((float)(keras ? 1 : 1 / sqrt(c2))),
+        .epsilon = vf_set1((float)k->epsilon),
+        .beta_1 = vf_set1((float)k->beta_1),
+        .rest_1 = vf_set1((float)(1 - k->beta_1)),
+        .beta_2 = vf_set1((float)k->beta_2),
+        .rest_2 = vf_set1((float)(1 - k->beta_2)),
+        .kept = vf_set1((float)(1 - b->rate * decay)),
+        .amsgrad = k->amsgrad,
+    };
+    SWEEP(adam_step, b, &a);
+}
+
+TLI_INLINE void rmsprop_step(const block *b, const tl_rmsprop_attr *a, int64_t i, int64_t n)
+{
+    const vf rate = vf_set1((float)b->rate), momentum = vf_set1((float)a->momentum);
     const vf rho = vf_set1((float)a->rho), rest = vf_set1((float)(1 - a->rho));
-    const vf epsilon = vf_set1((float)a->epsilon);
+    const vf epsilon = vf_set1((float)a->epsilon), g = load_grad(b, i, n);
     float *buffer = b->slot[1 + a->centered];
-    (void)decay;
-    EACH(i, n)
-    {
-        const vf g = load_grad(b, i, n);
-        vf s = vf_fma(rho, get(b->slot[0], i, n), vf_mul(vf_mul(rest, g), g)), w = get(b->w, i, n);
-        put(b->slot[0], i, s, n);
-        if (a->centered) {
-            const vf mean = vf_fma(rho, get(b->slot[1], i, n), vf_mul(rest, g));
-            put(b->slot[1], i, mean, n);
-            s = vf_fnma(mean, mean, s);
-        }
-        if (a->momentum == 0) {
-            w = vf_fnma(rate, vf_div(g, vf_add(vf_sqrt(s), epsilon)), w);
-        } else {
-            const bool keras = a->form == TL_FORM_KERAS;
-            const vf under = keras ? vf_sqrt(vf_add(s, epsilon)) : vf_add(vf_sqrt(s), epsilon);
-            const vf by = vf_div(keras ? vf_mul(rate, g) : g, under);
-            const vf kept = vf_fma(momentum, get(buffer, i, n), by);
-            put(buffer, i, kept, n);
-            w = vf_fnma(keras ? one : rate, kept, w);
-        }
-        put(b->w, i, w, n);
+    vf s = vf_fma(rho, get(b->slot[0], i, n), vf_mul(vf_mul(rest, g), g)), w = get(b->w, i, n);
+    put(b->slot[0], i, s, n);
+    if (a->centered) {
+        const vf mean = vf_fma(rho, get(b->slot[1], i, n), vf_mul(rest, g));
+        put(b->slot[1], i, mean, n);
+        s = vf_fnma(mean, mean, s);
     }
+    const bool inside = a->momentum != 0 && a->form == TL_FORM_KERAS; // where the epsilon stands
+    const vf under = inside ? vf_sqrt(vf_add(s, epsilon)) : vf_add(vf_sqrt(s), epsilon);
+    vf by = vf_div(inside ? vf_mul(rate, g) : g, under);
+    if (a->momentum != 0) {
+        by = vf_fma(momentum, get(buffer, i, n), by);
+        put(buffer, i, by, n);
+    }
+    w = vf_fnma(inside ? vf_set1(1) : rate, by, w);
+    put(b->w, i, w, n);
 }
 
-static void adagrad_sweep(const block *b, int64_t begin, int64_t end, float decay)
+static void rmsprop_sweep(const block *shared, int64_t begin, int64_t end, float decay)
 {
-    const tl_adagrad_attr *a = b->attr;
-    const vf rate = vf_set1((float)b->rate), epsilon = vf_set1((float)a->epsilon), one = vf_set1(1);
+    const block copy = *shared, *b = &copy;
     (void)decay;
-    EACH(i, n)
-    {
-        const vf g = load_grad(b, i, n), s = vf_fma(g, g, get(b->slot[0], i, n));
-        put(b->slot[0], i, s, n);
-        put(b->w, i, vf_fnma(rate, over_root(g, s, one, epsilon), get(b->w, i, n)), n);
-    }
+    SWEEP(rmsprop_step, b, b->attr);
+}
+
+TLI_INLINE void adagrad_step(const block *b, const tl_adagrad_attr *a, int64_t i, int64_t n)
+{
+    const vf g = load_grad(b, i, n), s = vf_fma(g, g, get(b->slot[0], i, n));
+    const vf by = over_root(g, s, vf_set1(1), vf_set1((float)a->epsilon));
+    put(b->slot[0], i, s, n);
+    put(b->w, i, vf_fnma(vf_set1((float)b->rate), by, get(b->w, i, n)), n);
+}
+
+static void adagrad_sweep(const block *shared, int64_t begin, int64_t end, float decay)
+{
+    const block copy = *shared, *b = &copy;
+    (void)decay;
+    SWEEP(adagrad_step, b, b->attr);
 }
 
 static tl_status update_sgd_kernel(const tl_run *run, const tl_node *n)
@@ -253,7 +260,9 @@ static tl_status ema_piece(int64_t begin, int64_t end, void *payload)
 {
     const average *e = payload;
     const vf m = vf_set1(e->momentum), rest = vf_set1(1 - e->momentum);
-    EACH(i, n) put(e->s, i, vf_fma(m, get(e->s, i, n), vf_mul(rest, get(e->v, i, n))), n);
+#define EMA_STEP(e, i, n) put(e->s, i, vf_fma(m, get(e->s, i, n), vf_mul(rest, get(e->v, i, n))), n)
+    SWEEP(EMA_STEP, e);
+#undef EMA_STEP
     return TL_OK;
 }
 
