@@ -110,7 +110,7 @@ static const function functions[] = {
     FUNCTION(relu6, ref_relu6, 0, 0, true),
     FUNCTION(hard_sigmoid, ref_hard_sigmoid, 4, 0, false),
     FUNCTION(hard_swish, ref_hard_swish, 4, 0, false),
-    FUNCTION(gelu, ref_gelu, 4, 1e-7, false),
+    FUNCTION(gelu, ref_gelu, 4, 2e-7, false),
     FUNCTION(gelu_tanh, ref_gelu_tanh, 4, 1e-7, false),
     FUNCTION(silu, ref_silu, 4, 1e-37, false),
     FUNCTION(softplus, ref_softplus, 4, 1e-37, false),

@@ -265,7 +265,7 @@ TEST(isfinite, vf_eq(vf_sub(x, x), vf_zero()))
 /* g * (P(x) + x * density(x)) */
 TLI_INLINE vf gelu_slope(vf x)
 {
-    const vf below = vf_fma(vf_erf(vf_mul(x, vf_set1(0.70710678118654752f))), vf_set1(0.5f), vf_set1(0.5f));
+    const vf below = vf_fma(tli_erf_near(x), vf_set1(0.5f), vf_set1(0.5f));
     const vf density = vf_mul(vf_exp(vf_mul(vf_mul(x, x), vf_set1(-0.5f))), vf_set1(0.39894228040143268f));
     // Far out x * density is 0 * infinity; its limit is 0.
     return vf_add(below, vf_keep(vf_lt(vf_abs(x), vf_set1(20)), vf_mul(x, density)));
