@@ -3,7 +3,7 @@
  *     $ example_custom_layer
  *
  * The layer is everything between the two lines. It is a class like those that ship: put into a module it
- * has a name in YAML and gin too. */
+ * has a name in YAML too. */
 #include <tilth/tilth.h>
 
 /* ------------------------------------------------------------------------------------------------ */

@@ -34,6 +34,23 @@ typedef struct tli_conv_method {
     tli_conv_fn *result, *image, *filter;
 } tli_conv_method;
 
+/* The result and the image's gradient are the same walk: each pixel of a grid takes, for a list of
+ * taps, the channels of one pixel of the source, times an element of the filter. For the result the
+ * grid is the result and the source is the image. For the gradient the source is the result; with
+ * a stride, pixels of the image whose place is the same modulo the stride see the same taps of the
+ * filter, and make a grid of their own without a stride. This is one axis of it. */
+typedef struct tli_conv_axis {
+    int64_t places, source;     /* sizes of grid and source */
+    int64_t step, first, delta; /* place p, tap t: p * step + first + t * delta of the source */
+    int64_t taps;
+    int64_t k_first, k_step; /* tap t is row (column) k_first + t * k_step of the filter */
+} tli_conv_axis;
+
+void tli_conv_result_axes(tli_conv_axis *y, tli_conv_axis *x, const tli_conv *c);
+/* The grid of pixels first_y, first_y + stride_y, ... and the same across. */
+void tli_conv_image_axes(tli_conv_axis *y, tli_conv_axis *x, const tli_conv *c, int64_t first_y,
+                         int64_t first_x);
+
 /* Places 0 .. places - 1 of a window that moves by `step` from `first` on; those that lie inside
  * [0, size) are *begin .. *end - 1. */
 static inline void tli_conv_inside(int64_t *begin, int64_t *end, int64_t places, int64_t first,

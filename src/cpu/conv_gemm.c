@@ -3,14 +3,10 @@
 #include "cpu/conv.h"
 #include "cpu/scratch.h"
 
-/* Products whose operands are patches of an image. Nothing but panels is ever laid out: what a panel
- * needs is gathered when the product asks for it (cpu/gemm.h).
- *
- * The result and the image's gradient are the same walk. Each pixel of a grid takes, for a list of
- * taps, the channels of one pixel of the source: place * step + first + tap * delta on each axis.
- * For the result the grid is the result and the source is the image. For the gradient the source is
- * the result's gradient; with a stride, pixels of the image whose place is the same modulo the
- * stride see the same taps of the filter, and make a grid of their own without a stride. */
+/* Products whose operands are patches of an image. Nothing but panels is ever laid out: what a
+ * panel needs is gathered when the product asks for it (cpu/gemm.h). */
+
+typedef tli_conv_axis axis;
 
 static int64_t min_of(int64_t x, int64_t y)
 {
@@ -23,13 +19,6 @@ static const char *at(const void *base, size_t size, int64_t index)
 }
 
 /* --- axes ------------------------------------------------------------------------------------- */
-
-typedef struct axis {
-    int64_t places, source;     /* sizes of grid and source */
-    int64_t step, first, delta; /* place p, tap t: p * step + first + t * delta of the source */
-    int64_t taps;
-    int64_t k_first, k_step; /* tap t is row (column) k_first + t * k_step of the filter */
-} axis;
 
 /* Pixels `begin`, begin + stride, ... of an axis of the image, whose gradient is wanted. */
 static axis gradient_axis(int64_t begin, int64_t size, int64_t result, int64_t taps, int64_t stride,
@@ -50,7 +39,20 @@ static axis gradient_axis(int64_t begin, int64_t size, int64_t result, int64_t t
     return a;
 }
 
-/* --- patches: rows of pixels, depth (tap down, tap across, channel) ------------------------------ */
+void tli_conv_result_axes(tli_conv_axis *y, tli_conv_axis *x, const tli_conv *c)
+{
+    *y = (axis){c->oh, c->h, c->stride_y, -c->top, c->dilation_y, c->kh, 0, 1};
+    *x = (axis){c->ow, c->w, c->stride_x, -c->left, c->dilation_x, c->kw, 0, 1};
+}
+
+void tli_conv_image_axes(tli_conv_axis *y, tli_conv_axis *x, const tli_conv *c, int64_t first_y,
+                         int64_t first_x)
+{
+    *y = gradient_axis(first_y, c->h, c->oh, c->kh, c->stride_y, c->dilation_y, c->top);
+    *x = gradient_axis(first_x, c->w, c->ow, c->kw, c->stride_x, c->dilation_x, c->left);
+}
+
+/* --- patches: rows of pixels, depth (tap down, tap across, channel) --------------------------- */
 
 typedef struct patches {
     const tli_gemm_kernels *kernels;
@@ -230,7 +232,9 @@ static void set_patches(tli_gemm *g, const patches *p, int64_t images)
 {
     g->m = images * p->y.places * p->x.places;
     g->k = p->y.taps * p->x.taps * p->depth;
-    if (is_matrix(p)) {
+    // With few columns the product would read a where it is, which is slow for rows far apart.
+    const bool packs = g->n < 8 * p->kernels->nr && p->depth > 128 && g->m >= 64;
+    if (is_matrix(p) && !packs) {
         g->a = p->source;
         g->a_row = p->channels;
         g->a_col = 1;
@@ -256,7 +260,25 @@ static patches patches_of(const tli_conv *c, tli_isa isa)
     };
 }
 
-/* --- the result --------------------------------------------------------------------------------- */
+/* A matrix that is packed although it might be read where it is. */
+typedef struct matrix {
+    const tli_gemm_kernels *kernels;
+    const tli_gemm *g;
+} matrix;
+
+static tl_status pack_matrix_b(const void *payload, void *dst, int64_t batch, int64_t first,
+                               int64_t count, int64_t k0, int64_t depth)
+{
+    const matrix *m = payload;
+    const tli_gemm *g = m->g;
+    m->kernels->pack_b(dst,
+                       at(g->b, tl_dtype_size(g->b_type),
+                          batch * g->b_batch[0] + first * g->b_col + k0 * g->b_row),
+                       g->b_type, g->b_col, g->b_row, count, depth);
+    return TL_OK;
+}
+
+/* --- the result ------------------------------------------------------------------------------- */
 
 tl_status tli_conv_gemm_result(tl_pool *pool, tli_isa isa, const tli_conv *c)
 {
@@ -264,22 +286,26 @@ tl_status tli_conv_gemm_result(tl_pool *pool, tli_isa isa, const tli_conv *c)
     p.source = c->x;
     p.channels = c->in;
     p.depth = c->group_in;
-    p.y = (axis){c->oh, c->h, c->stride_y, -c->top, c->dilation_y, c->kh, 0, 1};
-    p.x = (axis){c->ow, c->w, c->stride_x, -c->left, c->dilation_x, c->kw, 0, 1};
+    tli_conv_result_axes(&p.y, &p.x, c);
     tli_gemm g = product_of(c);
-    set_patches(&g, &p, c->images);
     g.n = c->group_out;
+    set_patches(&g, &p, c->images);
     g.b = c->k;
     g.b_row = c->out;
     g.b_col = 1;
     g.b_batch[0] = c->group_out;
+    const matrix b = {p.kernels, &g};
+    if (g.m > 2 * p.kernels->mr) {
+        g.pack_b = pack_matrix_b;
+        g.pack_b_payload = &b;
+    }
     g.c = c->y;
     g.c_row = c->out;
     g.c_batch[0] = c->group_out;
     return tli_gemm_run(pool, isa, &g);
 }
 
-/* --- the image's gradient ------------------------------------------------------------------------- */
+/* --- the image's gradient --------------------------------------------------------------------- */
 
 /* The pixels of one grid on their way into the image. */
 typedef struct spread {
@@ -327,8 +353,7 @@ static tl_status grid_gradient(tl_pool *pool, tli_isa isa, const tli_conv *c, in
     p.source = c->y;
     p.channels = c->out;
     p.depth = c->group_out;
-    p.y = gradient_axis(y, c->h, c->oh, c->kh, c->stride_y, c->dilation_y, c->top);
-    p.x = gradient_axis(x, c->w, c->ow, c->kw, c->stride_x, c->dilation_x, c->left);
+    tli_conv_image_axes(&p.y, &p.x, c, y, x);
     spread s = {.c = c, .y = y, .x = x, .rows = p.y.places, .columns = p.x.places};
     if (p.y.places == 0 || p.x.places == 0) return TL_OK;
     if (p.y.taps == 0 || p.x.taps == 0) return spread_pixels(pool, &s, c->images);
@@ -376,7 +401,7 @@ tl_status tli_conv_gemm_image(tl_pool *pool, tli_isa isa, const tli_conv *c)
     return TL_OK;
 }
 
-/* --- the filter's gradient ------------------------------------------------------------------------ */
+/* --- the filter's gradient -------------------------------------------------------------------- */
 
 /* Rows are (tap down, tap across, channel), depth is places of the filter. */
 typedef struct places {
@@ -385,97 +410,130 @@ typedef struct places {
     size_t size;
 } places;
 
+enum { STAGE = 32 }; /* places: their pixels stay near while the panels that read them are filled */
+
 /* Some lanes of a panel that belong to one tap: `count` channels, from lane `lane` on. */
 typedef struct tap_lanes {
     int64_t ky, kx, channel;
     int lane, count;
 } tap_lanes;
 
-/* Walks along places of one row that lie inside the image, or all beside it. */
-typedef struct stretch {
-    const char *from; /* NULL: beside the image */
-    int64_t count;
-} stretch;
-
-static stretch stretch_at(const places *p, const tap_lanes *t, int64_t place, int64_t end)
+/* The channels of a tap at `count` places from `first` on; NULL beside the image. */
+static void find_pixels(const char **pixels, const places *p, const tap_lanes *t, int64_t first,
+                        int64_t count)
 {
     const tli_conv *c = p->c;
-    const int64_t ox = place % c->ow, row = place / c->ow, image = row / c->oh;
-    const int64_t left = min_of(c->ow - ox, end - place);
-    const int64_t y = row % c->oh * c->stride_y + t->ky * c->dilation_y - c->top;
-    if (y < 0 || y >= c->h) return (stretch){NULL, left};
-    const int64_t x = ox * c->stride_x + t->kx * c->dilation_x - c->left;
-    int64_t first, last;
-    tli_conv_inside(&first, &last, left, x, c->stride_x, c->w);
-    if (first > 0 || last == 0) return (stretch){NULL, first > 0 ? first : left};
-    return (stretch){at(c->x, p->size, ((image * c->h + y) * c->w + x) * c->in + t->channel), last};
+    int64_t ox = first % c->ow, oy = first / c->ow % c->oh, image = first / c->ow / c->oh;
+    const int64_t down = t->ky * c->dilation_y - c->top, across = t->kx * c->dilation_x - c->left;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t y = oy * c->stride_y + down, x = ox * c->stride_x + across;
+        const bool inside = y >= 0 && y < c->h && x >= 0 && x < c->w;
+        pixels[i] =
+            inside ? at(c->x, p->size, ((image * c->h + y) * c->w + x) * c->in + t->channel) : NULL;
+        if (++ox < c->ow) continue;
+        ox = 0;
+        if (++oy < c->oh) continue;
+        oy = 0;
+        image++;
+    }
 }
 
-/* A panel of one tap whose kernels take any piece of depth: straight from the image. */
-static void fill_from_image(char *dst, const places *p, const tap_lanes *t, int64_t k0, int64_t end)
+/* to[place][lanes], `step` bytes a place; a size that is known is no call. */
+static inline void copy_lanes(char *to, size_t step, const char *const *pixels, size_t offset,
+                              int64_t count, const size_t bytes)
+{
+    for (int64_t i = 0; i < count; i++, to += step) {
+        if (pixels[i])
+            memcpy(to, pixels[i] + offset, bytes);
+        else
+            memset(to, 0, bytes);
+    }
+}
+
+static void stage_lanes(char *to, size_t step, const char *const *pixels, size_t offset,
+                        int64_t count, size_t bytes)
+{
+    switch (bytes) {
+    case 16: copy_lanes(to, step, pixels, offset, count, 16); break;
+    case 32: copy_lanes(to, step, pixels, offset, count, 32); break;
+    default: copy_lanes(to, step, pixels, offset, count, bytes); break;
+    }
+}
+
+/* Panels that follow each other in one tap: `lanes` channels from t->channel on, some places. */
+static void fill_panels(char *dst, size_t panel, const places *p, const tap_lanes *t, int64_t lanes,
+                        int64_t first, int64_t count)
 {
     const tli_gemm_kernels *k = p->kernels;
-    const size_t step = (size_t)k->mr * k->element;
-    for (int64_t at_ = k0; at_ < end;) {
-        const stretch s = stretch_at(p, t, at_, end);
-        if (s.from)
-            k->pack_a(dst, s.from, p->c->type, 1, p->c->stride_x * p->c->in, t->count, s.count);
-        else
-            memset(dst, 0, (size_t)s.count * step);
-        dst += (size_t)s.count * step;
-        at_ += s.count;
+    const size_t step = (size_t)k->mr * p->size;
+    const char *pixels[STAGE];
+    char staged[STAGE * LANES_MOST * sizeof(float)];
+    find_pixels(pixels, p, t, first, count);
+    for (int64_t i = 0; i < lanes; i += k->mr, dst += panel) {
+        const size_t offset = (size_t)i * p->size;
+        if (p->c->type == k->sum_type && k->kr == 1) { // the panel is just this
+            stage_lanes(dst, step, pixels, offset, count, step);
+        } else {
+            stage_lanes(staged, step, pixels, offset, count, step);
+            k->pack_a(dst, staged, p->c->type, 1, k->mr, k->mr, count);
+        }
     }
 }
 
-/* [place][lane] of some places. */
-static void stage_places(char *to, const places *p, const tap_lanes *t, int64_t begin, int64_t end)
+/* A panel of several taps, or of too few lanes. */
+static void fill_mixed_panel(char *dst, const places *p, const tap_lanes *taps, int many, int lanes,
+                             int64_t first, int64_t count)
 {
-    const size_t step = (size_t)p->kernels->mr * p->size, bytes = (size_t)t->count * p->size;
-    const size_t source = (size_t)(p->c->stride_x * p->c->in) * p->size;
-    to += (size_t)t->lane * p->size;
-    for (int64_t at_ = begin; at_ < end;) {
-        const stretch s = stretch_at(p, t, at_, end);
-        at_ += s.count;
-        for (int64_t i = 0; i < s.count; i++, to += step) {
-            const char *from = s.from ? s.from + (size_t)i * source : NULL;
-            if (from && bytes == 16)
-                memcpy(to, from, 16); // a size that is known is no call
-            else
-                stage(to, from, (int64_t)bytes);
-        }
+    const tli_gemm_kernels *k = p->kernels;
+    const char *pixels[STAGE];
+    char staged[STAGE * LANES_MOST * sizeof(float)];
+    for (int t = 0; t < many; t++) {
+        find_pixels(pixels, p, &taps[t], first, count);
+        stage_lanes(staged + (size_t)taps[t].lane * p->size, (size_t)k->mr * p->size, pixels, 0,
+                    count, (size_t)taps[t].count * p->size);
     }
+    k->pack_a(dst, staged, p->c->type, 1, k->mr, lanes, count);
+}
+
+/* The taps of the panel that starts at `row`. */
+static int taps_of_panel(tap_lanes *taps, const tli_conv *c, int64_t group, int64_t row, int lanes)
+{
+    int many = 0;
+    for (int lane_ = 0; lane_ < lanes; many++) {
+        const int64_t tap = (row + lane_) / c->group_in, channel = (row + lane_) % c->group_in;
+        const int here = (int)min_of(lanes - lane_, c->group_in - channel);
+        taps[many] = (tap_lanes){tap / c->kw, tap % c->kw, group * c->group_in + channel, lane_,
+                                 here};
+        lane_ += here;
+    }
+    return many;
 }
 
 static tl_status pack_places(const void *payload, void *dst_, int64_t batch, int64_t first,
                              int64_t count, int64_t k0, int64_t depth)
 {
-    enum { STAGE = 128 }; // places
     const places *p = payload;
     const tli_conv *c = p->c;
     const tli_gemm_kernels *k = p->kernels;
-    char staged[STAGE * LANES_MOST * sizeof(float)];
+    const size_t panel = tli_gemm_panel_bytes(k, k->mr, depth);
     char *dst = dst_;
-    for (int64_t i = 0; i < count; i += k->mr, dst += tli_gemm_panel_bytes(k, k->mr, depth)) {
+    for (int64_t i = 0; i < count;) {
         tap_lanes taps[LANES_MOST];
         const int lanes = (int)min_of(k->mr, count - i);
-        int many = 0;
-        for (int lane_ = 0; lane_ < lanes; many++) {
-            const int64_t row = first + i + lane_, tap = row / c->group_in, ci = row % c->group_in;
-            const int here = (int)min_of(lanes - lane_, c->group_in - ci);
-            taps[many] = (tap_lanes){tap / c->kw, tap % c->kw, batch * c->group_in + ci, lane_, here};
-            lane_ += here;
-        }
-        if (many == 1 && k->kr == 1) {
-            fill_from_image(dst, p, taps, k0, k0 + depth);
-            continue;
-        }
+        const int many = taps_of_panel(taps, c, batch, first + i, lanes);
+        // Whole panels of this tap.
+        const int64_t left = min_of(c->group_in - (first + i) % c->group_in, count - i);
+        const int64_t whole = left / k->mr * k->mr;
         for (int64_t at_ = 0; at_ < depth; at_ += STAGE) {
+            char *to = dst + (size_t)(at_ * k->mr) * k->element;
             const int64_t some = min_of(STAGE, depth - at_);
-            for (int t = 0; t < many; t++)
-                stage_places(staged, p, &taps[t], k0 + at_, k0 + at_ + some);
-            k->pack_a(dst + (size_t)(at_ * k->mr) * k->element, staged, c->type, 1, k->mr, lanes,
-                      some);
+            if (whole > 0)
+                fill_panels(to, panel, p, taps, whole, k0 + at_, some);
+            else
+                fill_mixed_panel(to, p, taps, many, lanes, k0 + at_, some);
         }
+        i += whole > 0 ? whole : lanes;
+        dst += (size_t)(whole > 0 ? whole / k->mr : 1) * panel;
     }
     return TL_OK;
 }
@@ -490,7 +548,7 @@ tl_status tli_conv_gemm_filter(tl_pool *pool, tli_isa isa, const tli_conv *c)
     g.m = c->kh * c->kw * c->group_in;
     g.n = c->group_out;
     g.k = c->images * c->oh * c->ow;
-    if (is_pixelwise) {
+    if (is_pixelwise && g.n >= 8 * p.kernels->nr) { // else packing is faster, and done here
         g.a = c->x;
         g.a_row = 1;
         g.a_col = c->in;

@@ -13,14 +13,21 @@ static bool belongs(const tl_block *b, const tl_param *p)
         && strcmp(b->group, p->group) == 0;
 }
 
+/* A layout that is being made beside the one in use. */
+typedef struct layout {
+    tli_blocks blocks;
+    int64_t *sizes;            /* of each block; there are at most as many as parameters */
+    int64_t *block, *offset;   /* of each parameter */
+} layout;
+
 // The block of a parameter, a new one if need be; -1 when there is no memory.
-static int64_t block_of(tl_net *net, const tl_param *p)
+static int64_t block_of(tli_blocks *blocks, const tl_param *p)
 {
-    for (int64_t i = 0; i < net->blocks.count; i++)
-        if (belongs(&net->blocks.items[i], p)) return i;
+    for (int64_t i = 0; i < blocks->count; i++)
+        if (belongs(&blocks->items[i], p)) return i;
     tl_block b = {.dtype = p->tensor->dtype, .trainable = p->trainable, .state = p->state,
                   .group = p->group};
-    return TL_VEC_PUSH(&net->blocks, b) ? net->blocks.count - 1 : -1;
+    return TL_VEC_PUSH(blocks, b) ? blocks->count - 1 : -1;
 }
 
 static int64_t round_up(int64_t n)
@@ -28,35 +35,39 @@ static int64_t round_up(int64_t n)
     return (n + TLI_PARAM_ALIGNMENT - 1) / TLI_PARAM_ALIGNMENT * TLI_PARAM_ALIGNMENT;
 }
 
-// Assigns block and offset to each parameter; sizes[b] is what block b needs.
-static tl_status assign_places(tl_net *net, int64_t *sizes)
+static tl_status plan(layout *to, const tl_net *net)
 {
-    for (int64_t i = 0; i < net->params.count; i++) {
-        tl_param *p = net->params.items[i];
-        p->block = block_of(net, p);
-        if (p->block < 0) return TL_ENOMEM;
-        p->offset = sizes[p->block];
-        sizes[p->block] += round_up(tl_tensor_count(p->tensor));
-        net->blocks.items[p->block].param_count++;
+    int64_t count = net->params.count;
+    size_t bytes = (size_t)(3 * count + 1) * sizeof *to->sizes;
+    if (!(to->sizes = tl_alloc_zero(bytes))) return TL_FAIL_NOMEM(bytes);
+    to->block = to->sizes + count;
+    to->offset = to->block + count;
+    for (int64_t i = 0; i < count; i++) {
+        const tl_param *p = net->params.items[i];
+        int64_t b = to->block[i] = block_of(&to->blocks, p);
+        if (b < 0) return TL_ENOMEM;
+        to->offset[i] = to->sizes[b];
+        to->sizes[b] += round_up(tl_tensor_count(p->tensor));
+        to->blocks.items[b].param_count++;
     }
     return TL_OK;
 }
 
-static tl_status list_params(tl_net *net)
+static tl_status list_params(layout *to, const tl_net *net)
 {
-    for (int64_t b = 0; b < net->blocks.count; b++) {
-        tl_block *block = &net->blocks.items[b];
-        int64_t *list = tl_arena_array(net->arena, block->param_count, sizeof *list), n = 0;
-        if (!list) return TL_ENOMEM;
+    for (int64_t b = 0; b < to->blocks.count; b++) {
+        tl_block *block = &to->blocks.items[b];
+        int64_t *list = tl_alloc((size_t)block->param_count * sizeof *list), n = 0;
+        if (!list) return TL_FAIL_NOMEM((size_t)block->param_count * sizeof *list);
         for (int64_t i = 0; i < net->params.count; i++)
-            if (net->params.items[i]->block == b) list[n++] = i;
+            if (to->block[i] == b) list[n++] = i;
         block->params = list;
     }
     return TL_OK;
 }
 
 // Gaps between parameters are zero and stay so: sweeps over a block may read them.
-static tl_status new_values(tl_tensor **out, tl_net *net, tl_dtype dtype, int64_t count)
+static tl_status new_values(tl_tensor **out, const tl_net *net, tl_dtype dtype, int64_t count)
 {
     tl_lease l;
     TL_TRY(tl_tensor_new(out, net->engine, dtype, TL_SHAPE(count)));
@@ -66,58 +77,72 @@ static tl_status new_values(tl_tensor **out, tl_net *net, tl_dtype dtype, int64_
     return TL_OK;
 }
 
-static tl_status move_param(const tl_net *net, const tl_param *p)
+static tl_status copy_value(const tl_tensor *values, int64_t offset, const tl_tensor *from)
 {
-    const tl_tensor *values = net->blocks.items[p->block].values;
-    tl_tensor *old = NULL;
-    if (p->tensor->storage) TL_TRY(tl_tensor_keep(&old, p->tensor));
-    tl_status st = tl_tensor_place(p->tensor, values, p->offset);
-    if (st == TL_OK && old) {
-        tl_lease l;
-        st = tl_lease_read(&l, old);
-        if (st == TL_OK) {
-            st = tl_tensor_set(p->tensor, l.data, tl_tensor_bytes(old));
-            tl_lease_end(&l);
-        }
+    tl_tensor *part;
+    tl_lease l;
+    TL_TRY(tl_tensor_part(&part, values, offset, from->shape));
+    tl_status st = tl_lease_read(&l, from);
+    if (st == TL_OK) {
+        st = tl_tensor_set(part, l.data, tl_tensor_bytes(part));
+        tl_lease_end(&l);
     }
-    tl_tensor_free(&old);
+    tl_tensor_free(&part);
     return st;
 }
 
-void tli_net_free_blocks(tl_net *net)
+static tl_status fill(layout *to, const tl_net *net)
 {
-    for (int64_t i = 0; i < net->blocks.count; i++) tl_tensor_free(&net->blocks.items[i].values);
-    TL_VEC_FREE(&net->blocks);
+    for (int64_t b = 0; b < to->blocks.count; b++) {
+        tl_block *block = &to->blocks.items[b];
+        TL_TRY(new_values(&block->values, net, block->dtype, to->sizes[b]));
+    }
+    for (int64_t i = 0; i < net->params.count; i++) {
+        const tl_tensor *from = net->params.items[i]->tensor;
+        if (from->storage)
+            TL_TRY(copy_value(to->blocks.items[to->block[i]].values, to->offset[i], from));
+    }
+    return TL_OK;
 }
 
-static tl_status fill_blocks(tl_net *net, const int64_t *sizes)
+void tli_blocks_free(tli_blocks *blocks)
 {
-    for (int64_t b = 0; b < net->blocks.count; b++) {
-        tl_block *block = &net->blocks.items[b];
-        TL_TRY(new_values(&block->values, net, block->dtype, sizes[b]));
+    for (int64_t i = 0; i < blocks->count; i++) {
+        tl_tensor_free(&blocks->items[i].values);
+        tl_free((void *)(uintptr_t)blocks->items[i].params);
     }
-    for (int64_t i = 0; i < net->params.count; i++) TL_TRY(move_param(net, net->params.items[i]));
-    return TL_OK;
+    TL_VEC_FREE(blocks);
+}
+
+// Nothing fails from here on: every parameter fits where it was planned.
+static void adopt(tl_net *net, layout *from)
+{
+    for (int64_t i = 0; i < net->params.count; i++) {
+        tl_param *p = net->params.items[i];
+        p->block = from->block[i];
+        p->offset = from->offset[i];
+        (void)!tl_tensor_place(p->tensor, from->blocks.items[p->block].values, p->offset);
+    }
+    tli_blocks old = net->blocks;
+    net->blocks = from->blocks;
+    from->blocks = old;
 }
 
 tl_status tli_net_lay_out(tl_net *net)
 {
-    tl_net old = *net; // its blocks, should the new ones fail
-    net->blocks.items = NULL;
-    net->blocks.count = net->blocks.capacity = 0;
-    // There are at most as many blocks as parameters.
-    int64_t *sizes = tl_alloc_zero((size_t)(net->params.count + 1) * sizeof *sizes);
-    tl_status st = sizes ? TL_OK : TL_FAIL_NOMEM((size_t)net->params.count * sizeof *sizes);
-    if (st == TL_OK) st = assign_places(net, sizes);
-    if (st == TL_OK) st = list_params(net);
-    if (st == TL_OK) st = fill_blocks(net, sizes);
-    tl_free(sizes);
-    // Parameters hold on to the storage they show, whichever block it is.
-    tli_net_free_blocks(&old);
+    layout new = {0};
+    tl_status st;
+    TL_TRY_DONE(st, plan(&new, net));
+    TL_TRY_DONE(st, list_params(&new, net));
+    TL_TRY_DONE(st, fill(&new, net));
+    adopt(net, &new);
+done:
+    tli_blocks_free(&new.blocks);
+    tl_free(new.sizes);
     return st;
 }
 
-/* --- from outside --------------------------------------------------------------------------------- */
+/* --- from outside ----------------------------------------------------------------------------- */
 
 bool tli_path_under(const char *path, const char *under)
 {
@@ -125,19 +150,63 @@ bool tli_path_under(const char *path, const char *under)
     return !length || (strncmp(path, under, length) == 0 && (!path[length] || path[length] == '/'));
 }
 
+/* --- changes that are undone when there is no room for them ----------------------------------- */
+
+static tl_param *remember(const tl_net *net)
+{
+    size_t bytes = (size_t)(net->params.count + 1) * sizeof(tl_param);
+    tl_param *before = tl_alloc(bytes);
+    for (int64_t i = 0; before && i < net->params.count; i++) before[i] = *net->params.items[i];
+    if (!before) (void)TL_FAIL_NOMEM(bytes);
+    return before;
+}
+
+static tl_status lay_out_or_undo(tl_net *net, tl_param *before)
+{
+    tl_status st = tli_net_lay_out(net);
+    for (int64_t i = 0; i < net->params.count; i++) {
+        tl_param *p = net->params.items[i];
+        if (st != TL_OK) *p = before[i];
+        p->tensor->tracked = p->trainable;
+    }
+    tl_free(before);
+    return st;
+}
+
+static void set_frozen(tl_layer *l, const char *path, bool frozen)
+{
+    if (tli_path_under(l->path, path)) l->frozen = frozen;
+    for (tl_layer *child = l->first; child; child = child->next) set_frozen(child, path, frozen);
+}
+
 tl_status tl_model_set_trainable(tl_model *m, const char *path, bool trainable)
 {
     tl_net *net = m->net;
     int64_t found = 0;
+    for (int64_t i = 0; i < net->params.count; i++)
+        found += tli_path_under(net->params.items[i]->path, path);
+    if (!found) return TL_FAIL(TL_ENOTFOUND, "there is no parameter under '%s'", path);
+    tl_param *before = remember(net);
+    if (!before) return TL_ENOMEM;
     for (int64_t i = 0; i < net->params.count; i++) {
         tl_param *p = net->params.items[i];
-        if (!tli_path_under(p->path, path)) continue;
-        found++;
-        if (p->state || !tl_dtype_is_float(p->tensor->dtype)) continue;
-        p->trainable = p->tensor->tracked = trainable;
+        if (tli_path_under(p->path, path) && !p->state && tl_dtype_is_float(p->tensor->dtype))
+            p->trainable = trainable;
     }
-    if (!found) return TL_FAIL(TL_ENOTFOUND, "there is no parameter under '%s'", path);
-    return tli_net_lay_out(net);
+    TL_TRY(lay_out_or_undo(net, before));
+    set_frozen(net->root, path, !trainable);
+    return TL_OK;
+}
+
+static int64_t put_into_group(tl_net *net, const regex_t *pattern, const char *group)
+{
+    int64_t found = 0;
+    for (int64_t i = 0; i < net->params.count; i++) {
+        if (regexec(pattern, net->params.items[i]->path, 0, NULL, 0) != 0) continue;
+        net->params.items[i]->group = group;
+        found++;
+    }
+    return found;
 }
 
 tl_status tl_model_set_group(tl_model *m, const char *pattern, const char *group)
@@ -148,19 +217,17 @@ tl_status tl_model_set_group(tl_model *m, const char *pattern, const char *group
     if (code) {
         char why[128];
         regerror(code, &re, why, sizeof why);
-        return TL_FAIL(TL_EINVAL, "the pattern '%s' is not a regular expression: %s", pattern, why);
+        return TL_FAIL(code == REG_ESPACE ? TL_ENOMEM : TL_EINVAL,
+                       "the pattern '%s' is not a regular expression: %s", pattern, why);
     }
     const char *name = tl_arena_strdup(net->arena, group);
-    int64_t found = 0;
-    for (int64_t i = 0; name && i < net->params.count; i++) {
-        if (regexec(&re, net->params.items[i]->path, 0, NULL, 0) != 0) continue;
-        net->params.items[i]->group = name;
-        found++;
-    }
+    tl_param *before = name ? remember(net) : NULL;
+    int64_t found = before ? put_into_group(net, &re, name) : 0;
     regfree(&re);
-    if (!name) return TL_ENOMEM;
-    if (!found) return TL_FAIL(TL_ENOTFOUND, "no parameter matches '%s'", pattern);
-    return tli_net_lay_out(net);
+    if (!before) return TL_ENOMEM;
+    if (found) return lay_out_or_undo(net, before);
+    tl_free(before);
+    return TL_FAIL(TL_ENOTFOUND, "no parameter's path matches '%s'", pattern);
 }
 
 int64_t tl_model_block_count(const tl_model *m)
@@ -170,12 +237,14 @@ int64_t tl_model_block_count(const tl_model *m)
 
 const tl_block *tl_model_block(const tl_model *m, int64_t index)
 {
+    TL_ASSERT(index >= 0 && index < m->net->blocks.count);
     return &m->net->blocks.items[index];
 }
 
-/* --- gradients -------------------------------------------------------------------------------------- */
+/* --- gradients -------------------------------------------------------------------------------- */
 
-static tl_tensor *pack_block(tl_ctx *c, const tl_net *net, const tl_block *b, tl_tensor *const *grads)
+static tl_tensor *pack_block(tl_ctx *c, const tl_net *net, const tl_block *b,
+                             tl_tensor *const *grads)
 {
     tl_tensor **tensors = tl_arena_array(tl_ctx_arena(c), b->param_count, sizeof *tensors);
     int64_t *offsets = tl_arena_array(tl_ctx_arena(c), b->param_count, sizeof *offsets);
@@ -197,7 +266,7 @@ tl_status tl_model_gradients(tl_ctx *c, const tl_model *m, tl_tensor *of, tl_ten
     if (!by || !found || !grads) return TL_ENOMEM;
     for (int64_t i = 0; i < net->params.count; i++)
         if (net->params.items[i]->trainable) by[count++] = net->params.items[i]->tensor;
-    TL_TRY(tl_gradient(c, of, by, count, found));
+    if (count) TL_TRY(tl_gradient(c, of, by, count, found));
     for (int64_t i = 0, k = 0; i < net->params.count; i++)
         if (net->params.items[i]->trainable) grads[i] = found[k++];
     bool taping = tl_ctx_set_taping(c, false);

@@ -3,8 +3,9 @@
 #include <tilth/ops/matmul.h>
 
 #include "nn/fields.h"
+#include "nn/net.h"
 
-/* --- dense ---------------------------------------------------------------------------------------- */
+/* --- dense ------------------------------------------------------------------------------------ */
 
 typedef struct dense {
     tl_layer base;
@@ -34,8 +35,13 @@ static tl_tensor *dense_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
     return tl_linear(c, x, tl_layer_value(c, l, d->kernel), bias, k->activation);
 }
 
+static tl_status dense_check(const void *config)
+{
+    return tli_required("units", ((const tl_dense_config *)config)->units);
+}
+
 static const tl_field dense_fields[] = {
-    TL_F(tl_dense_config, units, .i = 1, TL_AT_LEAST(1), .help = "size of the result's last axis"),
+    TLI_REQUIRED_ROW(tl_dense_config, units, "size of the result's last axis"),
     TLI_ACTIVATION_ROW(tl_dense_config, activation),
     TL_F(tl_dense_config, without_bias, .help = "adds nothing"),
     TLI_INITIALIZER_ROW(tl_dense_config, kernel_initializer, "glorot_uniform when null"),
@@ -44,22 +50,24 @@ static const tl_field dense_fields[] = {
     TLI_REGULARIZER_ROW(tl_dense_config, bias_regularizer, "none when null"),
     TL_F_END,
 };
-TLI_LAYER_CLASS(dense, dense, "activation(x w + b) over the last axis", .parameters = dense_parameters,
-                .forward = dense_forward)
+TLI_CHECKED_LAYER_CLASS(dense, dense, dense_check, "activation(x w + b) over the last axis",
+                        .parameters = dense_parameters, .forward = dense_forward)
 
-/* --- embedding -------------------------------------------------------------------------------------- */
+/* --- embedding -------------------------------------------------------------------------------- */
 
 typedef struct embedding {
     tl_layer base;
     tl_tensor *table; /* [entries, size] */
 } embedding;
 
-static tl_status embedding_parameters(tl_layer *l, tl_scope *s, const tl_tensor *x)
+// The table does not depend on the input, so it is there before the first call: scores may come
+// first.
+static tl_status embedding_build(tl_layer *l, tl_scope *s, const void *config)
 {
     embedding *e = (embedding *)l;
-    const tl_embedding_config *k = l->config;
-    (void)x;
-    e->table = tli_param(s, "table", TL_SHAPE(k->entries, k->size), &k->initializer, "random_uniform", NULL);
+    const tl_embedding_config *k = config;
+    e->table = tli_param(s, "table", TL_SHAPE(k->entries, k->size), &k->initializer,
+                         "random_uniform", &k->regularizer);
     return tl_scope_status(s);
 }
 
@@ -73,18 +81,34 @@ static tl_tensor *embedding_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 
 tl_tensor *tl_embedding_scores(tl_ctx *c, tl_layer *l, tl_tensor *x)
 {
-    if (!l || tl_ctx_failed(c)) return NULL;
-    embedding *e = (embedding *)l;
-    TL_ASSERT(l->cls == &tl_layer_embedding);
-    return tl_matmul_with(c, x, tl_layer_value(c, l, e->table), false, true);
+    if (tl_ctx_failed(c)) return NULL;
+    if (!l || !tl_class_is(&l->cls->cls, &tl_layer_embedding.cls)) {
+        (void)TL_FAIL(TL_EINVAL, "scores are those of an embedding, not of %s",
+                      l ? l->cls->cls.name : "NULL");
+        return tl_ctx_fail(c);
+    }
+    tl_layer *outer = tli_layer_enter(c, l);
+    tl_tensor *table = tl_layer_value(c, l, ((embedding *)l)->table);
+    tl_tensor *scores =
+        tl_matmul_with(c, table ? tl_cast(c, x, table->dtype) : NULL, table, false, true);
+    tli_layer_leave(c, l, outer);
+    return scores;
+}
+
+static tl_status embedding_check(const void *config)
+{
+    const tl_embedding_config *k = config;
+    TL_TRY(tli_required("entries", k->entries));
+    return tli_required("size", k->size);
 }
 
 static const tl_field embedding_fields[] = {
-    TL_F(tl_embedding_config, entries, .i = 1, TL_AT_LEAST(1), .help = "rows of the table"),
-    TL_F(tl_embedding_config, size, .i = 1, TL_AT_LEAST(1), .help = "of a row"),
+    TLI_REQUIRED_ROW(tl_embedding_config, entries, "rows of the table"),
+    TLI_REQUIRED_ROW(tl_embedding_config, size, "of a row"),
     TL_F(tl_embedding_config, scale, .d = 1, .help = "what rows are multiplied by"),
     TLI_INITIALIZER_ROW(tl_embedding_config, initializer, "random_uniform when null"),
+    TLI_REGULARIZER_ROW(tl_embedding_config, regularizer, "none when null"),
     TL_F_END,
 };
-TLI_LAYER_CLASS(embedding, embedding, "rows of a table by integer", .parameters = embedding_parameters,
-                .forward = embedding_forward)
+TLI_CHECKED_LAYER_CLASS(embedding, embedding, embedding_check, "rows of a table by integer",
+                        .build = embedding_build, .forward = embedding_forward)

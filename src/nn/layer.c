@@ -1,30 +1,47 @@
 #include <tilth/nn/layer.h>
 
+#include <math.h>
 #include <string.h>
 #include <tilth/ops/elementwise.h>
 
+#include "nn/fields.h"
 #include "nn/net.h"
 
+static void layer_config_init(void *value)
+{
+    ((tl_layer_config *)value)->complete = true;
+}
+
 static const tl_field layer_fields[] = {
+    TL_F(tl_layer_config, name, .s = "", .flags = TL_FIELD_QUIET,
+         .help = "when who holds the layer gives no other"),
     TL_F(tl_layer_config, frozen, .help = "its parameters are not trained"),
-    TL_F(tl_layer_config, group, .s = "", .help = "parameter group for optimizers"),
+    TL_F(tl_layer_config, group, .s = "",
+         .help = "parameter group for optimizers; empty: that of the layer around it"),
     TL_F_END,
 };
 const tl_desc tl_layer_config_desc = {.name = "layer", .help = "what all layers have",
-                                      .size = sizeof(tl_layer_config), .fields = layer_fields};
+                                      .size = sizeof(tl_layer_config), .fields = layer_fields,
+                                      .init = layer_config_init};
 
 static tl_status verify_layer(const tl_class *cls)
 {
+    if (cls->size < sizeof(tl_layer))
+        return TL_FAIL(TL_EINVAL,
+                       "its instances have %zu bytes and must begin with a tl_layer, which has %zu",
+                       cls->size, sizeof(tl_layer));
     if (tl_class_with(cls, offsetof(tl_layer_class, forward))
         || tl_class_with(cls, offsetof(tl_layer_class, forward_all)))
         return TL_OK;
-    return TL_FAIL(TL_EINVAL, "it has neither 'forward' nor 'forward_all'; one of them is required");
+    return TL_FAIL(TL_EINVAL,
+                   "it has neither 'forward' nor 'forward_all'; one of them is required");
 }
 
 static const tl_method layer_methods[] = {
     TL_METHOD(tl_layer_class, build, false),   TL_METHOD(tl_layer_class, parameters, false),
     TL_METHOD(tl_layer_class, forward, false), TL_METHOD(tl_layer_class, forward_all, false),
-    TL_METHOD(tl_layer_class, dispose, false), {NULL, 0, false},
+    TL_METHOD(tl_layer_class, dispose, false), TL_METHOD(tl_layer_class, parameters_all, false),
+    {NULL, 0, false},
 };
 const tl_kind tl_kind_layer = {
     .name = "layer",
@@ -32,16 +49,143 @@ const tl_kind tl_kind_layer = {
     .help = "parts of models, and models",
     .class_size = sizeof(tl_layer_class),
     .methods = layer_methods,
+    .config_base = &tl_layer_config_desc,
     .names_are_keys = true,
     .verify = verify_layer,
 };
 
-/* --- making --------------------------------------------------------------------------------------- */
+/* --- configurations --------------------------------------------------------------------------- */
 
-static const char *path_below(tl_arena *arena, const tl_layer *parent, const char *name)
+static tl_status check_number(const tl_field *f, double number)
 {
-    if (!parent || !*parent->path) return tl_arena_strdup(arena, name);
-    return tl_arena_printf(arena, "%s/%s", parent->path, name);
+    if (!f->ranged || (number >= f->min && number <= f->max)) return TL_OK;
+    if (isinf(f->max))
+        return TL_FAIL(TL_EINVAL, "%s is %g and must be at least %g", f->name, number, f->min);
+    return TL_FAIL(TL_EINVAL, "%s is %g and must lie between %g and %g", f->name, number, f->min,
+                   f->max);
+}
+
+static tl_status check_ranges(const tl_desc *desc, const void *value);
+
+static tl_status check_row(const tl_field *f, const void *member)
+{
+    if (f->arity != TL_ONE) return TL_OK;
+    if (f->type == TL_TYPE_INT) return check_number(f, (double)*(const int64_t *)member);
+    if (f->type == TL_TYPE_DOUBLE) return check_number(f, *(const double *)member);
+    if (f->type == TL_TYPE_ENUM) {
+        int number = *(const int *)member, count = 0;
+        while (f->names[count]) count++;
+        if (number < 0 || number >= count)
+            return TL_FAIL(TL_EINVAL, "%s is %d, which is none of its %d values", f->name, number,
+                           count);
+    }
+    if (f->type == TL_TYPE_ONEOF) {
+        const tl_oneof *o = member;
+        if (o->value && o->desc) TL_TRY_NOTE(check_ranges(o->desc, o->value), "%s", f->name);
+    }
+    return TL_OK;
+}
+
+// What parsing sees at once; literals are seen here first.
+static tl_status check_ranges(const tl_desc *desc, const void *value)
+{
+    if (desc->base) TL_TRY(check_ranges(desc->base, value));
+    for (const tl_field *f = desc->fields; f->name; f++) {
+        if (f->flags & TL_FIELD_REQUIRED && !*(const int64_t *)tl_field_at(f, value))
+            continue; // told below
+        TL_TRY(check_row(f, tl_field_at(f, value)));
+    }
+    return TL_OK;
+}
+
+// Lists of layers in a literal: each is made, and its configuration copied, from what the caller's
+// choice points at (compose_layers.c).
+static void keep_choices(const tl_desc *desc, void *copy, const void *literal)
+{
+    if (desc->base) keep_choices(desc->base, copy, literal);
+    for (const tl_field *f = desc->fields; f->name; f++) {
+        if (f->arity != TL_LIST || f->desc != &tli_layer_choice_desc) continue;
+        tl_layer_choice *to = ((tl_structs *)tl_field_at(f, copy))->items;
+        const tl_structs *from = tl_field_at(f, literal);
+        for (int64_t i = 0; i < from->count; i++)
+            if (!to[i].layer.parts)
+                to[i].layer.value = ((const tl_layer_choice *)from->items)[i].layer.value;
+    }
+}
+
+static bool is_complete(const tl_desc *desc, const void *config)
+{
+    return config && tl_desc_is(desc, &tl_layer_config_desc)
+           && ((const tl_layer_config *)config)->complete;
+}
+
+static tl_status copy_config(tl_net *net, tl_layer *l, const void *config)
+{
+    const tl_desc *desc = l->cls->cls.config;
+    if (!desc) {
+        l->config = config;
+        return TL_OK;
+    }
+    void *copy = tl_arena_alloc(net->arena, desc->size);
+    if (!copy) return TL_ENOMEM;
+    if (is_complete(desc, config))
+        TL_TRY(tl_desc_copy(net->arena, desc, copy, config));
+    else
+        TL_TRY(tl_desc_complete(net->arena, desc, copy, config, net->registry));
+    TL_TRY(check_ranges(desc, copy));
+    TL_TRY(tl_desc_check(desc, copy));
+    if (config && !is_complete(desc, config)) keep_choices(desc, copy, config);
+    l->config = copy;
+    if (tl_desc_is(desc, &tl_layer_config_desc))
+        l->frozen |= ((const tl_layer_config *)copy)->frozen;
+    return TL_OK;
+}
+
+// The name that a literal or YAML gives; NULL when there is none.
+static const char *name_in(const tl_layer_class *cls, const void *config)
+{
+    if (!config || !cls->cls.config || !tl_desc_is(cls->cls.config, &tl_layer_config_desc))
+        return NULL;
+    return ((const tl_layer_config *)config)->name;
+}
+
+/* --- making ----------------------------------------------------------------------------------- */
+
+const char *tli_path_join(tl_arena *arena, const tl_layer *l, const char *name)
+{
+    if (!l || !*l->path) return tl_arena_strdup(arena, name);
+    return tl_arena_printf(arena, "%s/%s", l->path, name);
+}
+
+// Whether a path is that of `name` in the layer.
+static bool is_path_of(const char *path, const tl_layer *l, const char *name)
+{
+    size_t length = strlen(l->path);
+    if (!length) return strcmp(path, name) == 0;
+    return strncmp(path, l->path, length) == 0 && path[length] == '/'
+           && strcmp(path + length + 1, name) == 0;
+}
+
+tl_status tli_check_name(const tl_layer *l, const char *name)
+{
+    if (!name || !*name || strchr(name, '/'))
+        return TL_FAIL(TL_EINVAL, "'%s' is not a name: it must be there and hold no '/'",
+                       name ? name : "");
+    for (const tl_layer *child = l->first; child; child = child->next)
+        if (strcmp(child->name, name) == 0)
+            return TL_FAIL(
+                TL_EEXISTS,
+                "there is a layer of that name already; names are unique within a layer");
+    const tl_net *net = l->net;
+    bool taken = false;
+    for (int64_t i = 0; i < net->params.count; i++)
+        taken |= is_path_of(net->params.items[i]->path, l, name);
+    for (int64_t i = 0; i < net->aliases.count; i++)
+        taken |= is_path_of(net->aliases.items[i].path, l, name);
+    return taken ? TL_FAIL(
+               TL_EEXISTS,
+               "there is a parameter of that name already; names are unique within a layer")
+                 : TL_OK;
 }
 
 static void add_to_tree(tl_layer *parent, tl_layer *l)
@@ -55,42 +199,18 @@ static void add_to_tree(tl_layer *parent, tl_layer *l)
     parent->last = l;
 }
 
-static tl_status check_name(const tl_layer *parent, const char *name)
-{
-    if (!*name || strchr(name, '/'))
-        return TL_FAIL(TL_EINVAL, "'%s' is not a layer's name: it must be there and hold no '/'", name);
-    for (const tl_layer *l = parent->first; l; l = l->next)
-        if (strcmp(l->name, name) == 0)
-            return TL_FAIL(TL_EEXISTS, "there is a layer '%s' already; names are unique within a layer", name);
-    return TL_OK;
-}
-
-static tl_status copy_config(tl_net *net, tl_layer *l, const void *config)
-{
-    const tl_desc *desc = l->cls->cls.config;
-    if (!desc) {
-        l->config = config;
-        return TL_OK;
-    }
-    void *copy = tl_arena_alloc(net->arena, desc->size);
-    if (!copy) return TL_ENOMEM;
-    TL_TRY(tl_desc_complete(net->arena, desc, copy, config, net->registry));
-    l->config = copy;
-    if (tl_desc_is(desc, &tl_layer_config_desc)) l->frozen |= ((const tl_layer_config *)copy)->frozen;
-    return TL_OK;
-}
-
 tl_status tli_layer_new(tl_layer **out, tl_net *net, tl_layer *parent, const char *name,
                         const tl_layer_class *cls, const void *config)
 {
-    if (parent) TL_TRY(check_name(parent, name));
+    TL_TRY_NOTE(verify_layer(&cls->cls), "class '%s'", cls->cls.name);
+    if (parent) TL_TRY(tli_check_name(parent, name));
     tl_layer *l = tl_arena_alloc(net->arena, cls->cls.size);
     if (!l) return TL_ENOMEM;
     l->cls = cls;
     l->net = net;
     l->frozen = parent && parent->frozen;
     l->name = tl_arena_strdup(net->arena, name);
-    l->path = path_below(net->arena, parent, name);
+    l->path = tli_path_join(net->arena, parent, name);
     if (!l->name || !l->path) return TL_ENOMEM;
     TL_TRY(copy_config(net, l, config));
     add_to_tree(parent, l);
@@ -102,6 +222,17 @@ tl_status tli_layer_new(tl_layer **out, tl_net *net, tl_layer *parent, const cha
     return tl_scope_status(&s);
 }
 
+tl_layer *tl_scope_layer(tl_scope *s, const char *name, const tl_layer_class *cls,
+                         const void *config)
+{
+    tl_layer *l = NULL;
+    if (s->status != TL_OK) return NULL;
+    if (!name) name = name_in(cls, config);
+    if (tli_layer_new(&l, s->net, s->layer, name, cls, config) != TL_OK)
+        return tli_scope_fail(s, name);
+    return l;
+}
+
 void tli_layer_dispose(tl_layer *l)
 {
     for (tl_layer *child = l->first; child; child = child->next) tli_layer_dispose(child);
@@ -109,30 +240,62 @@ void tli_layer_dispose(tl_layer *l)
     if (with) with->dispose(l);
 }
 
-/* --- calling -------------------------------------------------------------------------------------- */
+/* --- calling ---------------------------------------------------------------------------------- */
 
-static tl_status declare_parameters(tl_layer *l, const tl_tensor *x)
+// Parameters, on the first call. Exactly one of x and `in` is there.
+static tl_status declare_parameters(tl_layer *l, const tl_tensor *x, const tl_tensors *in)
 {
-    if (!l->net->rehearsing)
+    const tl_layer_class *one = TLI_LAYER_METHOD(l, parameters),
+                         *all = TLI_LAYER_METHOD(l, parameters_all);
+    if ((one || all) && !l->net->rehearsing)
         return TL_FAIL(TL_ESTATE, "the layer was not called when the model was made, and so has no "
                                   "parameters; call every layer in the model's forward");
-    const tl_layer_class *with = TLI_LAYER_METHOD(l, parameters);
-    if (with) {
-        tl_scope s = tli_scope_of(l->net, l);
-        TL_TRY(with->parameters(l, &s, x));
-        TL_TRY(tl_scope_status(&s));
-    }
+    tl_scope s = tli_scope_of(l->net, l);
+    if (in && all)
+        TL_TRY(all->parameters_all(l, &s, in));
+    else if (one)
+        TL_TRY(one->parameters(l, &s, x ? x : in->items[0].tensor));
+    TL_TRY(tl_scope_status(&s));
     l->ready = true;
     return TL_OK;
 }
 
-// Parameters once, on the first call; then the input in the type of computation.
-static tl_tensor *prepare(tl_ctx *c, tl_layer *l, tl_tensor *x)
+// Whether there is something to call.
+static bool can_call(tl_ctx *c, const tl_layer *l, bool with_input)
 {
-    if (!x || tl_ctx_failed(c)) return NULL;
-    if (tl_dtype_is_float(x->dtype)) x = tl_cast(c, x, l->net->compute);
-    if (x && !l->ready && declare_parameters(l, x) != TL_OK) return tl_ctx_fail(c);
-    return x;
+    if (tl_ctx_failed(c)) return false;
+    if (l && with_input) return true;
+    (void)TL_FAIL(TL_EINVAL, l ? "the layer was called without an input"
+                               : "the layer that was called is NULL");
+    if (l) (void)tl_error_note(TL_EINVAL, "%s", *l->path ? l->path : l->cls->cls.name);
+    tl_ctx_fail(c);
+    return false;
+}
+
+tl_layer *tli_layer_enter(tl_ctx *c, tl_layer *l)
+{
+    tl_net *net = l->net;
+    tl_layer *outer = net->current;
+    const char *name = l->path;
+    if (outer && *outer->path && outer != l && tli_path_under(name, outer->path))
+        name += strlen(outer->path) + 1;
+    if (l->parent)
+        tl_ctx_enter(c, name);
+    else
+        net->losses.count = 0; // the model's own call begins
+    net->current = l;
+    return outer;
+}
+
+void tli_layer_leave(tl_ctx *c, tl_layer *l, tl_layer *outer)
+{
+    l->net->current = outer;
+    if (l->parent) tl_ctx_leave(c);
+}
+
+static tl_tensor *to_compute(tl_ctx *c, const tl_layer *l, tl_tensor *x)
+{
+    return x && tl_dtype_is_float(x->dtype) ? tl_cast(c, x, l->net->compute) : x;
 }
 
 static void note_shapes(tl_layer *l, const tl_tensor *x, const tl_tensor *y)
@@ -143,74 +306,91 @@ static void note_shapes(tl_layer *l, const tl_tensor *x, const tl_tensor *y)
     l->output = y->shape;
 }
 
-static void enter(tl_ctx *c, tl_layer *l)
+static tl_tensor *fail_empty(tl_ctx *c, const tl_layer *l)
 {
-    if (l->parent)
-        tl_ctx_enter(c, l->name);
-    else
-        l->net->losses.count = 0; // the model's own call begins
-}
-
-static void leave(tl_ctx *c, const tl_layer *l)
-{
-    if (l->parent) tl_ctx_leave(c);
+    if (tl_ctx_failed(c)) return NULL;
+    (void)TL_FAIL(TL_EINVAL, "the layer's class '%s' gave no tensor", l->cls->cls.name);
+    return tl_ctx_fail(c);
 }
 
 // The one tensor that a layer with names gives: its first.
-static tl_tensor *forward_by_name(tl_ctx *c, tl_layer *l, tl_tensor *x)
+static tl_tensor *call_by_name(tl_ctx *c, tl_layer *l, tl_tensor *x)
 {
     tl_tensors in = {0}, out = {0};
     tl_tensors_put(c, &in, "x", x);
-    TLI_LAYER_METHOD(l, forward_all)->forward_all(l, c, &in, &out);
-    if (tl_ctx_failed(c)) return NULL;
-    if (out.count) return out.items[0].tensor;
-    (void)TL_FAIL(TL_EINVAL, "the layer gave no output");
-    return tl_ctx_fail(c);
+    tl_call_all(c, l, &in, &out);
+    return tl_ctx_failed(c) ? NULL : out.items[0].tensor;
 }
 
 tl_tensor *tl_call(tl_ctx *c, tl_layer *l, tl_tensor *x)
 {
-    if (!l || tl_ctx_failed(c)) return NULL;
-    enter(c, l);
+    if (!can_call(c, l, x)) return NULL;
+    const tl_layer_class *with = TLI_LAYER_METHOD(l, forward);
+    if (!with) return call_by_name(c, l, x);
+    tl_layer *outer = tli_layer_enter(c, l);
     tl_tensor *y = NULL;
-    if ((x = prepare(c, l, x))) {
-        const tl_layer_class *with = TLI_LAYER_METHOD(l, forward);
-        y = with ? with->forward(l, c, x) : forward_by_name(c, l, x);
-    }
+    x = to_compute(c, l, x);
+    if (x && !l->ready && declare_parameters(l, x, NULL) != TL_OK) x = tl_ctx_fail(c);
+    if (x && !(y = with->forward(l, c, x))) fail_empty(c, l);
+    if (tl_ctx_failed(c)) y = NULL;
     note_shapes(l, x, y);
-    leave(c, l);
+    tli_layer_leave(c, l, outer);
     return y;
 }
 
-static bool cast_all(tl_ctx *c, tl_layer *l, const tl_tensors *in, tl_tensors *cast)
+static bool prepare_all(tl_ctx *c, tl_layer *l, const tl_tensors *in, tl_tensors *cast)
 {
     for (int64_t i = 0; i < in->count; i++)
-        tl_tensors_put(c, cast, in->items[i].name, prepare(c, l, in->items[i].tensor));
+        if (can_call(c, l, in->items[i].tensor))
+            tl_tensors_put(c, cast, in->items[i].name, to_compute(c, l, in->items[i].tensor));
+    if (tl_ctx_failed(c)) return false;
+    if (!l->ready && declare_parameters(l, NULL, cast) != TL_OK) tl_ctx_fail(c);
     return !tl_ctx_failed(c);
+}
+
+// A layer that knows no names.
+static void forward_one(tl_ctx *c, tl_layer *l, const tl_tensors *in, tl_tensors *out)
+{
+    if (in->count > 1) {
+        (void)TL_FAIL(TL_EINVAL, "the layer takes one tensor and was given %lld",
+                      (long long)in->count);
+        tl_ctx_fail(c);
+        return;
+    }
+    tl_tensor *y = TLI_LAYER_METHOD(l, forward)->forward(l, c, in->items[0].tensor);
+    if (y) tl_tensors_put(c, out, "y", y);
 }
 
 void tl_call_all(tl_ctx *c, tl_layer *l, const tl_tensors *in, tl_tensors *out)
 {
-    if (!l || tl_ctx_failed(c)) return;
-    enter(c, l);
+    if (!can_call(c, l, in->count)) return;
+    tl_layer *outer = tli_layer_enter(c, l);
     tl_tensors cast = {0};
+    int64_t before = out->count;
     const tl_layer_class *with = TLI_LAYER_METHOD(l, forward_all);
-    if (!in->count) {
-        (void)TL_FAIL(TL_EINVAL, "the layer was called without inputs");
-        tl_ctx_fail(c);
-    } else if (cast_all(c, l, in, &cast)) {
+    if (prepare_all(c, l, in, &cast)) {
         if (with)
             with->forward_all(l, c, &cast, out);
         else
-            tl_tensors_put(c, out, "y", TLI_LAYER_METHOD(l, forward)->forward(l, c, cast.items[0].tensor));
+            forward_one(c, l, &cast, out);
+        if (!out->count) fail_empty(c, l);
     }
-    note_shapes(l, cast.count ? cast.items[0].tensor : NULL, out->count ? out->items[0].tensor : NULL);
-    leave(c, l);
+    if (!tl_ctx_failed(c))
+        note_shapes(l, cast.items[0].tensor, out->items[before < out->count ? before : 0].tensor);
+    tli_layer_leave(c, l, outer);
 }
 
 tl_tensor *tl_layer_value(tl_ctx *c, const tl_layer *l, tl_tensor *parameter)
 {
-    return parameter ? tl_cast(c, parameter, l->net->compute) : NULL;
+    return to_compute(c, l, parameter);
+}
+
+tl_tensor *tl_layer_param(const tl_layer *l, const char *name)
+{
+    const tl_net *net = l->net;
+    for (int64_t i = 0; i < net->params.count; i++)
+        if (is_path_of(net->params.items[i]->path, l, name)) return net->params.items[i]->tensor;
+    return NULL;
 }
 
 void tl_layer_add_loss(tl_ctx *c, tl_layer *l, tl_tensor *loss)

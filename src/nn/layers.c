@@ -1,7 +1,6 @@
 #include <tilth/nn/layers.h>
 
 #include "nn/fields.h"
-#include <tilth/ops/activation.h>
 
 const char *const tli_padding_names[] = {"valid", "same", "explicit", NULL};
 
@@ -17,32 +16,25 @@ tl_status tli_channels(int64_t *out, const tl_tensor *x, int rank)
 {
     char spec[TL_TENSOR_TEXT];
     if (rank >= 0 ? x->shape.rank != rank : x->shape.rank < 1)
-        return TL_FAIL(TL_EINVAL, "the input is %s and must have %s%d dimensions", tl_tensor_spec(spec, x),
-                       rank < 0 ? "at least " : "", rank < 0 ? 1 : rank);
+        return TL_FAIL(TL_EINVAL, "the input is %s and must have %s%d dimensions",
+                       tl_tensor_spec(spec, x), rank < 0 ? "at least " : "", rank < 0 ? 1 : rank);
     *out = x->shape.dims[x->shape.rank - 1];
     return TL_OK;
 }
 
-tl_tensor *tli_activate(tl_ctx *c, tl_tensor *x, tl_activation function)
+tl_status tli_required(const char *name, int64_t given)
 {
-    switch (function) {
-    case TL_ACT_RELU: return tl_relu(c, x);
-    case TL_ACT_RELU6: return tl_relu6(c, x);
-    case TL_ACT_GELU: return tl_gelu(c, x, false);
-    case TL_ACT_GELU_TANH: return tl_gelu(c, x, true);
-    case TL_ACT_SILU: return tl_silu(c, x);
-    case TL_ACT_TANH: return tl_tanh(c, x);
-    case TL_ACT_SIGMOID: return tl_sigmoid(c, x);
-    default: return x;
-    }
+    return given ? TL_OK : TL_FAIL(TL_EINVAL, "%s: it has no default and must be given", name);
 }
 
 #define ENTRY(id) {&tl_kind_layer, &tl_layer_##id.cls}
 static const tl_entry entries[] = {
-    ENTRY(dense), ENTRY(embedding), ENTRY(conv1d), ENTRY(conv2d), ENTRY(conv2d_transpose),
-    ENTRY(depthwise_conv2d), ENTRY(layer_norm), ENTRY(rms_norm), ENTRY(batch_norm), ENTRY(group_norm),
-    ENTRY(attention), ENTRY(activation), ENTRY(dropout), ENTRY(stochastic_depth), ENTRY(max_pool),
-    ENTRY(avg_pool), ENTRY(global_avg_pool), ENTRY(global_max_pool), ENTRY(flatten), ENTRY(sequential),
-    ENTRY(residual),
+    ENTRY(dense),      ENTRY(embedding),        ENTRY(conv1d),
+    ENTRY(conv2d),     ENTRY(conv2d_transpose), ENTRY(depthwise_conv2d),
+    ENTRY(layer_norm), ENTRY(rms_norm),         ENTRY(batch_norm),
+    ENTRY(group_norm), ENTRY(attention),        ENTRY(activation),
+    ENTRY(dropout),    ENTRY(stochastic_depth), ENTRY(max_pool),
+    ENTRY(avg_pool),   ENTRY(global_avg_pool),  ENTRY(global_max_pool),
+    ENTRY(flatten),    ENTRY(sequential),       ENTRY(residual),
 };
 const tl_module tl_layers_module = {TL_MODULE_HEAD("layers"), entries, TL_COUNT(entries)};

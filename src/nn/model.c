@@ -8,7 +8,7 @@
 
 #include "nn/net.h"
 
-/* --- making --------------------------------------------------------------------------------------- */
+/* --- making ----------------------------------------------------------------------------------- */
 
 // Names of layers, initialisers and regularisers that ship, when no registry was given.
 static tl_status own_registry(tl_net *net)
@@ -27,7 +27,8 @@ static tl_status own_registry(tl_net *net)
 static tl_status copy_args(tl_net *net, const tl_model_args *args)
 {
     net->args = *args;
-    tl_input *inputs = tl_arena_copy(net->arena, args->inputs, (size_t)args->input_count * sizeof *inputs);
+    tl_input *inputs =
+        tl_arena_copy(net->arena, args->inputs, (size_t)args->input_count * sizeof *inputs);
     if (!inputs) return TL_ENOMEM;
     for (int64_t i = 0; i < args->input_count; i++)
         if (!(inputs[i].name = tl_arena_strdup(net->arena, inputs[i].name ? inputs[i].name : "x")))
@@ -98,7 +99,7 @@ static void net_free(tl_net *net)
     if (net->root) tli_layer_dispose(net->root);
     for (int64_t i = 0; i < net->params.count; i++)
         (void)!tl_tensor_place(net->params.items[i]->tensor, NULL, 0); // letting go cannot fail
-    tli_net_free_blocks(net);
+    tli_blocks_free(&net->blocks);
     TL_VEC_FREE(&net->params);
     TL_VEC_FREE(&net->items);
     TL_VEC_FREE(&net->aliases);
@@ -117,12 +118,13 @@ static tl_status net_build(tl_net *net, const tl_model_args *args)
     TL_TRY(tli_layer_new(&net->root, net, NULL, "", args->cls, args->config));
     TL_TRY(rehearse(net));
     TL_TRY(list_aliases(net));
-    TL_TRY(tli_net_lay_out(net));
-    return tl_model_initialize(net->root, args->seed);
+    return tli_net_lay_out(net);
 }
 
-tl_status tl_model_new(tl_model **out, const tl_model_args *args)
+// A model whose values are all zero.
+static tl_status new_model(tl_model **out, const tl_model_args *args)
 {
+    TL_ASSERT(args->engine && args->cls);
     *out = NULL;
     tl_net *net = tl_alloc_zero(sizeof *net);
     if (!net) return TL_FAIL_NOMEM(sizeof *net);
@@ -135,57 +137,91 @@ tl_status tl_model_new(tl_model **out, const tl_model_args *args)
     return TL_OK;
 }
 
+tl_status tl_model_new(tl_model **out, const tl_model_args *args)
+{
+    TL_TRY(new_model(out, args));
+    tl_status st = tl_model_initialize(*out, args->seed);
+    if (st == TL_OK) return TL_OK;
+    tl_model_free(out);
+    return tl_error_note(st, "model '%s'", args->cls->cls.name);
+}
+
 void tl_model_free(tl_model **m)
 {
+    TL_ASSERT(!*m || !(*m)->parent); // a layer goes with its model
     if (*m) net_free((*m)->net);
     *m = NULL;
+}
+
+static void copy_frozen(tl_layer *to, const tl_layer *from)
+{
+    to->frozen = from->frozen;
+    const tl_layer *other = from->first;
+    for (tl_layer *child = to->first; child && other; child = child->next, other = other->next)
+        copy_frozen(child, other);
+}
+
+static tl_status copy_model(tl_net *to, const tl_net *from)
+{
+    copy_frozen(to->root, from->root);
+    for (int64_t i = 0; i < to->params.count; i++) {
+        tl_param *p = to->params.items[i];
+        p->trainable = p->tensor->tracked = from->params.items[i]->trainable;
+        if (!(p->group = tl_arena_strdup(to->arena, from->params.items[i]->group)))
+            return TL_ENOMEM;
+    }
+    TL_TRY(tli_net_lay_out(to));
+    for (int64_t b = 0; b < to->blocks.count; b++) {
+        tl_tensor *values = to->blocks.items[b].values;
+        tl_lease l;
+        TL_TRY(tl_lease_read(&l, from->blocks.items[b].values));
+        tl_status st = tl_tensor_set(values, l.data, tl_tensor_bytes(values));
+        tl_lease_end(&l);
+        TL_TRY(st);
+    }
+    return TL_OK;
 }
 
 tl_status tl_model_copy(tl_model **out, const tl_model *m)
 {
     tl_model_args args = m->net->args;
-    args.config = m->config;
-    TL_TRY(tl_model_new(out, &args));
-    tl_net *net = (*out)->net;
-    tl_status st = TL_OK;
-    for (int64_t i = 0; i < net->params.count && st == TL_OK; i++) {
-        tl_param *to = net->params.items[i];
-        const tl_param *from = m->net->params.items[i];
-        to->trainable = to->tensor->tracked = from->trainable;
-        if (!(to->group = tl_arena_strdup(net->arena, from->group))) st = TL_ENOMEM;
-    }
-    if (st == TL_OK) st = tli_net_lay_out(net);
-    for (int64_t b = 0; b < net->blocks.count && st == TL_OK; b++) {
-        tl_lease l;
-        st = tl_lease_read(&l, m->net->blocks.items[b].values);
-        if (st != TL_OK) break;
-        tl_tensor *values = net->blocks.items[b].values;
-        st = tl_tensor_set(values, l.data, tl_tensor_bytes(values));
-        tl_lease_end(&l);
-    }
+    args.config = m->net->root->config;
+    TL_TRY(new_model(out, &args));
+    tl_status st = copy_model((*out)->net, m->net);
     if (st != TL_OK) tl_model_free(out);
     return st;
 }
 
-/* --- values --------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
+
+static tl_status take_value(const tl_param *p, const char *initializer, const tl_tensor *value)
+{
+    char wanted[TL_TENSOR_TEXT], given[TL_TENSOR_TEXT];
+    tl_lease l;
+    if (!value || value->dtype != p->tensor->dtype
+        || !tl_shape_equal(&value->shape, &p->tensor->shape))
+        return TL_FAIL(TL_EINVAL, "the initializer '%s' made %s, not %s", initializer,
+                       value ? tl_tensor_spec(given, value) : "nothing",
+                       tl_tensor_spec(wanted, p->tensor));
+    TL_TRY(tl_lease_read(&l, value));
+    tl_status st = tl_tensor_set(p->tensor, l.data, tl_tensor_bytes(p->tensor));
+    tl_lease_end(&l);
+    return st;
+}
 
 static tl_status initialize_param(tl_net *net, tl_ctx *c, const tl_param *p)
 {
     const tl_class *cls;
     const char *name = p->initializer.type ? p->initializer.type : "zeros";
-    TL_TRY(tl_registry_find(&cls, net->registry, &tl_kind_initializer, name));
+    TL_TRY_NOTE(tl_registry_find(&cls, net->registry, &tl_kind_initializer, name), "%s", p->path);
     const tl_initializer_class *with = tl_class_with(cls, offsetof(tl_initializer_class, make));
     tl_mark mark = tl_ctx_begin(c);
     tl_ctx_enter(c, p->path); // what is drawn depends on the path, not on the order
     tl_tensor *value = with->make(c, p->initializer.value, p->tensor->dtype, p->tensor->shape);
     tl_ctx_leave(c);
     tl_status st = tl_ctx_status(c);
-    tl_lease l;
-    if (st == TL_OK) st = tl_lease_read(&l, value);
-    if (st == TL_OK) {
-        st = tl_tensor_set(p->tensor, l.data, tl_tensor_bytes(p->tensor));
-        tl_lease_end(&l);
-    }
+    if (st == TL_OK && (st = take_value(p, name, value)) != TL_OK)
+        st = tl_error_note(st, "%s", p->path);
     tl_ctx_end(c, mark);
     return st;
 }
@@ -199,7 +235,6 @@ tl_status tl_model_initialize(tl_model *m, uint64_t seed)
     tl_status st = TL_OK;
     for (int64_t i = 0; i < net->params.count && st == TL_OK; i++) {
         st = initialize_param(net, c, net->params.items[i]);
-        if (st != TL_OK) st = tl_error_note(st, "%s", net->params.items[i]->path);
     }
     tl_ctx_free(&c);
     return st;
@@ -219,7 +254,8 @@ tl_tensor *tl_model_losses(tl_ctx *c, tl_model *m)
         const tl_param *p = net->params.items[i];
         if (!p->regularizer.type || !p->trainable) continue;
         const tl_class *cls;
-        if (tl_registry_find(&cls, net->registry, &tl_kind_regularizer, p->regularizer.type) != TL_OK)
+        if (tl_registry_find(&cls, net->registry, &tl_kind_regularizer, p->regularizer.type)
+            != TL_OK)
             return tl_ctx_fail(c);
         const tl_regularizer_class *with = tl_class_with(cls, offsetof(tl_regularizer_class, loss));
         sum = add_term(c, sum, with->loss(c, p->regularizer.value, p->tensor));
@@ -227,7 +263,7 @@ tl_tensor *tl_model_losses(tl_ctx *c, tl_model *m)
     return sum;
 }
 
-/* --- looking ---------------------------------------------------------------------------------------- */
+/* --- looking ---------------------------------------------------------------------------------- */
 
 int64_t tl_model_param_count(const tl_model *m)
 {
@@ -236,6 +272,7 @@ int64_t tl_model_param_count(const tl_model *m)
 
 const tl_param *tl_model_param(const tl_model *m, int64_t index)
 {
+    TL_ASSERT(index >= 0 && index < m->net->params.count);
     return m->net->params.items[index];
 }
 
@@ -257,6 +294,7 @@ int64_t tl_model_item_count(const tl_model *m)
 
 const char *tl_model_item(const tl_model *m, int64_t index, tl_layer **part)
 {
+    TL_ASSERT(index >= 0 && index < m->net->items.count);
     if (part) *part = m->net->items.items[index].part;
     return m->net->items.items[index].name;
 }

@@ -19,17 +19,23 @@ typedef struct tli_alias {
     int64_t param;
 } tli_alias;
 
+typedef struct tli_blocks {
+    tl_block *items;
+    int64_t count, capacity;
+} tli_blocks;
+
 struct tl_net {
     tl_arena *arena;
     tl_engine *engine;
     tl_layer *root;
+    tl_layer *current;         /* the innermost one that is being called; NULL: none */
     tl_model_args args;      /* copied, for tl_model_copy; config and inputs in the arena */
     const tl_registry *registry;
     tl_registry *own_registry; /* when none was given */
     tl_dtype compute, storage; /* types of computation and of parameters */
     bool rehearsing;           /* parameters may still be declared */
     struct { tl_param **items; int64_t count, capacity; } params;
-    struct { tl_block *items; int64_t count, capacity; } blocks;
+    tli_blocks blocks;
     struct { tli_item *items; int64_t count, capacity; } items;
     struct { tli_alias *items; int64_t count, capacity; } aliases;
     struct { tl_tensor **items; int64_t count, capacity; } losses; /* of the last call */
@@ -43,17 +49,27 @@ struct tl_scope {
 };
 
 tl_scope tli_scope_of(tl_net *net, tl_layer *layer);
+/* Keeps the first failure, with the name of what could not be made. Gives NULL. */
+void *tli_scope_fail(tl_scope *s, const char *name);
 /* Makes a layer and builds what is below it. */
-TL_NODISCARD tl_status tli_layer_new(tl_layer **out, tl_net *net, tl_layer *parent, const char *name,
-                                     const tl_layer_class *cls, const void *config);
+TL_NODISCARD tl_status tli_layer_new(tl_layer **out, tl_net *net, tl_layer *parent,
+                                     const char *name, const tl_layer_class *cls,
+                                     const void *config);
 void tli_layer_dispose(tl_layer *l);
+/* Goes into the layer's module; gives the layer around it, for the way back. */
+tl_layer *tli_layer_enter(tl_ctx *c, tl_layer *l);
+void tli_layer_leave(tl_ctx *c, tl_layer *l, tl_layer *outer);
+/* The path of what has this name in a layer; NULL: no memory. */
+const char *tli_path_join(tl_arena *arena, const tl_layer *l, const char *name);
+/* A name that a new layer or parameter of `l` may have. */
+TL_NODISCARD tl_status tli_check_name(const tl_layer *l, const char *name);
 /* The nearest class up the chain that fills a method. */
 #define TLI_LAYER_METHOD(l, method)                                                                \
     ((const tl_layer_class *)tl_class_with(&(l)->cls->cls, offsetof(tl_layer_class, method)))
 
-/* Puts every parameter into its block; values that are there move along. */
+/* Puts every parameter into its block, with its value. A failure changes nothing. */
 TL_NODISCARD tl_status tli_net_lay_out(tl_net *net);
-void tli_net_free_blocks(tl_net *net);
+void tli_blocks_free(tli_blocks *blocks);
 /* Whether `path` is `under` or lies below it. */
 bool tli_path_under(const char *path, const char *under);
 

@@ -9,82 +9,99 @@ typedef struct norm {
     tl_tensor *mean, *variance;  /* batch_norm: running statistics [channels] */
 } norm;
 
-static tl_status norm_parameters(tl_layer *l, tl_scope *s, const tl_tensor *x)
+static tl_status declare(tl_layer *l, tl_scope *s, const tl_tensor *x, bool scaled, bool shifted)
 {
     norm *n = (norm *)l;
-    const tl_norm_config *k = l->config;
     int64_t channels;
     TL_TRY(tli_channels(&channels, x, -1));
-    tl_shape shape = TL_SHAPE(channels);
-    if (!k->without_scale) n->gamma = tli_param(s, "gamma", shape, NULL, "ones", NULL);
-    if (!k->without_shift) n->beta = tli_param(s, "beta", shape, NULL, "zeros", NULL);
+    if (scaled) n->gamma = tli_param(s, "gamma", TL_SHAPE(channels), NULL, "ones", NULL);
+    if (shifted) n->beta = tli_param(s, "beta", TL_SHAPE(channels), NULL, "zeros", NULL);
     return tl_scope_status(s);
 }
 
-#define NORM_FIELDS(T, epsilon_)                                                                   \
-    TL_F(T, epsilon, .d = epsilon_, TL_AT_LEAST(0), .help = "added to the variance"),              \
-    TL_F(T, without_scale, .help = "no gamma"), TL_F(T, without_shift, .help = "no beta"),         \
-    TL_F(T, groups, .i = 32, TL_AT_LEAST(1), .help = "of channels; group_norm only"),              \
-    TL_F(T, momentum, .d = 0.99, TL_RANGE(0, 1),                                                   \
-         .help = "how much of the running statistics stays; batch_norm only"),                     \
-    TL_F_END
+#define EPSILON_ROW(T, epsilon_)                                                                   \
+    TL_F(T, epsilon, .d = epsilon_, TL_AT_LEAST(0), .help = "added to the variance")
+#define SCALE_ROW(T) TL_F(T, without_scale, .help = "no gamma")
+#define SHIFT_ROW(T) TL_F(T, without_shift, .help = "no beta")
 
-/* --- over the last axis ----------------------------------------------------------------------------- */
+/* --- over the last axis ----------------------------------------------------------------------- */
+
+static tl_status layer_norm_parameters(tl_layer *l, tl_scope *s, const tl_tensor *x)
+{
+    const tl_layer_norm_config *k = l->config;
+    return declare(l, s, x, !k->without_scale, !k->without_shift);
+}
 
 static tl_tensor *layer_norm_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 {
     norm *n = (norm *)l;
-    const tl_norm_config *k = l->config;
+    const tl_layer_norm_config *k = l->config;
     return tl_layer_normalize(c, x, n->gamma, n->beta, 1, k->epsilon);
 }
 
-static const tl_field layer_norm_fields[] = {NORM_FIELDS(tl_layer_norm_config, 1e-5)};
-TLI_LAYER_CLASS(layer_norm, norm, "mean 0 and deviation 1 over the last axis", .parameters = norm_parameters,
-                .forward = layer_norm_forward)
+static const tl_field layer_norm_fields[] = {EPSILON_ROW(tl_layer_norm_config, 1e-5),
+                                             SCALE_ROW(tl_layer_norm_config),
+                                             SHIFT_ROW(tl_layer_norm_config), TL_F_END};
+TLI_LAYER_CLASS(layer_norm, norm, "mean 0 and deviation 1 over the last axis",
+                .parameters = layer_norm_parameters, .forward = layer_norm_forward)
 
 static tl_status rms_norm_parameters(tl_layer *l, tl_scope *s, const tl_tensor *x)
 {
-    norm *n = (norm *)l;
-    int64_t channels;
-    TL_TRY(tli_channels(&channels, x, -1));
-    if (!((const tl_norm_config *)l->config)->without_scale)
-        n->gamma = tli_param(s, "gamma", TL_SHAPE(channels), NULL, "ones", NULL);
-    return tl_scope_status(s);
+    return declare(l, s, x, !((const tl_rms_norm_config *)l->config)->without_scale, false);
 }
 
 static tl_tensor *rms_norm_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 {
-    const tl_norm_config *k = l->config;
+    const tl_rms_norm_config *k = l->config;
     return tl_rms_normalize(c, x, ((norm *)l)->gamma, 1, k->epsilon);
 }
 
-static const tl_field rms_norm_fields[] = {NORM_FIELDS(tl_rms_norm_config, 1e-6)};
-TLI_LAYER_CLASS(rms_norm, norm, "length 1 over the last axis", .parameters = rms_norm_parameters,
-                .forward = rms_norm_forward)
+static const tl_field rms_norm_fields[] = {EPSILON_ROW(tl_rms_norm_config, 1e-6),
+                                           SCALE_ROW(tl_rms_norm_config), TL_F_END};
+TLI_LAYER_CLASS(rms_norm, norm, "mean square 1 over the last axis",
+                .parameters = rms_norm_parameters, .forward = rms_norm_forward)
+
+/* --- over groups of channels ------------------------------------------------------------------ */
+
+static tl_status group_norm_parameters(tl_layer *l, tl_scope *s, const tl_tensor *x)
+{
+    const tl_group_norm_config *k = l->config;
+    return declare(l, s, x, !k->without_scale, !k->without_shift);
+}
 
 static tl_tensor *group_norm_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 {
     norm *n = (norm *)l;
-    const tl_norm_config *k = l->config;
+    const tl_group_norm_config *k = l->config;
     return tl_group_normalize(c, x, n->gamma, n->beta, k->groups, k->epsilon);
 }
 
-static const tl_field group_norm_fields[] = {NORM_FIELDS(tl_group_norm_config, 1e-3)};
+static const tl_field group_norm_fields[] = {
+    EPSILON_ROW(tl_group_norm_config, 1e-3),
+    SCALE_ROW(tl_group_norm_config),
+    SHIFT_ROW(tl_group_norm_config),
+    TL_F(tl_group_norm_config, groups, .i = 32, TL_AT_LEAST(1), .help = "of channels"),
+    TL_F_END,
+};
 TLI_LAYER_CLASS(group_norm, norm, "mean 0 and deviation 1 over groups of channels",
-                .parameters = norm_parameters, .forward = group_norm_forward)
+                .parameters = group_norm_parameters, .forward = group_norm_forward)
 
-/* --- over the batch ----------------------------------------------------------------------------------- */
+/* --- over the batch --------------------------------------------------------------------------- */
 
-static tl_tensor *statistic(tl_scope *s, const char *name, int64_t channels, const char *initializer)
+static tl_tensor *statistic(tl_scope *s, const char *name, int64_t channels,
+                            const char *initializer)
 {
-    return tl_scope_param(s, name, &(tl_param_args){.shape = TL_SHAPE(channels), .state = true,
-                                                    .initializer = &(tl_oneof){.type = initializer}});
+    return tl_scope_param(s, name,
+                          &(tl_param_args){.shape = TL_SHAPE(channels),
+                                           .state = true,
+                                           .initializer = &(tl_oneof){.type = initializer}});
 }
 
 static tl_status batch_norm_parameters(tl_layer *l, tl_scope *s, const tl_tensor *x)
 {
     norm *n = (norm *)l;
-    TL_TRY(norm_parameters(l, s, x));
+    const tl_batch_norm_config *k = l->config;
+    TL_TRY(declare(l, s, x, !k->without_scale, !k->without_shift));
     int64_t channels = x->shape.dims[x->shape.rank - 1];
     n->mean = statistic(s, "moving_mean", channels, "zeros");
     n->variance = statistic(s, "moving_variance", channels, "ones");
@@ -95,7 +112,7 @@ static tl_status batch_norm_parameters(tl_layer *l, tl_scope *s, const tl_tensor
 static tl_tensor *batch_norm_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 {
     norm *n = (norm *)l;
-    const tl_norm_config *k = l->config;
+    const tl_batch_norm_config *k = l->config;
     if (!tl_ctx_training(c) || l->frozen)
         return tl_batch_norm_apply(c, x, n->mean, n->variance, n->gamma, n->beta, k->epsilon);
     tl_tensor *mean, *variance;
@@ -106,6 +123,13 @@ static tl_tensor *batch_norm_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
     return y;
 }
 
-static const tl_field batch_norm_fields[] = {NORM_FIELDS(tl_batch_norm_config, 1e-3)};
+static const tl_field batch_norm_fields[] = {
+    EPSILON_ROW(tl_batch_norm_config, 1e-3),
+    SCALE_ROW(tl_batch_norm_config),
+    SHIFT_ROW(tl_batch_norm_config),
+    TL_F(tl_batch_norm_config, momentum, .d = 0.99, TL_RANGE(0, 1),
+         .help = "how much of the running statistics stays"),
+    TL_F_END,
+};
 TLI_LAYER_CLASS(batch_norm, norm, "mean 0 and deviation 1 over the batch",
                 .parameters = batch_norm_parameters, .forward = batch_norm_forward)

@@ -5,17 +5,18 @@
 
 #include "nn/fields.h"
 
-/* --- functions ------------------------------------------------------------------------------------ */
+/* --- functions -------------------------------------------------------------------------------- */
 
 static tl_tensor *activation_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 {
-    return tli_activate(c, x, ((const tl_activation_config *)l->config)->function);
+    return tl_activate(c, x, ((const tl_activation_config *)l->config)->function);
 }
 
-static const tl_field activation_fields[] = {TLI_ACTIVATION_ROW(tl_activation_config, function), TL_F_END};
+static const tl_field activation_fields[] = {TLI_ACTIVATION_ROW(tl_activation_config, function),
+                                             TL_F_END};
 TLI_LAYER_CLASS(activation, tl_layer, "a function of each element", .forward = activation_forward)
 
-/* --- dropping --------------------------------------------------------------------------------------- */
+/* --- dropping --------------------------------------------------------------------------------- */
 
 static tl_tensor *dropout_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 {
@@ -27,20 +28,23 @@ static tl_tensor *stochastic_depth_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
     return tl_stochastic_depth(c, x, ((const tl_stochastic_depth_config *)l->config)->rate);
 }
 
-#define RATE_FIELDS(T) TL_F(T, rate, TL_RANGE(0, 1), .help = "share that is dropped in training"), TL_F_END
+#define RATE_FIELDS(T)                                                                             \
+    TL_F(T, rate, TL_RANGE(0, 1), .help = "share that is dropped in training"), TL_F_END
 static const tl_field dropout_fields[] = {RATE_FIELDS(tl_dropout_config)};
 TLI_LAYER_CLASS(dropout, tl_layer, "drops elements in training", .forward = dropout_forward)
 static const tl_field stochastic_depth_fields[] = {RATE_FIELDS(tl_stochastic_depth_config)};
 TLI_LAYER_CLASS(stochastic_depth, tl_layer, "drops whole examples in training",
                 .forward = stochastic_depth_forward)
 
-/* --- pooling ---------------------------------------------------------------------------------------- */
+/* --- pooling ---------------------------------------------------------------------------------- */
 
 static tl_pool2d_args pool_args(const tl_layer *l)
 {
     const tl_pool_config *k = l->config;
-    return (tl_pool2d_args){.size = {k->size, k->size_width}, .stride = {k->stride, k->stride_width},
-                            .padding = k->padding};
+    return (tl_pool2d_args){.size = {k->size, k->size_width},
+                            .stride = {k->stride, k->stride_width},
+                            .padding = k->padding,
+                            .pads = {k->pad, k->pad, k->pad, k->pad}};
 }
 
 static tl_tensor *max_pool_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
@@ -60,40 +64,31 @@ static tl_tensor *avg_pool_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
     TL_F(T, size_width, TL_AT_LEAST(0), .help = "its width; 0: as the height"),                    \
     TL_F(T, stride, TL_AT_LEAST(0), .help = "step of the window, down; 0: its size"),              \
     TL_F(T, stride_width, TL_AT_LEAST(0), .help = "across; 0: as down"),                           \
-    TL_F(T, padding, .names = tli_padding_names, .help = "what lies around the image"), TL_F_END
+    TL_F(T, padding, .names = tli_padding_names, .help = "what lies around the image"),            \
+    TL_F(T, pad, TL_AT_LEAST(0), .help = "places on each side, when padding is explicit"), TL_F_END
 static const tl_field max_pool_fields[] = {POOL_FIELDS(tl_max_pool_config)};
 TLI_LAYER_CLASS(max_pool, tl_layer, "largest element of each window", .forward = max_pool_forward)
 static const tl_field avg_pool_fields[] = {POOL_FIELDS(tl_avg_pool_config)};
 TLI_LAYER_CLASS(avg_pool, tl_layer, "mean of each window", .forward = avg_pool_forward)
 
-// All axes but the first and the last.
-static tl_axes inner_axes(int64_t axes[TL_MAX_RANK], const tl_tensor *x)
-{
-    int64_t count = 0;
-    for (int i = 1; i < x->shape.rank - 1; i++) axes[count++] = i;
-    return (tl_axes){axes, count};
-}
-
 static tl_tensor *global_avg_pool_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 {
-    int64_t axes[TL_MAX_RANK];
     (void)l;
-    return tl_mean(c, x, inner_axes(axes, x), false);
+    return tl_global_avg_pool(c, x, false);
 }
 
 static tl_tensor *global_max_pool_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 {
-    int64_t axes[TL_MAX_RANK];
     (void)l;
-    return tl_max(c, x, inner_axes(axes, x), false);
+    return tl_global_max_pool(c, x, false);
 }
 
 static tl_tensor *flatten_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 {
     (void)l;
-    if (x->shape.rank < 1) return tl_reshape(c, x, TL_SHAPE(1, 1));
-    int64_t batch = x->shape.dims[0];
-    return tl_reshape(c, x, TL_SHAPE(batch, batch ? tl_tensor_count(x) / batch : 0));
+    int64_t each = 1; // not what -1 leaves: a batch may be empty
+    for (int i = 1; i < x->shape.rank; i++) each *= x->shape.dims[i];
+    return tl_reshape(c, x, TL_SHAPE(x->shape.rank ? x->shape.dims[0] : 1, each));
 }
 
 static const tl_field global_avg_pool_fields[] = {TL_F_END};

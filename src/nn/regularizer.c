@@ -39,11 +39,12 @@ static tl_tensor *l1_l2_loss(tl_ctx *c, const void *config, tl_tensor *w)
     return tl_add(c, l1_term(c, w, r->l1), l2_term(c, w, r->l2));
 }
 
-#define FACTOR(T, member) TL_F(T, member, .d = 0.01, TL_AT_LEAST(0), .help = "factor of the term")
-static const tl_field l1_fields[] = {FACTOR(tl_l1_regularizer, l1), TL_F_END};
-static const tl_field l2_fields[] = {FACTOR(tl_l2_regularizer, l2), TL_F_END};
-static const tl_field l1_l2_fields[] = {
-    FACTOR(tl_l1_l2_regularizer, l1), FACTOR(tl_l1_l2_regularizer, l2), TL_F_END};
+#define FACTOR(T, member, default_, what)                                                          \
+    TL_F(T, member, .d = default_, TL_AT_LEAST(0), .help = "factor of the " what)
+static const tl_field l1_fields[] = {FACTOR(tl_l1_regularizer, l1, 0.01, "magnitudes"), TL_F_END};
+static const tl_field l2_fields[] = {FACTOR(tl_l2_regularizer, l2, 0.01, "squares"), TL_F_END};
+static const tl_field l1_l2_fields[] = {FACTOR(tl_l1_l2_regularizer, l1, 0, "magnitudes"),
+                                        FACTOR(tl_l1_l2_regularizer, l2, 0, "squares"), TL_F_END};
 
 #define REGULARIZER(id, help_)                                                                     \
     static const tl_desc id##_desc = {.name = #id, .help = help_,                                  \
@@ -62,4 +63,5 @@ static const tl_entry entries[] = {
     {&tl_kind_regularizer, &l2_regularizer.cls},
     {&tl_kind_regularizer, &l1_l2_regularizer.cls},
 };
-const tl_module tl_regularizers_module = {TL_MODULE_HEAD("regularizers"), entries, TL_COUNT(entries)};
+const tl_module tl_regularizers_module = {TL_MODULE_HEAD("regularizers"), entries,
+                                          TL_COUNT(entries)};

@@ -10,11 +10,10 @@ tl_scope tli_scope_of(tl_net *net, tl_layer *layer)
     return (tl_scope){.net = net, .layer = layer};
 }
 
-// Keeps the first failure, with the name of what could not be made.
-static void *fail(tl_scope *s, const char *name)
+void *tli_scope_fail(tl_scope *s, const char *name)
 {
     if (s->status != TL_OK) return NULL;
-    s->status = tl_error_note(tl_error_code(), "%s", name);
+    s->status = tl_error_note(tl_error_code(), "%s", name ? name : "a layer without a name");
     s->error = tl_arena_alloc(s->net->arena, sizeof *s->error);
     if (s->error) tl_error_save(s->error);
     return NULL;
@@ -36,28 +35,20 @@ const tl_registry *tl_scope_registry(const tl_scope *s)
     return s->net->registry;
 }
 
-tl_layer *tl_scope_layer(tl_scope *s, const char *name, const tl_layer_class *cls, const void *config)
-{
-    tl_layer *l = NULL;
-    if (s->status != TL_OK) return NULL;
-    if (tli_layer_new(&l, s->net, s->layer, name, cls, config) != TL_OK) return fail(s, name);
-    return l;
-}
-
 tl_layer *tl_scope_layer_of(tl_scope *s, const char *name, const tl_oneof *layer)
 {
     const tl_class *cls;
     if (s->status != TL_OK) return NULL;
     if (!layer->type) {
         (void)TL_FAIL(TL_EINVAL, "no layer was chosen: 'type' is null");
-        return fail(s, name);
+        return tli_scope_fail(s, name);
     }
     if (tl_registry_find(&cls, s->net->registry, &tl_kind_layer, layer->type) != TL_OK)
-        return fail(s, name);
+        return tli_scope_fail(s, name);
     return tl_scope_layer(s, name, (const tl_layer_class *)cls, layer->value);
 }
 
-/* --- parameters ----------------------------------------------------------------------------------- */
+/* --- parameters ------------------------------------------------------------------------------- */
 
 static const char *layer_group(const tl_layer *l)
 {
@@ -70,14 +61,14 @@ static const char *layer_group(const tl_layer *l)
     return "";
 }
 
-static tl_status check_param(const tl_scope *s, const char *path, const tl_param_args *args)
+static tl_status check_param(const tl_scope *s, const char *name, const tl_param_args *args)
 {
     if (!s->net->rehearsing)
-        return TL_FAIL(TL_ESTATE, "parameters are declared in 'build' or 'parameters', before the model is used");
-    for (int64_t i = 0; i < s->net->params.count; i++)
-        if (strcmp(s->net->params.items[i]->path, path) == 0)
-            return TL_FAIL(TL_EEXISTS, "there is a parameter '%s' already", path);
-    return tl_shape_check(&args->shape, "parameter");
+        return TL_FAIL(
+            TL_ESTATE,
+            "parameters are declared in 'build' or 'parameters', before the model is used");
+    TL_TRY(tli_check_name(s->layer, name));
+    return tl_shape_check(&args->shape, "shape");
 }
 
 static tl_status copy_choice(tl_scope *s, tl_oneof *to, const tl_oneof *from, const tl_kind *kind)
@@ -94,12 +85,10 @@ static tl_status new_param(tl_param **out, tl_scope *s, const char *name, const 
 {
     tl_arena *arena = s->net->arena;
     tl_layer *l = s->layer;
+    TL_TRY(check_param(s, name, args));
     tl_param *p = tl_arena_alloc(arena, sizeof *p);
     tl_tensor *t = tl_arena_alloc(arena, sizeof *t);
-    if (!p || !t) return TL_ENOMEM;
-    p->path = *l->path ? tl_arena_printf(arena, "%s/%s", l->path, name) : tl_arena_strdup(arena, name);
-    if (!p->path) return TL_ENOMEM;
-    TL_TRY(check_param(s, p->path, args));
+    if (!p || !t || !(p->path = tli_path_join(arena, l, name))) return TL_ENOMEM;
     TL_TRY(copy_choice(s, &p->initializer, args->initializer, &tl_kind_initializer));
     TL_TRY(copy_choice(s, &p->regularizer, args->regularizer, &tl_kind_regularizer));
     t->dtype = args->has_dtype ? args->dtype : s->net->storage;
@@ -121,31 +110,43 @@ tl_tensor *tl_scope_param(tl_scope *s, const char *name, const tl_param_args *ar
 {
     tl_param *p;
     if (s->status != TL_OK) return NULL;
-    if (new_param(&p, s, name, args) != TL_OK || !TL_VEC_PUSH(&s->net->params, p)) return fail(s, name);
+    if (new_param(&p, s, name, args) != TL_OK || !TL_VEC_PUSH(&s->net->params, p))
+        return tli_scope_fail(s, name);
     return p->tensor;
+}
+
+static tl_status add_alias(tl_scope *s, const char *name, const tl_tensor *parameter)
+{
+    tl_net *net = s->net;
+    tli_alias alias = {0};
+    TL_TRY(tli_check_name(s->layer, name));
+    while (alias.param < net->params.count && net->params.items[alias.param]->tensor != parameter)
+        alias.param++;
+    if (alias.param == net->params.count)
+        return TL_FAIL(TL_ENOTFOUND, "only a parameter of the same model can be tied");
+    alias.path = tli_path_join(net->arena, s->layer, name);
+    return alias.path && TL_VEC_PUSH(&net->aliases, alias) ? TL_OK : TL_ENOMEM;
 }
 
 void tl_scope_tie(tl_scope *s, const char *name, tl_tensor *parameter)
 {
-    tl_net *net = s->net;
-    if (s->status != TL_OK || !parameter) return;
-    int64_t i = 0;
-    while (i < net->params.count && net->params.items[i]->tensor != parameter) i++;
-    tli_alias alias = {.param = i};
-    const char *before = *s->layer->path ? s->layer->path : NULL;
-    alias.path = before ? tl_arena_printf(net->arena, "%s/%s", before, name)
-                        : tl_arena_strdup(net->arena, name);
-    if (i == net->params.count) {
-        (void)TL_FAIL(TL_ENOTFOUND, "only a parameter of the same model can be tied");
-        fail(s, name);
-    } else if (!alias.path || !TL_VEC_PUSH(&net->aliases, alias)) {
-        fail(s, name);
-    }
+    if (s->status != TL_OK) return;
+    if (add_alias(s, name, parameter) != TL_OK) tli_scope_fail(s, name);
+}
+
+static tl_status add_item(tl_net *net, const char *name, tl_layer *part)
+{
+    if (!part) return TL_FAIL(TL_EINVAL, "the part is NULL");
+    for (int64_t i = 0; i < net->items.count; i++)
+        if (strcmp(net->items.items[i].name, name) == 0)
+            return TL_FAIL(TL_EEXISTS, "another part has that name: '%s'",
+                           net->items.items[i].part->path);
+    tli_item item = {tl_arena_strdup(net->arena, name), part};
+    return item.name && TL_VEC_PUSH(&net->items, item) ? TL_OK : TL_ENOMEM;
 }
 
 void tl_scope_item(tl_scope *s, const char *name, tl_layer *part)
 {
-    if (s->status != TL_OK || !part) return;
-    tli_item item = {tl_arena_strdup(s->net->arena, name), part};
-    if (!item.name || !TL_VEC_PUSH(&s->net->items, item)) fail(s, name);
+    if (s->status != TL_OK) return;
+    if (add_item(s->net, name, part) != TL_OK) tli_scope_fail(s, name);
 }

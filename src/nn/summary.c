@@ -7,6 +7,7 @@ enum { MOST_INDENT = 24 };
 
 typedef struct row {
     char name[96], output[TL_SHAPE_TEXT], params[32];
+    char note[64]; /* what stands behind the numbers */
 } row;
 
 // "1234567" as "1,234,567".
@@ -21,12 +22,13 @@ static void grouped(char out[32], int64_t n)
     out[k] = '\0';
 }
 
-static int64_t own_params(const tl_layer *l)
+// Elements of the layer's own parameters, or of its state.
+static int64_t own_count(const tl_layer *l, bool state)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < l->net->params.count; i++) {
         const tl_param *p = l->net->params.items[i];
-        if (p->layer == l) count += tl_tensor_count(p->tensor);
+        if (p->layer == l && p->state == state) count += tl_tensor_count(p->tensor);
     }
     return count;
 }
@@ -35,12 +37,19 @@ static row row_of(const tl_layer *l, int depth)
 {
     row r;
     int indent = 2 * depth < MOST_INDENT ? 2 * depth : MOST_INDENT;
-    snprintf(r.name, sizeof r.name, "%*s%s (%s)", indent, "", *l->name ? l->name : "model", l->cls->cls.name);
+    snprintf(r.name, sizeof r.name, "%*s%s (%s)", indent, "", *l->name ? l->name : "model",
+             l->cls->cls.name);
     if (l->called)
         tl_shape_text(r.output, &l->output);
     else
         strcpy(r.output, "-");
-    grouped(r.params, own_params(l));
+    int64_t params = own_count(l, false), state = own_count(l, true);
+    char more[32];
+    grouped(more, state);
+    grouped(r.params, params);
+    if (!params && !state) r.params[0] = '\0'; // what its layers have stands with them
+    snprintf(r.note, sizeof r.note, "%s%s%s%s", state ? "  + " : "", state ? more : "",
+             state ? " state" : "", params && l->frozen ? "  frozen" : "");
     return r;
 }
 
@@ -57,25 +66,31 @@ static int longer(int width, const char *text)
 static void measure(widths *w, const tl_layer *l, int depth)
 {
     row r = row_of(l, depth);
-    *w = (widths){longer(w->name, r.name), longer(w->output, r.output), longer(w->params, r.params)};
+    *w =
+        (widths){longer(w->name, r.name), longer(w->output, r.output), longer(w->params, r.params)};
     for (const tl_layer *child = l->first; child; child = child->next) measure(w, child, depth + 1);
 }
 
 static void add_row(tl_str *out, const widths *w, const row *r)
 {
-    tl_str_addf(out, "%-*s  %-*s  %*s\n", w->name, r->name, w->output, r->output, w->params, r->params);
+    if (*r->params)
+        tl_str_addf(out, "%-*s  %-*s  %*s%s\n", w->name, r->name, w->output, r->output, w->params,
+                    r->params, r->note);
+    else
+        tl_str_addf(out, "%-*s  %s\n", w->name, r->name, r->output);
 }
 
 static void add_layer(tl_str *out, const widths *w, const tl_layer *l, int depth)
 {
     row r = row_of(l, depth);
     add_row(out, w, &r);
-    for (const tl_layer *child = l->first; child; child = child->next) add_layer(out, w, child, depth + 1);
+    for (const tl_layer *child = l->first; child; child = child->next)
+        add_layer(out, w, child, depth + 1);
 }
 
 void tl_model_summary(const tl_model *m, tl_str *out)
 {
-    const row head = {"layer (type)", "output", "parameters"};
+    const row head = {"layer (type)", "output", "parameters", ""};
     widths w = {longer(0, head.name), longer(0, head.output), longer(0, head.params)};
     measure(&w, m, 0);
     add_row(out, &w, &head);
@@ -89,5 +104,6 @@ void tl_model_summary(const tl_model *m, tl_str *out)
     grouped(trained, size.trainable);
     grouped(frozen, size.params - size.trainable);
     grouped(state, size.state);
-    tl_str_addf(out, "\nparameters: %s, trained: %s, frozen: %s, state: %s\n", all, trained, frozen, state);
+    tl_str_addf(out, "\nparameters: %s, trained: %s, frozen: %s, state: %s\n", all, trained, frozen,
+                state);
 }

@@ -8,7 +8,9 @@
 #include "ops/ops.h"
 
 const char *const tl_activation_names[] = {"none", "relu", "relu6", "gelu", "gelu_tanh",
-                                           "silu", "tanh", "sigmoid", NULL};
+                                           "silu", "tanh", "sigmoid", "elu", "softplus", "mish",
+                                           "hard_swish", "hard_sigmoid", NULL};
+_Static_assert(TL_COUNT(tl_activation_names) == TL_ACT_COUNT + 1, "every activation has a name");
 
 static const tl_field linear_fields[] = {
     TL_F(tl_linear_attr, activation, .names = tl_activation_names, .help = "what follows the sum"),
@@ -47,7 +49,7 @@ static tl_status linear_infer(const tl_node *call)
                        "must agree, and so must the types",
                        tl_tensor_spec(left, x), tl_tensor_spec(right, w));
     if (call->inputs > 2) TL_TRY(want_bias(call->in[2], w));
-    if (attr->activation < 0 || attr->activation >= TL_ACT_COUNT)
+    if (attr->activation < 0 || attr->activation >= TL_ACT_FUSED_COUNT)
         return TL_FAIL(TL_EINVAL, "%d is no activation", (int)attr->activation);
     y->dtype = sum->dtype = x->dtype;
     y->shape = x->shape;
@@ -81,10 +83,8 @@ static tl_tensor *behind_activation(tl_ctx *c, const tl_node *n, tl_tensor *g)
     case TL_ACT_SILU: return tl_silu_grad(c, g, sum);
     case TL_ACT_TANH: return tl_tanh_grad(c, g, y);
     case TL_ACT_SIGMOID: return tl_sigmoid_grad(c, g, y);
-    case TL_ACT_NONE:
-    case TL_ACT_COUNT: break;
+    default: return g;
     }
-    return g;
 }
 
 static void linear_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl_tensor **gx,
@@ -125,7 +125,32 @@ tl_tensor *tl_linear(tl_ctx *c, tl_tensor *x, tl_tensor *w, tl_tensor *bias,
     if (!tli_meet(c, &x, &w) || (bias && !(bias = tl_cast(c, bias, w->dtype)))) return NULL;
     tl_tensor *in[] = {x, w, bias};
     int inputs = bias ? 3 : 2;
-    tl_linear_attr attr = {.activation = activation};
+    bool apart = activation >= TL_ACT_FUSED_COUNT && activation < TL_ACT_COUNT;
+    tl_linear_attr attr = {.activation = apart ? TL_ACT_NONE : activation};
     attr.keep_sum = needs_sum(activation) && may_be_differentiated(c, in, inputs);
-    return tl_apply(c, TL_OP_linear, &attr, inputs, in);
+    tl_tensor *y = tl_apply(c, TL_OP_linear, &attr, inputs, in);
+    return apart ? tl_activate(c, y, activation) : y;
+}
+
+tl_tensor *tl_activate(tl_ctx *c, tl_tensor *x, tl_activation activation)
+{
+    switch (activation) {
+    case TL_ACT_NONE: return x;
+    case TL_ACT_RELU: return tl_relu(c, x);
+    case TL_ACT_RELU6: return tl_relu6(c, x);
+    case TL_ACT_GELU: return tl_gelu(c, x, false);
+    case TL_ACT_GELU_TANH: return tl_gelu(c, x, true);
+    case TL_ACT_SILU: return tl_silu(c, x);
+    case TL_ACT_TANH: return tl_tanh(c, x);
+    case TL_ACT_SIGMOID: return tl_sigmoid(c, x);
+    case TL_ACT_ELU: return tl_elu(c, x, 1);
+    case TL_ACT_SOFTPLUS: return tl_softplus(c, x);
+    case TL_ACT_MISH: return tl_mish(c, x);
+    case TL_ACT_HARD_SWISH: return tl_hard_swish(c, x);
+    case TL_ACT_HARD_SIGMOID: return tl_hard_sigmoid(c, x);
+    case TL_ACT_COUNT: break;
+    }
+    if (tl_ctx_failed(c)) return NULL;
+    (void)TL_FAIL(TL_EINVAL, "%d is no activation", (int)activation);
+    return tl_ctx_fail(c);
 }

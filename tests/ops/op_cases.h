@@ -54,7 +54,7 @@ struct op_case {
      * is torch.nn.functional, torch and math are there; gives a tensor or a tuple of them. Outputs
      * that are None or missing at the end are not compared, and no gradient is taken of them. */
     const char *torch;
-    const char *fails; /* the call must fail with a message that contains this; that is all */
+    const char *fails; /* the call must fail with a message that contains this (in float32) */
     double scale; /* multiplies tolerances; 0 means 1 */
 };
 

@@ -235,6 +235,19 @@ static const op_case cases[] = {
      .torch = DEPTHWISE_SAME},
     {"depthwise, no images", {"0x4x4x2", "3x3x2x1"}, depthwise, .p = {1, 1, 1, 1, V}},
 
+    /* --- wider than vectors and tiles --- */
+    {"13 to 17 channels", {"1x6x7x13", "3x3x13x17"}, convolve, .p = {1, 1, 1, 1, S}},
+    {"13 to 17 channels, stride 2", {"2x5x6x13", "3x2x13x17"}, convolve, .p = {2, 2, 1, 1, S}},
+    {"40 to 14 channels, 1x1", {"2x5x4x40", "1x1x40x14"}, convolve, .p = {1, 1, 1, 1, V}},
+    {"20 to 26 channels, 1x1, stride 2", {"2x5x4x20", "1x1x20x26"}, convolve,
+     .p = {2, 2, 1, 1, V}},
+    {"2 groups of 9 channels", {"1x5x5x18", "3x3x9x22"}, convolve,
+     .p = {1, 1, 1, 1, S, 0, 0, 0, 0, 2}},
+    {"3 to 15 channels, wide", {"1x5x21x3", "3x5x3x15"}, convolve, .p = {2, 2, 1, 1, S}},
+    {"depthwise, wide", {"1x5x17x12", "3x3x12x1"}, depthwise, .p = {1, 1, 1, 1, S}},
+    {"depthwise, wide, odd", {"1x5x17x21", "3x3x21x1"}, depthwise, .p = {1, 1, 1, 1, S}},
+    {"depthwise, wide, stride 2", {"1x5x17x40", "3x3x40x1"}, depthwise, .p = {2, 2, 1, 1, S}},
+
     /* --- views and constants --- */
     {"image in another order", {"2x4x5x3:T", "3x3x3x2"}, plain, .torch = PLAIN},
     {"filter in another order", {"1x4x5x3", "3x3x3x2:T"}, plain, .torch = PLAIN},

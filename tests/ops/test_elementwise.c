@@ -392,6 +392,28 @@ static const op_case cases[] = {
     {"cast int views", {"4x5:i32:T"}, cast, .p = {TL_F32}, .flags = EXACT, .torch = "a.float()"},
     {"cast nothing", {"0x3"}, cast, .p = {TL_I32}, .flags = EXACT},
     {"cast null", {"3"}, null_cast, .fails = "cast: input 0 is NULL"},
+
+    /* --- large enough for several tasks, blocks and tails ------------------------------------- */
+    {"cast many to int8", {"3x2001:in(-300,300)"}, cast, .p = {TL_I8}, .flags = EXACT},
+    {"cast many to uint8", {"3x2001:in(-300,300)"}, cast, .p = {TL_U8}, .flags = EXACT},
+    {"cast many to int16", {"3x2001:in(-300,300)"}, cast, .p = {TL_I16}, .flags = EXACT},
+    {"cast many to int32", {"3x2001:=1.5 -2.5 3e9 -3e9 nan inf 7"}, cast, .p = {TL_I32}, .flags = EXACT},
+    {"cast many to int64", {"3x2001:f32:=1.5 -2.5 3e9 -1e19 nan inf 1e19"}, cast, .p = {TL_I64},
+     .flags = EXACT},
+    {"cast many to bool", {"3x2001:=0 -0 1 nan 0"}, cast, .p = {TL_BOOL}, .flags = EXACT},
+    {"cast many to float16", {"3x2001:f32:in(-3,3)"}, cast, .p = {TL_F16}, .flags = EXACT},
+    {"cast many to bfloat16", {"3x2001:f32:in(-3,3)"}, cast, .p = {TL_BF16}, .flags = EXACT},
+    {"cast many ints to bfloat16", {"3x2001:i32:=16843009 -5 3 16777217 -2139095041 257 9 1"}, cast,
+     .p = {TL_BF16}, .flags = EXACT},
+    {"cast many ints to float16", {"3x2001:i32:=2049 -5 3 65519 65521 -2051 100000 1"}, cast,
+     .p = {TL_F16}, .flags = EXACT},
+    {"cast many bools to float", {"3x2001:bool"}, cast, .p = {TL_F32}, .flags = EXACT},
+    {"add many i32", {"3x2001:i32", "3x2001:i32"}, add, .flags = EXACT},
+    {"mul many i8", {"3x2001:i8:in(-100,100)", "2001:i8:in(-100,100)"}, mul, .flags = EXACT},
+    {"sub many i16", {"3x2001:i16:T", "3x1:i16"}, sub, .flags = EXACT},
+    {"minimum many u8", {"3x2001:u8", "3x2001:u8"}, minimum, .flags = EXACT},
+    {"less many i64", {"3x2001:i64", "1:i64"}, less, .flags = EXACT},
+    {"where many i64", {"3x2001:bool", "3x2001:i64", "3x1:i64"}, where, .flags = EXACT},
 };
 
 int main(int argc, char **argv)

@@ -184,6 +184,22 @@ static const op_case cases[] = {
      .fails = "index 4"},
     {"take_along_grad size", {"1x2", "1x2:int<1"}, take_along_grad, .p = {1, -2},
      .fails = "a size of -2"},
+
+    /* --- large enough for several tasks, blocks and tails ------------------------------------- */
+    {"gather many rows", {"50x601", "700:int<50"}, gather, .p = {0}, CONSTANT},
+    {"gather many columns", {"301x40", "901:int64<40"}, gather, .p = {1}, CONSTANT},
+    {"gather many in the middle", {"30x40x3", "1203:int<40"}, gather, .p = {1}, CONSTANT},
+    {"gather_grad many rows", {"1001x601", "1001:int<37"}, gather_grad, .p = {0, 37},
+     .flags = CASE_NO_GRADIENT, .scale = 4},
+    {"gather_grad many columns", {"301x900", "900:int<370"}, gather_grad, .p = {1, 370},
+     .flags = CASE_NO_GRADIENT, .scale = 4},
+    {"gather_grad many ints", {"1001x7:i32", "1001:int<37"}, gather_grad, .p = {0, 37}, CONSTANT},
+    {"take_along many", {"301x50", "301x701:int<50"}, take_along, .p = {1}, CONSTANT},
+    {"take_along many rows", {"50x701", "60x701:int64<50"}, take_along, .p = {0}, CONSTANT},
+    {"take_along_grad many", {"60x701", "60x701:int<50"}, take_along_grad, .p = {1, 50},
+     .flags = CASE_NO_GRADIENT | CASE_F32_UP, .scale = 4},
+    {"take_along_grad many rows", {"3x60x701", "3x60x701:int<50"}, take_along_grad, .p = {1, 50},
+     .flags = CASE_NO_GRADIENT | CASE_F32_UP, .scale = 4},
 };
 
 /* --- what rows cannot say ------------------------------------------------------------------------- */

@@ -68,6 +68,10 @@ static const op_case cases[] = {
     {"max, stride given once", {"1x5x7x2:distinct"}, max2d, .p = {3, 3, 2}, .torch = MAX_VALID},
     {"max 3x3", {"2x5x4x2:distinct"}, max2d, .p = {3, 3, 1, 1}, .torch = MAX_VALID},
     {"max 3x2, stride 2 by 1", {"1x7x5x2:distinct"}, max2d, .p = {3, 2, 2, 1}, .torch = MAX_VALID},
+    {"max of many channels", {"2x21x19x67"}, max2d, .flags = CASE_NO_DIFFERENCES,
+     .p = {3, 3, 2, 2, S}},
+    {"max of many rows", {"2x67x23x8"}, max2d, .flags = CASE_NO_DIFFERENCES,
+     .p = {3, 2, 2, 1}},
     {"max 1x1", {"1x3x4x2:distinct"}, max2d, .p = {1, 1}, .torch = MAX_VALID},
     {"max 1x1, stride 2", {"1x3x4x2:distinct"}, max2d, .p = {1, 1, 2, 2}, .torch = MAX_VALID},
     {"max, stride larger than the window", {"1x8x7x2:distinct"}, max2d, .p = {2, 2, 3, 4},
@@ -111,6 +115,8 @@ static const op_case cases[] = {
     {"max, no channels", {"1x4x4x0"}, max2d, .p = {2, 2}},
 
     /* --- the mean --- */
+    {"avg of many channels", {"2x21x19x67"}, avg2d, .p = {3, 3, 2, 2, S}},
+    {"avg of many rows", {"2x67x23x8"}, avg2d, .p = {3, 2, 2, 1}},
     {"avg 2x2", {"1x4x4x2"}, avg2d, .p = {2, 2}, .torch = AVG_VALID},
     {"avg, size given once", {"1x4x6x2"}, avg2d, .p = {2}, .torch = AVG_VALID},
     {"avg 3x3", {"2x7x6x3"}, avg2d, .p = {3, 3, 1, 1}, .torch = AVG_VALID},

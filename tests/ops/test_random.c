@@ -86,6 +86,14 @@ static const op_case cases[] = {
     {"permutation of none", {0}, permutation, .p = {0}, .flags = EXACT},
     {"permutation negative", {0}, permutation, .p = {-1},
      .fails = "random_permutation: the count is -1"},
+
+    /* --- large enough for several tasks, blocks and tails ------------------------------------- */
+    {"uniform many", {0}, uniform, .p = {TL_F32, 1, 40001}, .q = {-1, 3}, .flags = EXACT},
+    {"uniform many bfloat16", {0}, uniform, .p = {TL_BF16, 1, 20001}, .q = {0, 1}, .flags = EXACT},
+    {"normal many", {0}, normal, .p = {TL_F32, 1, 20001}, .q = {1, 2}, .flags = EXACT},
+    {"truncated many", {0}, truncated, .p = {TL_F32, 1, 20001}, .q = {1, 2}, .flags = EXACT},
+    {"bernoulli many", {0}, bernoulli, .p = {TL_F16, 1, 20001}, .q = {0.3}, .flags = EXACT},
+    {"integers many", {0}, integers, .p = {TL_I64, 20001, -5, 1000}, .flags = EXACT},
 };
 
 /* --- distributions -------------------------------------------------------------------------------- */

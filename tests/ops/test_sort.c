@@ -112,6 +112,13 @@ static const op_case cases[] = {
     {"top_k many", {"3x5"}, top_k, 2, {6}, .fails = "top_k: the 6 largest of the last axis of"},
     {"top_k negative", {"3x5"}, top_k, 2, {-1}, .fails = "top_k: the -1 largest"},
     {"top_k scalar", {"-"}, top_k, 2, {1}, .fails = "top_k: the input is a scalar"},
+
+    /* --- large enough for several tasks, blocks and tails ------------------------------------- */
+    {"sort many", {"5x3001"}, sort, 2, {1}, CONSTANT},
+    {"sort many down", {"5x3001"}, sort, 2, {1, 1}, CONSTANT},
+    {"sort many columns", {"301x40"}, sort, 2, {0}, CONSTANT},
+    {"sort many i32", {"9x1001:i32:in(-30000,30000)"}, sort, 2, {1}, CONSTANT},
+    {"sort many nan", {"9x601:=3 nan -0 0 inf -2 -inf"}, sort, 2, {1, 1}, CONSTANT},
 };
 
 /* --- what rows cannot say ------------------------------------------------------------------------- */

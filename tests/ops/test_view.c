@@ -353,6 +353,21 @@ static const op_case cases[] = {
     {"take of broadcast", {"3x4"}, take_of_broadcast, .torch = "a ** 2"},
     {"overlapping slices", {"5x2"}, overlapping, .torch = "a[:-1] * a[1:]"},
     {"concat of types", {"2:f32", "3:f64"}, mixed_concat, EXACT, .torch = "torch.cat([a, b])"},
+
+    /* --- large enough for several tasks, blocks and tails ------------------------------------- */
+    {"transpose many", {"131x303"}, transpose, .p = {2, 1, 0}, CONSTANT},
+    {"copy transposed", {"303x301:T"}, contiguous, CONSTANT},
+    {"copy transposed i8", {"303x301:i8:T"}, contiguous, CONSTANT},
+    {"copy transposed i64", {"131x303:i64:T"}, contiguous, CONSTANT},
+    {"copy transposed 3", {"17x35x70:T"}, contiguous, CONSTANT},
+    {"copy thin", {"5000x3:T"}, contiguous, CONSTANT},
+    {"copy thin i8", {"3x20000:i8:T"}, contiguous, CONSTANT},
+    {"copy gaps", {"301x303:S"}, contiguous, CONSTANT},
+    {"copy repeated", {"401x203:B"}, contiguous, CONSTANT},
+    {"concat many", {"301x203", "301x7", "301x90"}, concat, .p = {1}, CONSTANT},
+    {"concat many views", {"301x203:T", "301x7:S"}, concat, .p = {1}, CONSTANT},
+    {"pad many", {"60x70x30"}, pad, .p = {1, 2, 0, 0, 1}, .q = {3}, CONSTANT},
+    {"pad many last", {"60x70x30"}, pad, .p = {0, 0, 2, 0, 0, 5}, CONSTANT},
 };
 
 /* --- what rows cannot say ------------------------------------------------------------------------- */

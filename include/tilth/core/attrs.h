@@ -225,7 +225,7 @@ typedef struct tl_matmul_attr {
     bool transpose_a, transpose_b;
 } tl_matmul_attr;
 
-/* What may follow a linear map in one op. */
+/* Functions between layers. Those before TL_ACT_FUSED_COUNT may follow a linear map in one op. */
 typedef enum tl_activation {
     TL_ACT_NONE,
     TL_ACT_RELU,
@@ -235,6 +235,12 @@ typedef enum tl_activation {
     TL_ACT_SILU,
     TL_ACT_TANH,
     TL_ACT_SIGMOID,
+    TL_ACT_FUSED_COUNT,
+    TL_ACT_ELU = TL_ACT_FUSED_COUNT, /* with alpha 1 */
+    TL_ACT_SOFTPLUS,
+    TL_ACT_MISH,
+    TL_ACT_HARD_SWISH,
+    TL_ACT_HARD_SIGMOID,
     TL_ACT_COUNT
 } tl_activation;
 

@@ -1,4 +1,5 @@
-/* Initialisers: first values of parameters. Each is a described class that makes a tensor out of ops.
+/* Initialisers: first values of parameters. Each is a described class that makes a
+ * tensor out of ops.
  *
  *     .kernel_initializer = TL_INITIALIZER("he_normal")                     // by name
  *     .kernel_initializer = TL_INITIALIZER_OF("truncated_normal",           // by object
@@ -18,7 +19,7 @@ TL_BEGIN
 
 typedef struct tl_initializer_class {
     tl_class cls;
-    /* Required: a tensor of this type and shape. Only calls ops. */
+    /* Required: a tensor of this type and shape. Only calls ops; not while capturing. */
     tl_tensor *(*make)(tl_ctx *c, const void *config, tl_dtype dtype, tl_shape shape);
 } tl_initializer_class;
 TL_API extern const tl_kind tl_kind_initializer;
@@ -32,18 +33,21 @@ TL_API void tl_fans(const tl_shape *shape, double *in, double *out);
 #define TL_INITIALIZER_OF(name_, config_type, ...)                                                 \
     {.type = (name_), .value = &(config_type){__VA_ARGS__}}
 
-/* Configurations. Zero means the default, as in all C literals of configurations. */
+/* Configurations. Zero means the default, as in all literals of configurations; -0.0 means zero. */
 typedef struct tl_constant_initializer { double value; } tl_constant_initializer;
 typedef struct tl_normal_initializer { double mean, stddev; } tl_normal_initializer; /* 0, 0.05 */
-typedef struct tl_uniform_initializer { double low, high; } tl_uniform_initializer;  /* -0.05, 0.05 */
+typedef struct tl_uniform_initializer { double low, high; } tl_uniform_initializer; /* -0.05, 0.05 */
 typedef enum tl_fan_mode { TL_FAN_IN, TL_FAN_OUT, TL_FAN_AVG } tl_fan_mode;
 typedef enum tl_scaling { TL_TRUNCATED_NORMAL, TL_UNTRUNCATED_NORMAL, TL_UNIFORM } tl_scaling;
 typedef struct tl_variance_scaling {
     double scale; /* 1 */
-    tl_fan_mode mode;
-    tl_scaling distribution;
+    tl_fan_mode mode;        /* fan_in */
+    tl_scaling distribution; /* truncated_normal */
 } tl_variance_scaling;
-typedef struct tl_gain_initializer { double gain; } tl_gain_initializer; /* 1: orthogonal, identity */
+/* orthogonal: the shape is seen as a matrix whose columns are the last axis; its rows, or its
+ * columns when there are fewer of them, are orthogonal to each other and of length `gain`.
+ * identity: matrices alone. */
+typedef struct tl_gain_initializer { double gain; } tl_gain_initializer; /* 1 */
 
 TL_END
 

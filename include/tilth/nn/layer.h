@@ -15,10 +15,11 @@
  *         return tl_call(c, n->head, tl_mean(c, x, TL_AXES(1, 2), false));
  *     }
  *     static const tl_layer_class net_class = {
- *         .cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL), .build = net_build, .forward = net_forward};
+ *         .cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL),
+ *         .build = net_build, .forward = net_forward};
  *
- * A model is the outermost layer; any model can be a layer of another one. Parameters get their shapes
- * from the first call, which is a rehearsal without elements (model.h).
+ * A model is the outermost layer; any model can be a layer of another one. Parameters get their
+ * shapes from the first call, which is a rehearsal without elements (model.h).
  *
  * Ownership: layers belong to their model. Thread word: one thread at a time. */
 #ifndef TILTH_NN_LAYER_H
@@ -38,13 +39,17 @@ typedef struct tl_layer_class {
     tl_class cls;
     /* (optional: nothing) Makes the layer's own layers. */
     tl_status (*build)(tl_layer *l, tl_scope *s, const void *config);
-    /* (optional: none) Declares parameters, once the input is known: type and shape, no elements. */
+    /* (optional: none) Declares parameters, once the input is known: type and shape, no elements.
+     * Called once, before the first call. What does not depend on the input may be declared in
+     * `build`. */
     tl_status (*parameters)(tl_layer *l, tl_scope *s, const tl_tensor *x);
     /* One of the two is required: one tensor to one tensor, or named ones to named ones. */
     tl_tensor *(*forward)(tl_layer *l, tl_ctx *c, tl_tensor *x);
     void (*forward_all)(tl_layer *l, tl_ctx *c, const tl_tensors *in, tl_tensors *out);
-    /* (optional) Gives back what is not in the model's arena. */
+    /* (optional) Gives back what is not in the model's arena, also when building failed. */
     void (*dispose)(tl_layer *l);
+    /* (optional: `parameters`, with the first input) The same as `parameters` for tl_call_all. */
+    tl_status (*parameters_all)(tl_layer *l, tl_scope *s, const tl_tensors *in);
 } tl_layer_class;
 TL_API extern const tl_kind tl_kind_layer;
 
@@ -52,7 +57,8 @@ TL_API extern const tl_kind tl_kind_layer;
 struct tl_layer {
     const tl_layer_class *cls;
     const char *name, *path; /* "dense", "encoder/layer_0/dense"; "" for the model itself */
-    const void *config;      /* a copy, completed with defaults */
+    const void *config; /* a copy, completed with defaults; of a class that describes none it is the
+                         * pointer that was given, which must stay valid as long as the model */
     tl_net *net;             /* the model's parameters */
     tl_layer *parent, *first, *last, *next; /* the tree */
     bool ready;              /* parameters are declared */
@@ -63,27 +69,37 @@ struct tl_layer {
 
 /* First member of every layer's configuration. */
 typedef struct tl_layer_config {
+    const char *name;  /* when the one who makes the layer gives no other */
     bool frozen;       /* not trained */
-    const char *group; /* parameter group for optimizers; "": the usual one */
+    bool complete;     /* set by defaults, parsing and copying: a zero is meant. In C literals it is
+                        * left out, and members that are zero get their defaults */
+    const char *group; /* parameter group for optimizers; "": that of the layer around it */
 } tl_layer_config;
 TL_API extern const tl_desc tl_layer_config_desc;
 
-/* Calls a layer. Names its ops in messages and keys its random numbers by its path. Floats are cast to
- * the model's compute type first. */
+/* Calls a layer. Names its ops in messages and keys its random numbers by its path. Floats are cast
+ * to the model's compute type first. Of a layer that gives several tensors, tl_call gives the
+ * first. */
 TL_API tl_tensor *tl_call(tl_ctx *c, tl_layer *l, tl_tensor *x);
+/* The same with names; what the layer gives is added to `out`. A layer that knows no names takes
+ * one tensor, whatever its name, and gives "y". */
 TL_API void tl_call_all(tl_ctx *c, tl_layer *l, const tl_tensors *in, tl_tensors *out);
-/* A parameter as the layer computes with it: cast to the compute type. */
+/* A parameter as the layer computes with it: floats are cast to the compute type. */
 TL_API tl_tensor *tl_layer_value(tl_ctx *c, const tl_layer *l, tl_tensor *parameter);
+/* A parameter of the layer by name ("kernel"), to tie it or to look at it; NULL when it is not
+ * declared. */
+TL_API tl_tensor *tl_layer_param(const tl_layer *l, const char *name);
 /* Adds a term to the losses of this call of the model (tl_model_losses). */
 TL_API void tl_layer_add_loss(tl_ctx *c, tl_layer *l, tl_tensor *loss);
 
-/* --- scopes: building the tree -------------------------------------------------------------------- */
+/* --- scopes: building the tree ---------------------------------------------------------------- */
 
-/* A new layer under the scope's. `config` is completed: members that are zero get their defaults. NULL
- * when the scope failed. */
+/* A new layer under the scope's. A literal `config` is completed: members that are zero get their
+ * defaults. `name` NULL: the one in the configuration. Names are unique among the layers and
+ * parameters of a layer, and hold no '/'. NULL when the scope failed, also earlier. */
 TL_API tl_layer *tl_scope_layer(tl_scope *s, const char *name, const tl_layer_class *cls,
                                 const void *config);
-/* The same from a one-of, as YAML and gin give it: `type: dense`. */
+/* The same from a one-of, as YAML gives it: `type: dense`. */
 TL_API tl_layer *tl_scope_layer_of(tl_scope *s, const char *name, const tl_oneof *layer);
 
 typedef struct tl_param_args {
@@ -94,7 +110,8 @@ typedef struct tl_param_args {
     bool has_dtype;              /* else float32, or float64 in a float64 model */
     tl_dtype dtype;
 } tl_param_args;
-/* A parameter of the scope's layer; NULL when the scope failed. */
+/* A parameter of the scope's layer; NULL when the scope failed. It has no elements before the model
+ * is made, and belongs to the model. */
 TL_API tl_tensor *tl_scope_param(tl_scope *s, const char *name, const tl_param_args *args);
 /* The same parameter under a second name: tied weights are stored once. */
 TL_API void tl_scope_tie(tl_scope *s, const char *name, tl_tensor *parameter);

@@ -7,9 +7,9 @@
  *     tl_tensor *y = tl_call(c, m, x);
  *     tl_model_free(&m);
  *
- * A new model is rehearsed once with tensors that have no elements; every layer then knows its shapes
- * and declares its parameters. These are put into blocks, one for each (type, trained or not, group), so
- * that an optimizer updates a block in one sweep; then they are initialised.
+ * A new model is rehearsed once with tensors that have no elements; every layer then knows its
+ * shapes and declares its parameters. These are put into blocks, one for each (type, trained or
+ * not, group), so that an optimizer updates a block in one sweep; then they are initialised.
  *
  * Ownership: the caller's. Thread word: one thread at a time. */
 #ifndef TILTH_NN_MODEL_H
@@ -33,15 +33,17 @@ typedef struct tl_model_args {
     const tl_input *inputs; /* of the rehearsal; later calls may have other batch sizes */
     int64_t input_count;
     uint64_t seed;
-    tl_dtype dtype;         /* of computation: TL_F32, TL_BF16, TL_F16, TL_F64; parameters are kept in
-                             * float32, or float64 for TL_F64 */
-    const tl_registry *registry; /* (optional) where layers and initialisers are looked up by name */
+    tl_dtype dtype; /* of computation: TL_F32, TL_BF16, TL_F16, TL_F64; parameters are kept in
+                     * float32, or float64 for TL_F64 */
+    const tl_registry *registry; /* (optional: what ships) where layers and initialisers are looked
+                                  * up by name; must outlive the model and its copies */
 } tl_model_args;
 
 TL_API TL_NODISCARD tl_status tl_model_new(tl_model **out, const tl_model_args *args);
-/* NULL is fine. Tensors of its parameters that were kept stay valid. */
+/* NULL is fine. Tensors of its parameters that were kept (tl_tensor_keep) stay valid; calls that
+ * were recorded with it must be gone (tl_ctx_end). */
 TL_API void tl_model_free(tl_model **m);
-/* A model of the same class and configuration with the same values. */
+/* A model of the same class and configuration with the same values and the same parts frozen. */
 TL_API TL_NODISCARD tl_status tl_model_copy(tl_model **out, const tl_model *m);
 
 typedef struct tl_param {
@@ -50,7 +52,7 @@ typedef struct tl_param {
     tl_layer *layer;    /* whose it is */
     bool trainable, state;
     const char *group;
-    int64_t block, offset;  /* where it lies, in elements */
+    int64_t block, offset;  /* where it lies: index of the block, place in it in elements */
     tl_oneof initializer, regularizer;
     const char *const *aliases; /* other paths of the same parameter, then NULL */
 } tl_param;
@@ -63,27 +65,32 @@ typedef struct tl_block {
     tl_dtype dtype;
     bool trainable, state;
     const char *group;
-    tl_tensor *values;       /* flat, parameters one behind the other, each begins at a multiple of 16 */
+    tl_tensor *values; /* flat, parameters one behind the other, each begins at a multiple of 16;
+                        * zeros between them */
     const int64_t *params;   /* indices of its parameters, in order */
     int64_t param_count;
 } tl_block;
 TL_API int64_t tl_model_block_count(const tl_model *m);
 TL_API const tl_block *tl_model_block(const tl_model *m, int64_t index);
 
-/* Gradients of a value by all trained parameters, one tensor for each block, laid out as it is; NULL for
- * blocks that are not trained. */
+/* Gradients of a value by all trained parameters, one tensor for each block (`blocks` has room for
+ * tl_model_block_count), laid out as it is; NULL for blocks that are not trained. */
 TL_API TL_NODISCARD tl_status tl_model_gradients(tl_ctx *c, const tl_model *m, tl_tensor *of,
                                                  tl_tensor **blocks);
 
-/* Freezes or thaws every parameter whose path lies under `path` ("" is all). Blocks are laid out anew,
- * so optimizer slots made before do not fit any more. */
+/* Freezes or thaws every layer and parameter whose path is `path` or lies under it ("" is all).
+ * Blocks are laid out anew, so optimizer slots, and states made by tl_model_state, do not fit any
+ * more; tensors of parameters stay valid. A failure changes nothing. */
 TL_API TL_NODISCARD tl_status tl_model_set_trainable(tl_model *m, const char *path, bool trainable);
-/* Puts the parameters whose paths match a POSIX extended regular expression into a group. */
-TL_API TL_NODISCARD tl_status tl_model_set_group(tl_model *m, const char *pattern, const char *group);
+/* Puts the parameters whose paths match a POSIX extended regular expression into a group. Else as
+ * above. */
+TL_API TL_NODISCARD tl_status tl_model_set_group(tl_model *m, const char *pattern,
+                                                 const char *group);
 
 /* Draws all values again. */
 TL_API TL_NODISCARD tl_status tl_model_initialize(tl_model *m, uint64_t seed);
-/* Sum of the regularisers and of what layers added in the last call; NULL when there is nothing. */
+/* Sum of the regularisers of trained parameters and of what layers added in the last call of the
+ * model, whose scope (tl_ctx_begin) must still be open; NULL when there is nothing. */
 TL_API tl_tensor *tl_model_losses(tl_ctx *c, tl_model *m);
 
 /* Parameters and state by path, for checkpoints; a tied parameter once, with its aliases. */
@@ -92,7 +99,7 @@ TL_API TL_NODISCARD tl_status tl_model_state(const tl_model *m, tl_state *into);
 TL_API int64_t tl_model_item_count(const tl_model *m);
 TL_API const char *tl_model_item(const tl_model *m, int64_t index, tl_layer **part);
 
-/* Elements of parameters: all, trained, state. */
+/* Elements: of parameters, of those that are trained, of state. */
 typedef struct tl_model_size { int64_t params, trainable, state; } tl_model_size;
 TL_API tl_model_size tl_model_measure(const tl_model *m);
 /* A table of layers, shapes and parameter counts, for people. */

@@ -49,10 +49,8 @@ static double activate(tl_activation activation, double x)
     case TL_ACT_SILU: return x / (1 + exp(-x));
     case TL_ACT_TANH: return tanh(x);
     case TL_ACT_SIGMOID: return 1 / (1 + exp(-x));
-    case TL_ACT_NONE:
-    case TL_ACT_COUNT: break;
+    default: return x;
     }
-    return x;
 }
 
 static tl_status linear_kernel(const tl_run *run, const tl_node *n)

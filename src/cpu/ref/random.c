@@ -16,8 +16,7 @@ static int64_t piece_at(const tl_tensor *y, int64_t start)
 
 /* --- floats ------------------------------------------------------------------------------------- */
 
-// The largest number of the type that is below `high`.
-static double largest_below(tl_dtype dtype, double high)
+double tli_ref_largest_below(tl_dtype dtype, double high)
 {
     if (dtype == TL_F64) return nextafter(high, -INFINITY);
     if (dtype == TL_F32)
@@ -38,7 +37,7 @@ static tl_status uniform_kernel(const tl_run *run, const tl_node *n)
 {
     const tl_random_attr *a = n->attr;
     const tl_tensor *y = n->out[0];
-    double top = a->a < a->b ? largest_below(y->dtype, a->b) : a->b;
+    double top = a->a < a->b ? tli_ref_largest_below(y->dtype, a->b) : a->b;
     float u[PIECE];
     tl_rng stream;
     tl_draw_stream(&stream, &run->draws, a->key);

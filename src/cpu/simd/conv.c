@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "cpu/conv.h"
+#include "cpu/simd/conv_parts.h"
 #include "cpu/simd/kernels.h"
 
 #define THIS_ISA TLI_JOIN(TLI, TLI_ISA) /* TLI_neon, TLI_avx2 ... */
@@ -19,37 +19,48 @@ static tli_conv conv_of(const tl_node *n, const tl_tensor *x, const tl_tensor *k
     };
 }
 
-typedef struct methods {
-    tli_conv_fn *gemm;
-} methods;
+typedef enum wanted { RESULT, IMAGE, FILTER } wanted;
 
-static tl_status run_conv(const tl_run *run, const tl_tensor *out, const tli_conv *c,
-                          const methods *m)
+static tli_conv_fn *choose(const tli_conv *c, wanted what)
+{
+    static const tli_conv_method *const special[] = {&TLI_ISA_NAME(tli_conv_each),
+                                                     &TLI_ISA_NAME(tli_conv_band)};
+    for (int i = 0; i < 2; i++)
+        if (special[i]->suits(c))
+            return what == RESULT  ? special[i]->result
+                   : what == IMAGE ? special[i]->image
+                                   : special[i]->filter;
+    return what == RESULT  ? tli_conv_gemm_result
+           : what == IMAGE ? tli_conv_gemm_image
+                           : tli_conv_gemm_filter;
+}
+
+static tl_status run_conv(const tl_run *run, const tl_tensor *out, const tli_conv *c, wanted what)
 {
     if (tl_tensor_count(out) == 0) return TL_OK;
     if (c->images == 0 || c->in == 0 || c->out == 0) { // sums of nothing
         memset(tl_kernel_data(out), 0, (size_t)tl_tensor_count(out) * tl_dtype_size(c->type));
         return TL_OK;
     }
-    return m->gemm(run->threads, THIS_ISA, c);
+    return choose(c, what)(run->threads, THIS_ISA, c);
 }
 
 static tl_status convolve2d_kernel(const tl_run *run, const tl_node *n)
 {
     const tli_conv c = conv_of(n, n->in[0], n->in[1], n->out[0]);
-    return run_conv(run, n->out[0], &c, &(methods){tli_conv_gemm_result});
+    return run_conv(run, n->out[0], &c, RESULT);
 }
 
 static tl_status convolve2d_input_grad_kernel(const tl_run *run, const tl_node *n)
 {
     const tli_conv c = conv_of(n, n->out[0], n->in[1], n->in[0]);
-    return run_conv(run, n->out[0], &c, &(methods){tli_conv_gemm_image});
+    return run_conv(run, n->out[0], &c, IMAGE);
 }
 
 static tl_status convolve2d_filter_grad_kernel(const tl_run *run, const tl_node *n)
 {
     const tli_conv c = conv_of(n, n->in[0], n->out[0], n->in[1]);
-    return run_conv(run, n->out[0], &c, &(methods){tli_conv_gemm_filter});
+    return run_conv(run, n->out[0], &c, FILTER);
 }
 
 #define ROWS(dtype)                                                                                \

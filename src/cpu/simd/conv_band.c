@@ -18,6 +18,10 @@ typedef struct bands {
     int64_t patch;   /* numbers of a patch */
     int64_t lead;    /* distance of rows of filters in float, and of rows of the result */
     float *filter;   /* see the users */
+    /* (optional) Kernels that multiply bfloat16 as it is; bands are then in that type. */
+    const tli_gemm_kernels *half;
+    char *half_filter; /* panels of all groups */
+    size_t half_group; /* bytes of a group's */
     int64_t part;    /* rows of the result for a task */
     int64_t height;  /* rows of the image for a task */
     int64_t tasks;   /* for an image */
@@ -48,7 +52,7 @@ static bool band_suits(const tli_conv *c)
     enum { CHANNELS = 8, PATCH = 1024, FLOATS = 1 << 20 };
     return c->group_in <= CHANNELS && c->dilation_x == 1
         && c->kh * c->kw * c->group_in <= PATCH
-        && ((c->ow - 1) * c->stride_x + c->kw) * c->kh * c->group_in <= FLOATS;
+        && ((c->ow - 1) * c->stride_x + c->kw) * c->kh * c->in <= FLOATS;
 }
 
 static bands bands_of(const tli_conv *c, tli_isa isa)
@@ -76,52 +80,52 @@ static const float *floats_of(const bands *b, const void *from, int64_t count, f
 
 /* --- bands ------------------------------------------------------------------------------------ */
 
-TLI_INLINE void lay_columns(float *to, int64_t to_step, const float *from, int64_t from_step,
-                            const int channels, int64_t count)
+TLI_INLINE void lay_columns(char *to, size_t to_step, const char *from, size_t from_step,
+                            const size_t bytes, int64_t count)
 {
-    for (int64_t x = 0; x < count; x++, to += to_step, from += from_step)
-        for (int i = 0; i < channels; i++) to[i] = from[i];
+    for (int64_t x = 0; x < count; x++, to += to_step, from += from_step) memcpy(to, from, bytes);
 }
 
-static void lay_row(float *to, int64_t to_step, const float *from, int64_t from_step, int channels,
+/* `bytes` of each column; sizes that are known are no calls. */
+static void lay_row(char *to, size_t to_step, const char *from, size_t from_step, size_t bytes,
                     int64_t count)
 {
-    switch (channels) {
-    case 1: lay_columns(to, to_step, from, from_step, 1, count); break;
-    case 3: lay_columns(to, to_step, from, from_step, 3, count); break;
+    switch (bytes) {
+    case 2: lay_columns(to, to_step, from, from_step, 2, count); break;
     case 4: lay_columns(to, to_step, from, from_step, 4, count); break;
-    default: lay_columns(to, to_step, from, from_step, channels, count); break;
+    case 6: lay_columns(to, to_step, from, from_step, 6, count); break;
+    case 12: lay_columns(to, to_step, from, from_step, 12, count); break;
+    case 16: lay_columns(to, to_step, from, from_step, 16, count); break;
+    default: lay_columns(to, to_step, from, from_step, bytes, count); break;
     }
 }
 
-static void clear_row(float *to, int64_t step, int channels, int64_t count)
+static void clear_row(char *to, size_t step, size_t bytes, int64_t count)
 {
-    for (int64_t x = 0; x < count; x++, to += step)
-        for (int i = 0; i < channels; i++) to[i] = 0;
+    for (int64_t x = 0; x < count; x++, to += step) memset(to, 0, bytes);
 }
 
 /* The band of one row of the result, of all groups: one behind the other. `line` has room for a row
  * of the image. */
-static void lay_band(float *band, float *line, const bands *b, int64_t image, int64_t oy)
+static void lay_band(void *band, float *line, const bands *b, int64_t image, int64_t oy)
 {
     const tli_conv *c = b->c;
-    const int channels = (int)c->group_in;
+    const size_t element = b->half ? sizeof(tli_bf16) : sizeof(float);
+    const size_t pixel = (size_t)c->group_in * element, step = (size_t)b->step * element;
     for (int64_t ky = 0; ky < c->kh; ky++) {
         const int64_t y = oy * c->stride_y + ky * c->dilation_y - c->top;
         const bool inside = y >= 0 && y < c->h;
         // Columns of the band that are pixels.
         const int64_t first = min_of(c->left, b->columns);
         const int64_t end = inside ? max_of(first, min_of(c->left + c->w, b->columns)) : first;
-        const float *from =
-            inside ? floats_of(b, at(c, c->x, (image * c->h + y) * c->w * c->in), c->w * c->in, line)
-                   : line;
+        const char *from = at(c, c->x, inside ? (image * c->h + y) * c->w * c->in : 0);
+        if (end > first && !b->half) from = (const char *)floats_of(b, from, c->w * c->in, line);
         for (int64_t g = 0; g < c->groups; g++) {
-            float *to = band + g * b->columns * b->step + ky * channels;
-            clear_row(to, b->step, channels, first);
-            if (end > first)
-                lay_row(to + first * b->step, b->step, from + g * channels, c->in, channels,
-                        end - first);
-            clear_row(to + end * b->step, b->step, channels, b->columns - end);
+            char *to = (char *)band + (size_t)(g * b->columns) * step + (size_t)ky * pixel;
+            clear_row(to, step, pixel, first);
+            lay_row(to + (size_t)first * step, step, from + (size_t)g * pixel,
+                    (size_t)c->in * element, pixel, end - first);
+            clear_row(to + (size_t)end * step, step, pixel, b->columns - end);
         }
     }
 }
@@ -136,7 +140,7 @@ static size_t line_floats(const bands *b)
     return b->c->type == TL_F32 ? 0 : (size_t)round_up(b->c->w * b->c->in, 16);
 }
 
-/* --- the result --------------------------------------------------------------------------------- */
+/* --- the result ------------------------------------------------------------------------------- */
 
 /* filter[group][panel][filter column][filter row][channel][nr] */
 static void turn_filter(const bands *b, float *row)
@@ -171,27 +175,82 @@ static void multiply_row(const bands *b, const float *band, float *to)
                            to + i * c->out + g * c->group_out + j, c->out, 1, false);
 }
 
+/* The same with bfloat16: `panel` has room for one of patches. */
+static void multiply_row_half(const bands *b, const tli_bf16 *band, char *panel, float *to)
+{
+    const tli_conv *c = b->c;
+    const tli_gemm_kernels *k = b->half;
+    const int64_t place = c->stride_x * b->step;
+    const size_t columns = tli_gemm_panel_bytes(k, k->nr, b->patch);
+    for (int64_t g = 0; g < c->groups; g++, band += b->columns * b->step)
+        for (int64_t i = 0; i < c->ow; i += k->mr) {
+            const int rows = (int)min_of(k->mr, c->ow - i);
+            const char *filter = b->half_filter + (size_t)g * b->half_group;
+            k->pack_a(panel, band + i * place, TL_BF16, place, 1, rows, b->patch);
+            for (int64_t j = 0; j < c->group_out; j += k->nr, filter += columns)
+                k->tile(rows, (int)min_of(k->nr, c->group_out - j), b->patch, panel, filter,
+                        to + i * c->out + g * c->group_out + j, c->out, 1, false);
+        }
+}
+
 static tl_status result_rows(int64_t begin, int64_t end, void *payload)
 {
     const bands *b = payload;
     const tli_conv *c = b->c;
     const size_t sums = c->type == TL_F32 ? 0 : (size_t)(c->ow * c->out);
+    const size_t panel = b->half ? tli_gemm_panel_bytes(b->half, b->half->mr, b->patch) : 0;
     void *room;
     TL_TRY(tli_scratch(&room, TLI_SCRATCH_TASK,
-                       (band_floats(b) + line_floats(b) + sums) * sizeof(float)));
+                       (band_floats(b) + line_floats(b) + sums) * sizeof(float) + panel));
     float *band = room, *line = band + band_floats(b), *own = line + line_floats(b);
     for (int64_t row = begin; row < end; row++) {
         char *to = (char *)(uintptr_t)at(c, c->y, row * c->ow * c->out);
         lay_band(band, line, b, row / c->oh, row % c->oh);
-        multiply_row(b, band, sums ? own : (float *)(void *)to);
+        if (b->half)
+            multiply_row_half(b, room, (char *)(own + sums), own);
+        else
+            multiply_row(b, band, sums ? own : (float *)(void *)to);
         if (sums) b->k->convert(to, c->type, own, TL_F32, c->ow * c->out);
     }
     return TL_OK;
 }
 
+/* The filter's rows in the order of patches, [filter column][filter row][channel][out], then in
+ * panels. */
+static tl_status pack_half_filter(bands *b)
+{
+    const tli_conv *c = b->c;
+    const tli_gemm_kernels *k = b->half;
+    const size_t row = (size_t)c->out * sizeof(tli_bf16);
+    b->half_group = (size_t)((c->group_out + k->nr - 1) / k->nr)
+                  * tli_gemm_panel_bytes(k, k->nr, b->patch);
+    void *room;
+    TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL,
+                       (size_t)c->groups * b->half_group + (size_t)b->patch * row));
+    b->half_filter = room;
+    char *turned = b->half_filter + (size_t)c->groups * b->half_group;
+    for (int64_t i = 0; i < b->patch; i++) {
+        const int64_t channel = i % c->group_in, tap = i / c->group_in;
+        const int64_t to = (tap % c->kw * c->kh + tap / c->kw) * c->group_in + channel;
+        memcpy(turned + (size_t)to * row, at(c, c->k, i * c->out), row);
+    }
+    for (int64_t g = 0; g < c->groups; g++)
+        k->pack_b(b->half_filter + (size_t)g * b->half_group,
+                  turned + (size_t)(g * c->group_out) * sizeof(tli_bf16), TL_BF16, 1, c->out,
+                  c->group_out, b->patch);
+    return TL_OK;
+}
+
 static tl_status band_result(tl_pool *pool, tli_isa isa, const tli_conv *c)
 {
+    enum { SHORT = 16 }; // patches for which packing is not worth while
     bands b = bands_of(c, isa);
+    const tli_gemm_kernels *half = tli_gemm_kernels_of(isa, TLI_GEMM_BF16);
+    if (c->type == TL_BF16 && half->kind == TLI_GEMM_BF16 && b.patch >= SHORT) {
+        b.half = half;
+        TL_TRY(pack_half_filter(&b));
+        return tl_parallel_for(pool, c->images * c->oh, rows_of_task(&b), result_rows, &b);
+    }
     const size_t floats = (size_t)(c->groups * b.lead * b.patch);
     void *room;
     TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL,
@@ -201,7 +260,7 @@ static tl_status band_result(tl_pool *pool, tli_isa isa, const tli_conv *c)
     return tl_parallel_for(pool, c->images * c->oh, rows_of_task(&b), result_rows, &b);
 }
 
-/* --- the image's gradient ------------------------------------------------------------------------- */
+/* --- the image's gradient --------------------------------------------------------------------- */
 
 /* filter[group][output channel][filter row][filter column][channel]; rows are `lead` long. */
 static void transpose_filter(const bands *b, float *row)
@@ -226,7 +285,8 @@ static void add_run(float *to, const float *from, int64_t n)
 /* Adds what places [i, i + count) of one row of the result give to a group's rows of the image,
  * [image row][column][channel] with the padding on both sides. Filter rows are ky .. ky_end - 1. */
 static void add_places(const bands *b, float *sums, int64_t y, int64_t ky, int64_t ky_end,
-                       const float *from, const float *filter, int64_t i, int count, float *products)
+                       const float *from, const float *filter, int64_t i, int count,
+                       float *products)
 {
     const tli_conv *c = b->c;
     const tli_gemm_kernels *k = b->k;
@@ -322,7 +382,7 @@ static tl_status band_image(tl_pool *pool, tli_isa isa, const tli_conv *c)
     return tl_parallel_for(pool, c->images * b.tasks, 1, image_tasks, &b);
 }
 
-/* --- the filter's gradient ------------------------------------------------------------------------ */
+/* --- the filter's gradient -------------------------------------------------------------------- */
 
 /* Sums of one part: [group][filter column][filter row][channel][lead]. */
 static tl_status filter_parts(int64_t begin, int64_t end, void *payload)

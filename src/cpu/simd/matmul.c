@@ -10,7 +10,8 @@
 
 #define SAME(name) ((int)TL_ACT_##name == (int)TLI_ACT_##name)
 _Static_assert(SAME(NONE) && SAME(RELU) && SAME(RELU6) && SAME(GELU) && SAME(GELU_TANH)
-                   && SAME(SILU) && SAME(TANH) && SAME(SIGMOID) && SAME(COUNT),
+                   && SAME(SILU) && SAME(TANH) && SAME(SIGMOID)
+                   && (int)TL_ACT_FUSED_COUNT == (int)TLI_ACT_COUNT,
                "activations of ops and of products have one numbering");
 _Static_assert(TL_MAX_RANK - 2 <= TLI_GEMM_BATCH_RANK, "every stack of matrices is a batch");
 

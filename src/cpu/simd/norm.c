@@ -107,7 +107,7 @@ TLI_INLINE void forward_row(tl_dtype t, const layer *l, int64_t row)
 
 static tl_status forward_rows(int64_t begin, int64_t end, void *payload)
 {
-    const layer *l = payload;
+    const layer copy = *(const layer *)payload, *l = &copy;
     TLI_FLOAT_SWITCH(l->type, for (int64_t row = begin; row < end; row++) forward_row(T, l, row));
     return TL_OK;
 }
@@ -133,6 +133,16 @@ typedef struct line {
     vf mean, rstd, slope, shift;
 } line;
 
+/* Lanes beyond the end are 0 in both sums. */
+TLI_INLINE void add_slopes(tl_dtype t, const layer *l, int64_t at, int64_t i, int64_t m, vf mean, vf *sum,
+                           vf *along)
+{
+    vf g = any_load(t, l->gy, at + i, m);
+    if (l->gamma) g = vf_mul(g, any_load(TL_F32, l->gamma, i, m));
+    *sum = vf_add(*sum, g);
+    *along = vf_fma(g, vf_sub(any_load(t, l->x, at + i, m), mean), *along);
+}
+
 TLI_INLINE line line_of(tl_dtype t, const layer *l, int64_t row)
 {
     const int64_t at = row * l->width, n = l->width;
@@ -141,15 +151,14 @@ TLI_INLINE line line_of(tl_dtype t, const layer *l, int64_t row)
     double sum = 0, along = 0;
     for (int64_t b = 0; b < n; b += BLOCK) {
         const int64_t end = n - b < BLOCK ? n : b + BLOCK;
-        vf s[2] = {vf_zero(), vf_zero()}, d[2] = {vf_zero(), vf_zero()};
-        for (int64_t i = b, k = 0; i < end; i += VF, k ^= 1) {
-            vf g = any_load(t, l->gy, at + i, end - i);
-            if (l->gamma) g = vf_mul(g, any_load(TL_F32, l->gamma, i, end - i));
-            s[k] = vf_add(s[k], g); // lanes beyond the end are 0
-            d[k] = vf_fma(g, vf_sub(any_load(t, l->x, at + i, end - i), mean), d[k]);
-        }
-        sum += vf_sum(vf_add(s[0], s[1]));
-        along += vf_sum(vf_add(d[0], d[1]));
+        vf s[4], d[4];
+        int64_t i = b;
+        for (int k = 0; k < 4; k++) s[k] = d[k] = vf_zero();
+        for (; i + 4 * VF <= end; i += 4 * VF)
+            for (int k = 0; k < 4; k++) add_slopes(t, l, at, i + k * VF, VF, mean, &s[k], &d[k]);
+        for (; i < end; i += VF) add_slopes(t, l, at, i, end - i, mean, &s[0], &d[0]);
+        sum += vf_sum(vf_add(vf_add(s[0], s[1]), vf_add(s[2], s[3])));
+        along += vf_sum(vf_add(vf_add(d[0], d[1]), vf_add(d[2], d[3])));
     }
     const double r = rstd, share = 1 / (double)n;
     return (line){mean, vf_set1(rstd), vf_set1((float)(r * r * r * along * share)),
@@ -191,7 +200,7 @@ TLI_INLINE void backward_block(tl_dtype t, const layer *l, int64_t begin, int64_
 
 static tl_status backward_piece(int64_t begin, int64_t end, void *payload)
 {
-    const layer *l = payload;
+    const layer copy = *(const layer *)payload, *l = &copy;
     TLI_FLOAT_SWITCH(l->type, backward_block(T, l, begin, end));
     return TL_OK;
 }

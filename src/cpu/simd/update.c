@@ -1,8 +1,9 @@
 /* Updates of float32 parameters over whole blocks: one sweep over memory each. */
 #include <math.h>
 
+#include "cpu/scratch.h"
+#include "cpu/simd/any_float.h"
 #include "cpu/simd/kernels.h"
-#include "cpu/simd/vec.h"
 
 enum { PARAM, GRAD, HYPER, SLOTS };        /* inputs */
 enum { RATE, STEP, SCALE, APPLY, HYPERS }; /* elements of the third */
@@ -31,13 +32,7 @@ struct block {
 
 TLI_INLINE vf load_grad(const block *b, int64_t i, int64_t n)
 {
-    const vf scale = vf_set1(b->scale);
-    if (b->grad_type == TL_F32) {
-        const float *g = (const float *)b->grad + i;
-        return vf_mul(n == VF ? vf_load(g) : vf_load_n(g, n), scale);
-    }
-    const uint16_t *g = (const uint16_t *)b->grad + i;
-    return vf_mul(b->grad_type == TL_BF16 ? vf_load_bf16_n(g, n) : vf_load_f16_n(g, n), scale);
+    return vf_mul(any_load(b->grad_type, b->grad, i, n), vf_set1(b->scale));
 }
 
 TLI_INLINE vf get(const float *p, int64_t i, int64_t n)
@@ -83,11 +78,9 @@ static tl_status sweep_piece(int64_t begin, int64_t end, void *payload)
     return TL_OK;
 }
 
-static tl_status run_block(const tl_run *run, const tl_node *n, block *b)
+static void fill_block(const tl_node *n, block *b)
 {
     const float *hyper = tl_kernel_data(n->in[HYPER]);
-    if (hyper[APPLY] == 0) return TL_OK;
-    if (n->in[GRAD]->dtype == TL_F64) return tli_run_reference(run, n);
     b->w = tl_kernel_data(n->in[PARAM]);
     b->grad = tl_kernel_data(n->in[GRAD]);
     b->grad_type = n->in[GRAD]->dtype;
@@ -96,6 +89,18 @@ static tl_status run_block(const tl_run *run, const tl_node *n, block *b)
     b->rate = hyper[RATE];
     b->step = hyper[STEP];
     b->scale = hyper[SCALE];
+}
+
+static bool is_skipped(const tl_node *n)
+{
+    return ((const float *)tl_kernel_data(n->in[HYPER]))[APPLY] == 0;
+}
+
+static tl_status run_block(const tl_run *run, const tl_node *n, block *b)
+{
+    if (is_skipped(n)) return TL_OK;
+    if (n->in[GRAD]->dtype == TL_F64) return tli_run_reference(run, n);
+    fill_block(n, b);
     return tl_parallel_for(run->threads, tl_tensor_count(n->in[PARAM]), GRAIN, sweep_piece, b);
 }
 
@@ -248,7 +253,225 @@ static tl_status update_adagrad_kernel(const tl_run *run, const tl_node *n)
     return run_block(run, n, &b);
 }
 
-/* --- averages ------------------------------------------------------------------------------------- */
+/* --- lamb, lars: rates that follow norms ---------------------------------------------------------- */
+
+#define EACH(i, n)                                                                                 \
+    for (int64_t i = begin, n; i < end && (n = end - i < VF ? end - i : VF, true); i += VF)
+
+/* Sums of squares in double, of which two run beside each other. */
+typedef struct squares {
+    vd low, high;
+} squares;
+
+TLI_INLINE squares add_squares(squares s, vf x)
+{
+    const vd low = vf_low_to_vd(x), high = vf_high_to_vd(x);
+    return (squares){vd_fma(low, low, s.low), vd_fma(high, high, s.high)};
+}
+
+static double squares_sum(squares s)
+{
+    return vd_sum(vd_add(s.low, s.high));
+}
+
+/* A tensor of a block goes through two sweeps: one measures it, one moves it. `sums` gets the squares
+ * of its weights and of its direction. */
+typedef struct part part;
+struct part {
+    const block *b;
+    void (*measure)(const part *p, int64_t begin, int64_t end, double sums[2]);
+    void (*move)(const part *p, int64_t begin, int64_t end);
+    int64_t begin;
+    float decay;
+    double rate;  /* its own */
+    double *sums; /* of each piece */
+};
+
+static tl_status measure_piece(int64_t begin, int64_t end, void *payload)
+{
+    const part *p = payload;
+    p->measure(p, p->begin + begin, p->begin + end, p->sums + begin / GRAIN * 2);
+    return TL_OK;
+}
+
+static tl_status move_piece(int64_t begin, int64_t end, void *payload)
+{
+    const part *p = payload;
+    p->move(p, p->begin + begin, p->begin + end);
+    return TL_OK;
+}
+
+/* `trust` multiplies the norm of the weights. */
+static tl_status run_part(const tl_run *run, part *p, int64_t count, bool adapted, double trust)
+{
+    const int64_t pieces = (count + GRAIN - 1) / GRAIN;
+    double weights = 0, direction = 0;
+    TL_TRY(tl_parallel_for(run->threads, count, GRAIN, measure_piece, p));
+    for (int64_t i = 0; i < pieces; i++) {
+        weights += p->sums[2 * i];
+        direction += p->sums[2 * i + 1];
+    }
+    weights *= trust * trust;
+    p->rate = p->b->rate;
+    if (adapted && weights > 0 && direction > 0) p->rate *= sqrt(weights) / sqrt(direction);
+    return tl_parallel_for(run->threads, count, GRAIN, move_piece, p);
+}
+
+static tl_status run_parts(const tl_run *run, const tl_node *n, part *p, block *b, tl_ints adapted,
+                           double trust)
+{
+    if (is_skipped(n)) return TL_OK;
+    if (n->in[GRAD]->dtype == TL_F64) return tli_run_reference(run, n);
+    const int64_t count = tl_tensor_count(n->in[PARAM]), parts = b->offsets.count ? b->offsets.count : 1;
+    void *room;
+    TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL, (size_t)(2 * (count / GRAIN + 1)) * sizeof(double)));
+    fill_block(n, b);
+    p->b = b;
+    p->sums = room;
+    for (int64_t k = 0; k < parts; k++) {
+        const int64_t end = k + 1 < parts ? b->offsets.items[k + 1] : count;
+        p->begin = b->offsets.count ? b->offsets.items[k] : 0;
+        p->decay = b->decayed.count && !b->decayed.items[k] ? 0 : b->decay;
+        TL_TRY(run_part(run, p, end - p->begin, !adapted.count || adapted.items[k], trust));
+    }
+    return TL_OK;
+}
+
+/* Where lamb goes: m and v are those of this step. */
+typedef struct lamb_line {
+    vf by, factor, epsilon, decay;
+} lamb_line;
+
+static lamb_line lamb_line_of(const part *p)
+{
+    const tl_lamb_attr *a = p->b->attr;
+    const double c1 = 1 - pow(a->beta_1, p->b->step), c2 = 1 - pow(a->beta_2, p->b->step);
+    return (lamb_line){vf_set1((float)(1 / c1)), vf_set1((float)(1 / sqrt(c2))),
+                       vf_set1((float)a->epsilon), vf_set1(p->decay)};
+}
+
+TLI_INLINE vf lamb_direction(const lamb_line *l, vf w, vf m, vf v)
+{
+    return vf_fma(l->decay, w, vf_mul(l->by, over_root(m, v, l->factor, l->epsilon)));
+}
+
+static void lamb_measure(const part *p, int64_t begin, int64_t end, double sums[2])
+{
+    const block copy = *p->b, *b = &copy;
+    const tl_lamb_attr *a = b->attr;
+    const lamb_line l = lamb_line_of(p);
+    const vf beta_1 = vf_set1((float)a->beta_1), rest_1 = vf_set1((float)(1 - a->beta_1));
+    const vf beta_2 = vf_set1((float)a->beta_2), rest_2 = vf_set1((float)(1 - a->beta_2));
+    squares ww = {vd_zero(), vd_zero()}, uu = ww;
+    EACH(i, n)
+    {
+        const vf g = load_grad(b, i, n), w = get(b->w, i, n);
+        const vf m = vf_fma(beta_1, get(b->slot[0], i, n), vf_mul(rest_1, g));
+        const vf v = vf_fma(beta_2, get(b->slot[1], i, n), vf_mul(vf_mul(rest_2, g), g));
+        put(b->slot[0], i, m, n);
+        put(b->slot[1], i, v, n);
+        ww = add_squares(ww, w);
+        // Beyond the end there is 0 by epsilon, and epsilon may be 0.
+        uu = add_squares(uu, vf_keep(vm_first(n), lamb_direction(&l, w, m, v)));
+    }
+    sums[0] = squares_sum(ww);
+    sums[1] = squares_sum(uu);
+}
+
+static void lamb_move(const part *p, int64_t begin, int64_t end)
+{
+    const block copy = *p->b, *b = &copy;
+    const lamb_line l = lamb_line_of(p);
+    const vf rate = vf_set1((float)p->rate);
+    EACH(i, n)
+    {
+        const vf w = get(b->w, i, n);
+        const vf u = lamb_direction(&l, w, get(b->slot[0], i, n), get(b->slot[1], i, n));
+        put(b->w, i, vf_fnma(rate, u, w), n);
+    }
+}
+
+static tl_status update_lamb_kernel(const tl_run *run, const tl_node *n)
+{
+    const tl_lamb_attr *a = n->attr;
+    block b = {.decay = (float)a->weight_decay, .offsets = a->offsets, .decayed = a->decayed};
+    part p = {.measure = lamb_measure, .move = lamb_move};
+    return run_parts(run, n, &p, &b, a->adapted, 1);
+}
+
+static void lars_classic_measure(const part *p, int64_t begin, int64_t end, double sums[2])
+{
+    const block copy = *p->b, *b = &copy;
+    const vf decay = vf_set1(p->decay);
+    squares ww = {vd_zero(), vd_zero()}, gg = ww;
+    EACH(i, n)
+    {
+        const vf w = get(b->w, i, n);
+        ww = add_squares(ww, w);
+        gg = add_squares(gg, vf_fma(decay, w, load_grad(b, i, n)));
+    }
+    sums[0] = squares_sum(ww);
+    sums[1] = squares_sum(gg);
+}
+
+static void lars_classic_move(const part *p, int64_t begin, int64_t end)
+{
+    const block copy = *p->b, *b = &copy;
+    const tl_lars_attr *a = b->attr;
+    const vf decay = vf_set1(p->decay), momentum = vf_set1((float)a->momentum);
+    const vf rate = vf_set1((float)p->rate);
+    EACH(i, n)
+    {
+        const vf w = get(b->w, i, n), by = vf_mul(rate, vf_fma(decay, w, load_grad(b, i, n)));
+        const vf v = vf_fma(momentum, get(b->slot[0], i, n), by);
+        put(b->slot[0], i, v, n);
+        put(b->w, i, vf_sub(w, a->nesterov ? vf_fma(momentum, v, by) : v), n);
+    }
+}
+
+static void lars_popular_measure(const part *p, int64_t begin, int64_t end, double sums[2])
+{
+    const block copy = *p->b, *b = &copy;
+    const tl_lars_attr *a = b->attr;
+    const vf decay = vf_set1(p->decay), momentum = vf_set1((float)a->momentum);
+    squares ww = {vd_zero(), vd_zero()}, uu = ww;
+    EACH(i, n)
+    {
+        const vf w = get(b->w, i, n), g = vf_fma(decay, w, load_grad(b, i, n));
+        const vf v = vf_fma(momentum, get(b->slot[0], i, n), g);
+        put(b->slot[0], i, v, n);
+        ww = add_squares(ww, w);
+        uu = add_squares(uu, a->nesterov ? vf_fma(momentum, v, g) : v);
+    }
+    sums[0] = squares_sum(ww);
+    sums[1] = squares_sum(uu);
+}
+
+static void lars_popular_move(const part *p, int64_t begin, int64_t end)
+{
+    const block copy = *p->b, *b = &copy;
+    const tl_lars_attr *a = b->attr;
+    const vf decay = vf_set1(p->decay), momentum = vf_set1((float)a->momentum);
+    const vf rate = vf_set1((float)p->rate);
+    EACH(i, n)
+    {
+        const vf w = get(b->w, i, n);
+        vf u = get(b->slot[0], i, n);
+        if (a->nesterov) u = vf_fma(momentum, u, vf_fma(decay, w, load_grad(b, i, n)));
+        put(b->w, i, vf_fnma(rate, u, w), n);
+    }
+}
+
+static tl_status update_lars_kernel(const tl_run *run, const tl_node *n)
+{
+    const tl_lars_attr *a = n->attr;
+    block b = {.decay = (float)a->weight_decay, .offsets = a->offsets, .decayed = a->decayed};
+    part p = a->classic_momentum ? (part){.measure = lars_classic_measure, .move = lars_classic_move}
+                                 : (part){.measure = lars_popular_measure, .move = lars_popular_move};
+    return run_parts(run, n, &p, &b, a->adapted, a->eeta);
+}
+
+/* --- averages and norms --------------------------------------------------------------------------- */
 
 typedef struct average {
     float *s;
@@ -276,11 +499,81 @@ static tl_status update_ema_kernel(const tl_run *run, const tl_node *n)
     return tl_parallel_for(run->threads, tl_tensor_count(n->in[0]), GRAIN, ema_piece, &e);
 }
 
+typedef struct norm {
+    tl_dtype type;
+    const void *x;
+    double *sums; /* of each piece */
+} norm;
+
+/* Float32 is enough for a short run, unless it overflowed or lost small numbers. */
+TLI_INLINE double sum_squares_of_run(tl_dtype t, const void *x, int64_t begin, int64_t end)
+{
+    vf s[8];
+    int64_t i = begin;
+    for (int k = 0; k < 8; k++) s[k] = vf_zero();
+    for (; i + 8 * VF <= end; i += 8 * VF)
+        for (int k = 0; k < 8; k++) {
+            const vf v = any_load(t, x, i + k * VF, VF);
+            s[k] = vf_fma(v, v, s[k]);
+        }
+    for (; i < end; i += VF) {
+        const vf v = any_load(t, x, i, end - i);
+        s[0] = vf_fma(v, v, s[0]);
+    }
+    for (int k = 4; k > 0; k /= 2)
+        for (int j = 0; j < k; j++) s[j] = vf_add(s[j], s[j + k]);
+    const float sum = vf_sum(s[0]);
+    if (sum > 0x1p-80f && sum < INFINITY) return sum;
+    squares exact = {vd_zero(), vd_zero()};
+    for (i = begin; i < end; i += VF) exact = add_squares(exact, any_load(t, x, i, end - i));
+    return squares_sum(exact);
+}
+
+TLI_INLINE double sum_squares(tl_dtype t, const void *x, int64_t begin, int64_t end)
+{
+    enum { RUN = 1024 };
+    double sum = 0;
+    for (int64_t i = begin; i < end; i += RUN)
+        sum += sum_squares_of_run(t, x, i, end - i < RUN ? end : i + RUN);
+    return sum;
+}
+
+static tl_status norm_piece(int64_t begin, int64_t end, void *payload)
+{
+    const norm *p = payload;
+    TLI_FLOAT_SWITCH(p->type, p->sums[begin / GRAIN] = sum_squares(T, p->x, begin, end));
+    return TL_OK;
+}
+
+/* The squares of floats do not overflow a double: the sum is finite when all of them are. */
+static tl_status finite_and_norm_kernel(const tl_run *run, const tl_node *n)
+{
+    double sum = 0;
+    for (int k = 0; k < n->inputs; k++)
+        if (n->in[k]->dtype == TL_F64) return tli_run_reference(run, n);
+    for (int k = 0; k < n->inputs; k++) {
+        const int64_t count = tl_tensor_count(n->in[k]), pieces = (count + GRAIN - 1) / GRAIN;
+        void *room;
+        TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL, (size_t)(pieces + 1) * sizeof(double)));
+        norm p = {n->in[k]->dtype, tl_kernel_data(n->in[k]), room};
+        TL_TRY(tl_parallel_for(run->threads, count, GRAIN, norm_piece, &p));
+        for (int64_t i = 0; i < pieces; i++) sum += p.sums[i];
+    }
+    *(float *)tl_kernel_data(n->out[0]) = (float)sqrt(sum);
+    *(uint8_t *)tl_kernel_data(n->out[1]) = isfinite(sum) != 0;
+    return TL_OK;
+}
+
 static const tl_kernel rows[] = {
     {TL_OP_update_sgd, TL_F32, update_sgd_kernel, 0},
     {TL_OP_update_adam, TL_F32, update_adam_kernel, 0},
     {TL_OP_update_rmsprop, TL_F32, update_rmsprop_kernel, 0},
     {TL_OP_update_adagrad, TL_F32, update_adagrad_kernel, 0},
+    {TL_OP_update_lamb, TL_F32, update_lamb_kernel, 0},
+    {TL_OP_update_lars, TL_F32, update_lars_kernel, 0},
     {TL_OP_update_ema, TL_F32, update_ema_kernel, 0},
+    {TL_OP_finite_and_norm, TL_F32, finite_and_norm_kernel, 0},
+    {TL_OP_finite_and_norm, TL_BF16, finite_and_norm_kernel, 0},
+    {TL_OP_finite_and_norm, TL_F16, finite_and_norm_kernel, 0},
 };
 TLI_SIMD_KERNELS(update, rows);

@@ -1,0 +1,257 @@
+/* Convolutions in which each channel has a filter of its own: vectors lie across channels. */
+#include <string.h>
+
+#include "cpu/scratch.h"
+#include "cpu/simd/conv_parts.h"
+#include "cpu/simd/vec.h"
+
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+#if defined(TLI_ISA_generic)
+// Not fused: where the instruction is not certain to be there, it would be a call.
+#define MULTIPLY_ADD(x, y, sum) vf_add(sum, vf_mul(x, y))
+#else
+#define MULTIPLY_ADD(x, y, sum) vf_fma(x, y, sum)
+#endif
+
+/* Sums that are held in registers: places by vectors, or vectors alone. */
+enum { PLACES = 4, VECTORS = 4, DOT_VECTORS = 8, TAPS_MOST = 128 };
+/* The same where each row of the filter has three taps on neighbouring pixels. */
+enum { TRIPLE_PLACES = 6, TRIPLE_VECTORS = 2 };
+
+/* What one element of the filter is multiplied with. */
+typedef struct tap {
+    const void *from;
+    const float *filter;
+} tap;
+
+#define BODY "cpu/simd/conv_each.inc"
+#include "cpu/simd/each_float.h"
+
+typedef void sum_fn(void *to, int64_t to_step, tap *taps, int count, int64_t from_step,
+                    int64_t channels, int64_t places);
+typedef void dot_fn(float *sums, const void *x, int64_t x_step, const void *y, int64_t y_step,
+                    int64_t channels, int64_t places);
+
+typedef struct job {
+    const tli_conv *c;
+    size_t size;
+    sum_fn *sum, *sum_triples;
+    dot_fn *dot;
+    float *filter;       /* [kh, kw, channels], or sums of it for each part */
+    int64_t part, parts; /* rows of the result in a part of the filter's gradient */
+} job;
+
+static job job_of(const tli_conv *c)
+{
+    const size_t size = tl_dtype_size(c->type);
+#define JOB(t)                                                                                     \
+    (job){.c = c, .size = size, .sum = sum_places_##t, .sum_triples = sum_triples_##t,             \
+          .dot = dot_places_##t}
+    return c->type == TL_BF16 ? JOB(bf16) : c->type == TL_F16 ? JOB(f16) : JOB(f32);
+#undef JOB
+}
+
+static int64_t min_of(int64_t x, int64_t y)
+{
+    return x < y ? x : y;
+}
+
+static int64_t max_of(int64_t x, int64_t y)
+{
+    return x > y ? x : y;
+}
+
+static bool each_suits(const tli_conv *c)
+{
+    return c->group_in == 1 && c->group_out == 1 && c->kh * c->kw <= TAPS_MOST;
+}
+
+/* Rows with `width` places that are work enough for a task. */
+static int64_t rows_of_task(const tli_conv *c, int64_t width)
+{
+    const double work = 4.0e5, row = (double)(width * c->in) * (double)(c->kh * c->kw);
+    return row >= work ? 1 : (int64_t)(work / row) + 1;
+}
+
+/* The filter in float. */
+static tl_status take_filter(job *j, tli_isa isa)
+{
+    const tli_conv *c = j->c;
+    const int64_t count = c->kh * c->kw * c->in;
+    if (c->type == TL_F32) {
+        j->filter = c->k;
+        return TL_OK;
+    }
+    void *room;
+    TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL, (size_t)count * sizeof(float)));
+    tli_gemm_kernels_of(isa, TLI_GEMM_F32)->convert(room, TL_F32, c->k, c->type, count);
+    j->filter = room;
+    return TL_OK;
+}
+
+/* --- result and image's gradient -------------------------------------------------------------- */
+
+static int64_t source_of(const tli_conv_axis *a, int64_t place, int64_t t)
+{
+    return place * a->step + a->first + t * a->delta;
+}
+
+/* The taps [*begin, *end) of a place that lie inside the source. */
+static void taps_inside(int64_t *begin, int64_t *end, const tli_conv_axis *a, int64_t place)
+{
+    int64_t t = 0;
+    while (t < a->taps && (source_of(a, place, t) < 0 || source_of(a, place, t) >= a->source)) t++;
+    *begin = t;
+    while (t < a->taps && source_of(a, place, t) >= 0 && source_of(a, place, t) < a->source) t++;
+    *end = t;
+}
+
+/* The places [*begin, *end) of which all taps lie inside. */
+static void whole_places(int64_t *begin, int64_t *end, const tli_conv_axis *a)
+{
+    const int64_t reach = (a->taps - 1) * (a->delta < 0 ? -a->delta : a->delta);
+    const int64_t first = a->delta < 0 ? a->first - reach : a->first;
+    tli_conv_inside(begin, end, a->places, first, a->step, max_of(a->source - reach, 0));
+}
+
+/* One row of a grid: `from` is the source's image, place p goes to to + p * to_step. */
+static void sum_row(const job *j, const tli_conv_axis *y, const tli_conv_axis *x, int64_t row,
+                    const char *from, char *to, int64_t to_step)
+{
+    const tli_conv *c = j->c;
+    int64_t ty, ty_end, whole, whole_end;
+    taps_inside(&ty, &ty_end, y, row);
+    whole_places(&whole, &whole_end, x);
+    for (int64_t p = 0; p < x->places;) {
+        const bool inner = p >= whole && p < whole_end;
+        const int64_t places = inner ? whole_end - p : 1;
+        int64_t tx, tx_end;
+        taps_inside(&tx, &tx_end, x, p);
+        // Neighbours in the order in which they lie in the source.
+        const bool triple =
+            inner && x->taps == 3 && x->step == 1 && (x->delta == 1 || x->delta == -1);
+        tap taps[TAPS_MOST];
+        int count = 0;
+        for (int64_t i = ty; i < ty_end; i++)
+            for (int64_t n = tx; n < tx_end; n++) {
+                const int64_t k = triple && x->delta < 0 ? tx_end - 1 - n : n;
+                const int64_t pixel = source_of(y, row, i) * x->source + source_of(x, p, k);
+                const int64_t element = (y->k_first + i * y->k_step) * c->kw + x->k_first
+                                      + k * x->k_step;
+                taps[count++] = (tap){from + (size_t)(pixel * c->in) * j->size,
+                                      j->filter + element * c->in};
+            }
+        sum_fn *sum = triple ? j->sum_triples : j->sum;
+        sum(to + (size_t)(p * to_step) * j->size, to_step, taps, count, x->step * c->in, c->in,
+            places);
+        p += places;
+    }
+}
+
+static tl_status result_rows(int64_t begin, int64_t end, void *payload)
+{
+    const job *j = payload;
+    const tli_conv *c = j->c;
+    tli_conv_axis y, x;
+    tli_conv_result_axes(&y, &x, c);
+    for (int64_t row = begin; row < end; row++)
+        sum_row(j, &y, &x, row % c->oh,
+                (const char *)c->x + (size_t)(row / c->oh * c->h * c->w * c->in) * j->size,
+                (char *)c->y + (size_t)(row * c->ow * c->in) * j->size, c->in);
+    return TL_OK;
+}
+
+static tl_status each_result(tl_pool *pool, tli_isa isa, const tli_conv *c)
+{
+    job j = job_of(c);
+    TL_TRY(take_filter(&j, isa));
+    return tl_parallel_for(pool, c->images * c->oh, rows_of_task(c, c->ow), result_rows, &j);
+}
+
+static tl_status image_rows(int64_t begin, int64_t end, void *payload)
+{
+    const job *j = payload;
+    const tli_conv *c = j->c;
+    for (int64_t row = begin; row < end; row++) {
+        const int64_t image = row / c->h, at = row % c->h;
+        for (int64_t first = 0; first < min_of(c->stride_x, c->w); first++) {
+            tli_conv_axis y, x;
+            tli_conv_image_axes(&y, &x, c, at % c->stride_y, first);
+            sum_row(j, &y, &x, at / c->stride_y,
+                    (const char *)c->y + (size_t)(image * c->oh * c->ow * c->in) * j->size,
+                    (char *)c->x + (size_t)((row * c->w + first) * c->in) * j->size,
+                    c->stride_x * c->in);
+        }
+    }
+    return TL_OK;
+}
+
+static tl_status each_image(tl_pool *pool, tli_isa isa, const tli_conv *c)
+{
+    job j = job_of(c);
+    TL_TRY(take_filter(&j, isa));
+    return tl_parallel_for(pool, c->images * c->h, rows_of_task(c, c->w), image_rows, &j);
+}
+
+/* --- filter's gradient ------------------------------------------------------------------------ */
+
+static void dot_row(const job *j, float *sums, int64_t row)
+{
+    const tli_conv *c = j->c;
+    const int64_t image = row / c->oh, top = row % c->oh * c->stride_y - c->top;
+    for (int64_t ky = 0; ky < c->kh; ky++) {
+        const int64_t y = top + ky * c->dilation_y;
+        if (y < 0 || y >= c->h) continue;
+        for (int64_t kx = 0; kx < c->kw; kx++) {
+            const int64_t first = kx * c->dilation_x - c->left;
+            int64_t begin, end;
+            tli_conv_inside(&begin, &end, c->ow, first, c->stride_x, c->w);
+            if (begin == end) continue;
+            const int64_t pixel = (image * c->h + y) * c->w + first + begin * c->stride_x;
+            j->dot(sums + (ky * c->kw + kx) * c->in,
+                   (const char *)c->x + (size_t)(pixel * c->in) * j->size, c->stride_x * c->in,
+                   (const char *)c->y + (size_t)((row * c->ow + begin) * c->in) * j->size, c->in,
+                   c->in, end - begin);
+        }
+    }
+}
+
+static tl_status filter_parts(int64_t begin, int64_t end, void *payload)
+{
+    const job *j = payload;
+    const tli_conv *c = j->c;
+    const int64_t all = c->kh * c->kw * c->in;
+    for (int64_t part = begin; part < end; part++) {
+        float *sums = j->filter + part * all;
+        memset(sums, 0, (size_t)all * sizeof *sums);
+        const int64_t last = min_of((part + 1) * j->part, c->images * c->oh);
+        for (int64_t row = part * j->part; row < last; row++) dot_row(j, sums, row);
+    }
+    return TL_OK;
+}
+
+static tl_status each_filter(tl_pool *pool, tli_isa isa, const tli_conv *c)
+{
+    enum { PARTS = 32, FLOATS = 2 << 20 };
+    job j = job_of(c);
+    const int64_t rows = c->images * c->oh, all = c->kh * c->kw * c->in;
+    const int64_t parts =
+        max_of(1, min_of(min_of(PARTS, FLOATS / all), rows / rows_of_task(c, c->ow)));
+    j.part = (rows + parts - 1) / parts;
+    j.parts = (rows + j.part - 1) / j.part;
+    void *room;
+    TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL, (size_t)(j.parts * all) * sizeof(float)));
+    j.filter = room;
+    TL_TRY(tl_parallel_for(pool, j.parts, 1, filter_parts, &j));
+    for (int64_t part = 1; part < j.parts; part++)
+        for (int64_t i = 0; i < all; i++) j.filter[i] += j.filter[part * all + i];
+    tli_gemm_kernels_of(isa, TLI_GEMM_F32)->convert(c->k, c->type, j.filter, TL_F32, all);
+    return TL_OK;
+}
+
+const tli_conv_method TLI_ISA_NAME(tli_conv_each) = {each_suits, each_result, each_image,
+                                                     each_filter};

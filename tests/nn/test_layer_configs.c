@@ -1,0 +1,318 @@
+/* Layers by name: every class that ships from YAML, zeros that are meant, mistakes and how they are
+ * told, and classes that the registry refuses. */
+#include "nn/lab.h"
+
+#include <tilth/desc/config.h>
+
+typedef struct holder {
+    tl_oneof layer;
+} holder;
+static const tl_field holder_fields[] = {
+    TL_F(holder, layer, .kind = &tl_kind_layer, .help = "which one"), TL_F_END};
+static const tl_desc holder_desc = {.name = "holder", .help = "a layer", .size = sizeof(holder),
+                                    .fields = holder_fields};
+
+static tl_registry *registry;
+
+static int open_registry(void **state)
+{
+    assert_ok(tl_registry_new(&registry));
+    assert_ok(tl_registry_add(registry, &tl_initializers_module));
+    assert_ok(tl_registry_add(registry, &tl_regularizers_module));
+    assert_ok(tl_registry_add(registry, &tl_layers_module));
+    return open_lab(state);
+}
+
+static int close_registry(void **state)
+{
+    close_lab(state);
+    tl_registry_free(&registry);
+    return 0;
+}
+
+static const tl_oneof *chosen;
+
+static void chosen_build(probe *p, tl_scope *s)
+{
+    p->part[0] = tl_scope_layer_of(s, "l", chosen);
+}
+static const recipe of_choice = {chosen_build, NULL};
+
+static tl_status read_config(tl_config **out, const char *yaml)
+{
+    TL_TRY(tl_config_new(out, registry, &holder_desc));
+    tl_status st = tl_config_yaml(*out, yaml, "test");
+    if (st == TL_OK) st = tl_config_finish(*out);
+    if (st != TL_OK) tl_config_free(out);
+    return st;
+}
+
+static tl_model *from_yaml(const char *yaml, tl_dtype dtype, tl_shape shape)
+{
+    tl_config *config;
+    tl_model *m;
+    assert_ok(read_config(&config, yaml));
+    chosen = &((const holder *)tl_config_value(config))->layer;
+    tl_input input = {"x", dtype, shape};
+    assert_ok(tl_model_new(&m, &(tl_model_args){.engine = engine,
+                                                .cls = &probe_class,
+                                                .config = &of_choice,
+                                                .inputs = &input,
+                                                .input_count = 1,
+                                                .seed = 1,
+                                                .registry = registry}));
+    tl_config_free(&config); // a model keeps nothing of it
+    return m;
+}
+
+/* --- every class ------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *type, *fields;
+    tl_dtype dtype;
+    int64_t in[4], out[4]; /* up to the first 0 */
+    int64_t params, state;
+} cases[] = {
+    {"dense",
+     "units: 5, activation: hard_swish, kernel_initializer: {type: he_normal}",
+     TL_F32,
+     {2, 4},
+     {2, 5},
+     25,
+     0},
+    {"embedding",
+     "entries: 9, size: 3, initializer: {type: truncated_normal, truncated_normal: {stddev: 0.02}}",
+     TL_I64,
+     {2, 4},
+     {2, 4, 3},
+     27,
+     0},
+    {"conv1d",
+     "filters: 4, kernel: 3, padding: same, stride: 2",
+     TL_F32,
+     {2, 8, 3},
+     {2, 4, 4},
+     40,
+     0},
+    {"conv2d",
+     "filters: 4, kernel: 3, kernel_width: 1, padding: explicit, pad: 1",
+     TL_F32,
+     {2, 4, 4, 3},
+     {2, 4, 6, 4},
+     40,
+     0},
+    {"conv2d_transpose",
+     "filters: 2, kernel: 2, stride: 2",
+     TL_F32,
+     {2, 3, 3, 4},
+     {2, 6, 6, 2},
+     34,
+     0},
+    {"depthwise_conv2d", "kernel: 3, multiplier: 2", TL_F32, {2, 5, 5, 3}, {2, 3, 3, 6}, 60, 0},
+    {"layer_norm", "epsilon: 0.1", TL_F32, {2, 6}, {2, 6}, 12, 0},
+    {"rms_norm", "frozen: true", TL_F32, {2, 6}, {2, 6}, 6, 0},
+    {"batch_norm", "momentum: 0.9", TL_F32, {2, 6}, {2, 6}, 12, 12},
+    {"group_norm", "groups: 2", TL_F32, {2, 3, 6}, {2, 3, 6}, 12, 0},
+    {"attention", "heads: 2, causal: true", TL_F32, {2, 3, 8}, {2, 3, 8}, 288, 0},
+    {"activation", "function: softplus", TL_F32, {2, 6}, {2, 6}, 0, 0},
+    {"dropout", "rate: 0.1", TL_F32, {2, 6}, {2, 6}, 0, 0},
+    {"stochastic_depth", "rate: 0.1", TL_F32, {2, 6}, {2, 6}, 0, 0},
+    {"max_pool", "size: 3, stride: 1, padding: same", TL_F32, {2, 4, 4, 3}, {2, 4, 4, 3}, 0, 0},
+    {"avg_pool", "", TL_F32, {2, 4, 4, 3}, {2, 2, 2, 3}, 0, 0},
+    {"global_avg_pool", "", TL_F32, {2, 4, 4, 3}, {2, 3}, 0, 0},
+    {"global_max_pool", "", TL_F32, {2, 4, 4, 3}, {2, 3}, 0, 0},
+    {"flatten", "", TL_F32, {2, 4, 3}, {2, 12}, 0, 0},
+    {"sequential",
+     "layers: [{layer: {type: dense, dense: {units: 5}}}, {name: out, layer: {type: dense, dense: "
+     "{units: 3}}}, {layer: {type: sequential, sequential: {layers: [{layer: {type: flatten}}]}}}]",
+     TL_F32,
+     {2, 4},
+     {2, 3},
+     43,
+     0},
+    {"residual",
+     "layers: [{layer: {type: dense, dense: {units: 5}}}], shortcut: {type: dense, dense: {units: "
+     "5, "
+     "without_bias: true}}",
+     TL_F32,
+     {2, 4},
+     {2, 5},
+     45,
+     0},
+};
+
+static tl_shape shape_of(const int64_t dims[4])
+{
+    int rank = 0;
+    while (rank < 4 && dims[rank]) rank++;
+    return tl_shape_of(rank, dims);
+}
+
+static void every_layer_has_a_name(void **state)
+{
+    (void)state;
+    assert_int_equal(tl_registry_count(registry, &tl_kind_layer), TL_COUNT(cases));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char yaml[512];
+        snprintf(yaml, sizeof yaml, "layer: {type: %s, %s: {%s}}", cases[i].type, cases[i].type,
+                 cases[i].fields);
+        tl_shape in = shape_of(cases[i].in), out = shape_of(cases[i].out);
+        tl_model *m = from_yaml(yaml, cases[i].dtype, in);
+        char text[TL_SHAPE_TEXT];
+        if (!tl_shape_equal(&m->output, &out))
+            fail_msg("%s: %s", cases[i].type, tl_shape_text(text, &m->output));
+        assert_int_equal(tl_model_measure(m).params, cases[i].params);
+        assert_int_equal(tl_model_measure(m).state, cases[i].state);
+        tl_tensor *x = cases[i].dtype == TL_I64 ? tl_zeros(c, TL_I64, in) : numbers(TL_F32, in);
+        tl_tensor *y = tl_call(c, m->first, x);
+        assert_ok(tl_ctx_status(c));
+        assert_true(tl_shape_equal(&y->shape, &out));
+        tl_model_free(&m);
+    }
+}
+
+// What is written down is what was read.
+static void choices_survive_being_written(void **state)
+{
+    (void)state;
+    tl_config *a, *b;
+    tl_str first = TL_STR_INIT, second = TL_STR_INIT;
+    assert_ok(read_config(
+        &a,
+        "layer: {type: sequential, sequential: {layers: [{layer: {type: batch_norm, batch_norm: "
+        "{momentum: 0, name: bn}}}]}}"));
+    assert_ok(tl_config_write(&first, a, false));
+    assert_ok(read_config(&b, tl_str_text(&first)));
+    assert_ok(tl_config_write(&second, b, false));
+    assert_string_equal(tl_str_text(&first), tl_str_text(&second));
+    assert_non_null(strstr(tl_str_text(&first), "name: bn"));
+    tl_str_deinit(&first);
+    tl_str_deinit(&second);
+    tl_config_free(&a);
+    tl_config_free(&b);
+}
+
+static void a_zero_in_yaml_is_meant(void **state)
+{
+    (void)state;
+    tl_model *m =
+        from_yaml("layer: {type: batch_norm, batch_norm: {momentum: 0}}", TL_F32, TL_SHAPE(4, 2));
+    tl_ctx_set_training(c, true);
+    tl_tensor *x = numbers(TL_F32, TL_SHAPE(4, 2));
+    tl_call(c, m, x);
+    assert_same(param(m, "l/moving_mean"), tl_mean(c, x, TL_AXES(0), false), 1e-6);
+    tl_model_free(&m);
+    m = from_yaml("layer: {type: dense, dense: {units: 2, kernel_initializer: {type: "
+                  "random_uniform, random_uniform: "
+                  "{low: 0, high: 1}}, bias_initializer: {type: truncated_normal, "
+                  "truncated_normal: {mean: 3, stddev: 0}}}}",
+                  TL_F32, TL_SHAPE(2, 50));
+    for (int64_t i = 0; i < 100; i++) assert_true(at(param(m, "l/kernel"), i) >= 0);
+    assert_near(at(param(m, "l/bias"), 1), 3, 0);
+    tl_model_free(&m);
+    // Of a model that is a layer by itself, through its copy too.
+    const tl_class *cls;
+    tl_config *config;
+    tl_model *copy;
+    assert_ok(read_config(&config,
+                          "layer: {type: embedding, embedding: {entries: 3, size: 2, scale: 0}}"));
+    const tl_oneof *o = &((const holder *)tl_config_value(config))->layer;
+    assert_ok(tl_registry_find(&cls, registry, &tl_kind_layer, o->type));
+    assert_ok(try_class(&m, (const tl_layer_class *)cls, o->value, TL_F32, TL_I64, TL_SHAPE(2)));
+    assert_ok(tl_model_copy(&copy, m));
+    assert_near(at(tl_call(c, copy, tl_zeros(c, TL_I64, TL_SHAPE(2))), 0), 0, 0);
+    tl_model_free(&copy);
+    tl_model_free(&m);
+    tl_config_free(&config);
+}
+
+static void names_come_from_three_places(void **state)
+{
+    (void)state;
+    tl_model *m = from_yaml(
+        "layer: {type: sequential, sequential: {layers: [{name: a, layer: {type: dense, dense: "
+        "{units: 1, name: unused}}}, {layer: {type: dense, dense: {units: 1, name: b}}}, {layer: "
+        "{type: flatten}}]}}",
+        TL_F32, TL_SHAPE(2, 3));
+    const tl_layer *l = m->first->first;
+    assert_string_equal(l->path, "l/a");
+    assert_string_equal(l->next->path, "l/b");
+    assert_string_equal(l->next->next->path, "l/flatten_2");
+    tl_model_free(&m);
+}
+
+/* --- mistakes --------------------------------------------------------------------------------- */
+
+static void mistakes_are_told(void **state)
+{
+    (void)state;
+    tl_config *config;
+    assert_fails(read_config(&config, "layer: {type: dens}"), TL_ENOTFOUND, "did you mean 'dense'");
+    assert_fails(read_config(&config, "layer: {type: dense, dense: {unit: 3}}"), TL_ENOTFOUND,
+                 "did you mean 'units'");
+    assert_fails(read_config(&config, "layer: {type: dense}"), TL_EINVAL,
+                 "units: it has no default and must be given");
+    assert_fails(read_config(&config, "layer: {type: dense, dense: {units: 0}}"), TL_EINVAL,
+                 "units");
+    assert_fails(
+        read_config(&config,
+                    "layer: {type: conv1d, conv1d: {filters: 1, kernel: 1, stride_width: 2}}"),
+        TL_ENOTFOUND, "stride_width");
+    assert_fails(read_config(&config, "layer: {type: layer_norm, layer_norm: {momentum: 0.5}}"),
+                 TL_ENOTFOUND, "momentum");
+    assert_fails(read_config(&config, "layer: {type: dense, dense: {units: 1, activation: leaky}}"),
+                 TL_EINVAL, "activation");
+    assert_fails(read_config(&config, "layer: {type: max_pool, max_pool: {size: 0}}"), TL_EINVAL,
+                 "size");
+    assert_fails(read_config(&config,
+                             "layer: {type: dense, dense: {units: 1, kernel_initializer: {type: "
+                             "random_uniform, random_uniform: {low: 1, high: 0}}}}"),
+                 TL_EINVAL, "low: it is 1 and must be below high, 0");
+}
+
+/* --- classes of one's own --------------------------------------------------------------------- */
+
+typedef struct odd_config {
+    int64_t size;
+} odd_config;
+static const tl_field odd_fields[] = {TL_F(odd_config, size, .help = "of it"), TL_F_END};
+static const tl_desc odd_desc = {
+    .name = "odd", .help = "odd", .size = sizeof(odd_config), .fields = odd_fields};
+
+static tl_tensor *same_x(tl_layer *l, tl_ctx *ctx, tl_tensor *x)
+{
+    (void)l;
+    (void)ctx;
+    return x;
+}
+
+static void a_registered_layer_has_a_layers_configuration(void **state)
+{
+    (void)state;
+    static const tl_layer_class odd = {
+        .cls = TL_CLASS(tl_layer_class, "odd", NULL, tl_layer, &odd_desc, .help = "odd"),
+        .forward = same_x};
+    static const tl_layer_class bare = {
+        .cls = TL_CLASS(tl_layer_class, "bare", NULL, tl_layer, NULL, .help = "bare")};
+    static const tl_entry odd_entry[] = {{&tl_kind_layer, &odd.cls}},
+                          bare_entry[] = {{&tl_kind_layer, &bare.cls}};
+    static const tl_module odd_module = {TL_MODULE_HEAD("odd"), odd_entry, 1};
+    static const tl_module bare_module = {TL_MODULE_HEAD("bare"), bare_entry, 1};
+    assert_fails(tl_registry_add(registry, &odd_module), TL_EINVAL, "does not derive from 'layer'");
+    assert_fails(tl_registry_add(registry, &bare_module), TL_EINVAL,
+                 "it has neither 'forward' nor 'forward_all'");
+    tl_model *m; // without being registered it may have any
+    assert_ok(try_class(&m, &odd, &(odd_config){3}, TL_F32, TL_F32, TL_SHAPE(2)));
+    assert_int_equal(((const odd_config *)m->config)->size, 3);
+    tl_model_free(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LAB_TEST(every_layer_has_a_name),  LAB_TEST(choices_survive_being_written),
+        LAB_TEST(a_zero_in_yaml_is_meant), LAB_TEST(names_come_from_three_places),
+        LAB_TEST(mistakes_are_told),       LAB_TEST(a_registered_layer_has_a_layers_configuration),
+    };
+    return cmocka_run_group_tests(tests, open_registry, close_registry);
+}

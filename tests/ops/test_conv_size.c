@@ -1,0 +1,184 @@
+/* Convolutions that are large enough to be cut into tasks (needs: threads), by each of the ways in
+ * which they are computed: the right numbers, and the same bits on any number of threads. */
+#include "test.h"
+
+#include <tilth/base/alloc.h>
+#include <tilth/base/rng.h>
+#include <tilth/cpu/cpu.h>
+#include <tilth/ops/conv.h>
+#include <tilth/ops/create.h>
+#include <tilth/ops/elementwise.h>
+#include <tilth/ops/gradient.h>
+
+typedef struct size_case {
+    const char *name;
+    int64_t images, h, w, in, kh, kw, out;
+    int64_t stride[2], dilation[2], pads[4], groups;
+} size_case;
+
+static const size_case cases[] = {
+    {"3x3", 2, 9, 10, 72, 3, 3, 40, {1, 1}, {1, 1}, {1, 1, 1, 1}, 1},
+    {"3x3, stride 2", 2, 14, 13, 24, 3, 3, 100, {2, 2}, {1, 1}, {1, 1, 1, 1}, 1},
+    {"odd channels, uneven strides and pads",
+     2, 11, 19, 13, 3, 2, 17, {2, 3}, {1, 2}, {1, 2, 0, 1}, 1},
+    {"stride beyond the filter", 2, 17, 16, 12, 2, 2, 20, {3, 4}, {1, 1}, {0, 0, 0, 0}, 1},
+    {"dilation that shares a factor with the stride", 2, 17, 18, 12, 3, 3, 16,
+     {2, 4}, {4, 2}, {3, 2, 1, 2}, 1},
+    {"1x1", 2, 12, 13, 130, 1, 1, 140, {1, 1}, {1, 1}, {0, 0, 0, 0}, 1},
+    {"1x1, few results", 2, 12, 13, 150, 1, 1, 20, {1, 1}, {1, 1}, {0, 0, 0, 0}, 1},
+    {"1x1, stride 2", 2, 13, 12, 40, 1, 1, 24, {2, 2}, {1, 1}, {0, 0, 0, 0}, 1},
+    {"1x1 with pads", 2, 9, 8, 20, 1, 1, 24, {1, 1}, {1, 1}, {1, 0, 2, 1}, 1},
+    {"a long sum", 2, 48, 48, 16, 2, 2, 5, {1, 1}, {1, 1}, {0, 0, 0, 0}, 1},
+    {"groups", 2, 12, 11, 36, 3, 3, 30, {1, 1}, {2, 2}, {2, 2, 2, 2}, 3},
+    {"groups, 1x1", 3, 10, 9, 36, 1, 1, 44, {1, 1}, {1, 1}, {0, 0, 0, 0}, 2},
+    {"three channels", 2, 33, 31, 3, 7, 7, 20, {2, 2}, {1, 1}, {3, 3, 3, 3}, 1},
+    {"three channels, wide", 1, 9, 70, 3, 3, 5, 33, {1, 1}, {2, 1}, {2, 1, 0, 3}, 1},
+    {"one channel", 3, 28, 28, 1, 5, 5, 6, {1, 1}, {1, 1}, {2, 2, 2, 2}, 1},
+    {"one channel, dilated across", 2, 28, 27, 1, 3, 3, 6, {1, 1}, {1, 3}, {2, 2, 2, 2}, 1},
+    {"few channels, stride beyond the filter",
+     2, 23, 22, 4, 2, 2, 9, {3, 3}, {1, 1}, {0, 0, 0, 0}, 1},
+    {"groups of few channels", 2, 22, 21, 16, 3, 3, 40, {1, 2}, {1, 1}, {1, 1, 1, 1}, 4},
+    {"a channel each", 2, 20, 21, 36, 3, 3, 36, {1, 1}, {1, 1}, {1, 1, 1, 1}, 36},
+    {"a channel each, odd", 2, 20, 25, 19, 5, 4, 19, {2, 1}, {1, 1}, {1, 2, 2, 1}, 19},
+    {"a channel each, strides", 2, 31, 30, 44, 3, 3, 44, {2, 3}, {1, 1}, {1, 1, 1, 1}, 44},
+    {"a channel each, dilated", 2, 19, 26, 52, 3, 3, 52, {1, 1}, {3, 2}, {3, 3, 1, 2}, 52},
+    {"a channel each, three times", 2, 12, 13, 10, 3, 3, 30, {1, 1}, {1, 1}, {1, 1, 1, 1}, 10},
+    {"pads wider than the image", 2, 3, 4, 10, 3, 3, 12, {1, 2}, {1, 1}, {6, 5, 7, 6}, 1},
+    {"pads wider than the image, a channel each", 2, 3, 4, 12, 3, 3, 12,
+     {1, 1}, {1, 1}, {6, 5, 7, 6}, 12},
+    {"pads wider than the image, few channels",
+     2, 3, 4, 2, 3, 3, 12, {2, 1}, {1, 1}, {6, 5, 7, 6}, 1},
+};
+enum { CASES = sizeof cases / sizeof *cases, OUTPUTS = 3 };
+static const char *const outputs[OUTPUTS] = {"result", "image's gradient", "filter's gradient"};
+
+// Multiples of 1/256 between -0.5 and 0.5, which every type holds.
+static tl_tensor *numbers(tl_ctx *c, tl_dtype dtype, tl_shape shape, uint64_t seed)
+{
+    int64_t count = tl_shape_count(&shape);
+    double *values = tl_alloc((size_t)count * sizeof *values);
+    tl_rng rng;
+    assert_non_null(values);
+    tl_rng_init(&rng, seed);
+    for (int64_t i = 0; i < count; i++)
+        values[i] = floor(tl_rng_uniform_f64(&rng) * 257) / 256 - 0.5;
+    tl_tensor *t = tl_from_doubles(c, dtype, shape, values);
+    tl_free(values);
+    return t;
+}
+
+static tl_status compute(tl_ctx *c, const size_case *k, tl_dtype dtype, tl_tensor **out)
+{
+    tl_tensor *x = numbers(c, dtype, TL_SHAPE(k->images, k->h, k->w, k->in), 1);
+    tl_tensor *w = numbers(c, dtype, TL_SHAPE(k->kh, k->kw, k->in / k->groups, k->out), 2);
+    tl_tensor *in[] = {x, w};
+    for (int i = 0; i < 2; i++) TL_TRY(tl_watch(in[i]));
+    tl_ctx_set_taping(c, true);
+    out[0] = tl_convolve2d(c, x, w, .stride = {k->stride[0], k->stride[1]},
+                           .dilation = {k->dilation[0], k->dilation[1]}, .padding = TL_EXPLICIT,
+                           .pads = {k->pads[0], k->pads[1], k->pads[2], k->pads[3]},
+                           .groups = k->groups);
+    TL_TRY(tl_ctx_status(c));
+    // Each place has its own weight, so that none can stand for another.
+    tl_tensor *weighted = tl_mul(c, out[0], numbers(c, dtype, out[0]->shape, 3));
+    TL_TRY(tl_gradient(c, weighted, in, 2, out + 1));
+    tl_ctx_set_taping(c, false);
+    return tl_ctx_status(c);
+}
+
+typedef void check_fn(const size_case *k, int which, const tl_tensor *t, const char *backend);
+
+static void each_run(const tl_backend_class *backend, int threads, const size_case *k,
+                     tl_dtype dtype, check_fn *check)
+{
+    tl_engine *e;
+    tl_ctx *c;
+    tl_tensor *out[OUTPUTS];
+    assert_ok(tl_engine_new(&e, &(tl_engine_args){.backend = backend, .threads = threads}));
+    assert_ok(tl_ctx_new(&c, e));
+    assert_ok(compute(c, k, dtype, out));
+    for (int i = 0; i < OUTPUTS; i++) check(k, i, out[i], backend->cls.name);
+    tl_ctx_free(&c);
+    tl_engine_free(&e);
+}
+
+static void *bits[OUTPUTS];
+static double *exact[OUTPUTS];
+
+static void *elements_of(const tl_tensor *t)
+{
+    void *bytes = tl_alloc(tl_tensor_bytes(t));
+    assert_non_null(bytes);
+    assert_ok(tl_tensor_get(t, bytes, tl_tensor_bytes(t)));
+    return bytes;
+}
+
+static double *doubles_of(const tl_tensor *t)
+{
+    double *values = tl_alloc((size_t)tl_tensor_count(t) * sizeof *values);
+    assert_non_null(values);
+    assert_ok(tl_tensor_get_doubles(t, values, tl_tensor_count(t)));
+    return values;
+}
+
+static void keep_exact(const size_case *k, int which, const tl_tensor *t, const char *backend)
+{
+    (void)k, (void)backend;
+    exact[which] = doubles_of(t);
+}
+
+static void near_exact(const size_case *k, int which, const tl_tensor *t, const char *backend)
+{
+    static const double most[] = {[TL_F32] = 1e-6, [TL_BF16] = 1e-2, [TL_F16] = 1e-3};
+    double *own = doubles_of(t), off = 0, size = 0;
+    for (int64_t i = 0; i < tl_tensor_count(t); i++) {
+        off += (own[i] - exact[which][i]) * (own[i] - exact[which][i]);
+        size += exact[which][i] * exact[which][i];
+    }
+    if (!(sqrt(off) <= most[t->dtype] * sqrt(size)))
+        fail_msg("%s, %s, %s: the %s is off by %g", k->name, backend, tl_dtype_name(t->dtype),
+                 outputs[which], sqrt(off / size));
+    tl_free(own);
+}
+
+static void near_exact_bits(const size_case *k, int which, const tl_tensor *t, const char *backend)
+{
+    near_exact(k, which, t, backend);
+    bits[which] = elements_of(t);
+}
+
+static void same_bits(const size_case *k, int which, const tl_tensor *t, const char *backend)
+{
+    void *own = elements_of(t);
+    if (memcmp(own, bits[which], tl_tensor_bytes(t)) != 0)
+        fail_msg("%s, %s: the %s differs from that of one thread", k->name, backend,
+                 outputs[which]);
+    tl_free(own);
+}
+
+static void sizes(void **state)
+{
+    static const tl_dtype dtypes[] = {TL_F32, TL_BF16, TL_F16};
+    static const int threads[] = {2, 3, 7};
+    int64_t count;
+    const tl_backend_class *const *all = tl_cpu_backends(&count);
+    (void)state;
+    for (int k = 0; k < CASES; k++) {
+        each_run(&tl_backend_reference, 1, &cases[k], TL_F64, keep_exact);
+        for (int64_t b = 0; b < count; b++)
+            for (int d = 0; d < 3; d++) {
+                if (!all[b]->supported || all[b]->supported() != TL_OK) continue;
+                each_run(all[b], 1, &cases[k], dtypes[d], near_exact_bits);
+                for (int t = 0; t < 3; t++)
+                    each_run(all[b], threads[t], &cases[k], dtypes[d], same_bits);
+                for (int i = 0; i < OUTPUTS; i++) tl_free(bits[i]);
+            }
+        for (int i = 0; i < OUTPUTS; i++) tl_free(exact[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sizes)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
