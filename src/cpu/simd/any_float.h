@@ -80,7 +80,7 @@ TLI_INLINE void any_put(tl_dtype t, void *p, int64_t i, float x)
 /* The statement with T as each type, of which the one that is `dtype` runs. */
 #define TLI_FLOAT_CASE(type, ...)                                                                  \
     case type: {                                                                                   \
-        const tl_dtype T = type;                                                                       \
+        const tl_dtype T = type;                                                                   \
         __VA_ARGS__;                                                                               \
         break;                                                                                     \
     }
@@ -89,7 +89,7 @@ TLI_INLINE void any_put(tl_dtype t, void *p, int64_t i, float x)
         TLI_FLOAT_CASE(TL_F32, __VA_ARGS__)                                                        \
         TLI_FLOAT_CASE(TL_BF16, __VA_ARGS__)                                                       \
     default: {                                                                                     \
-        const tl_dtype T = TL_F16;                                                                     \
+        const tl_dtype T = TL_F16;                                                                 \
         __VA_ARGS__;                                                                               \
         break;                                                                                     \
     }                                                                                              \

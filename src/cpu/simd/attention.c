@@ -5,13 +5,12 @@
 #include <tilth/core/ctx.h>
 
 #include "core/element.h"
-#include "cpu/scratch.h"
 
 #define THIS_ISA TLI_JOIN(TLI, TLI_ISA) /* TLI_neon, TLI_avx2 ... */
 
-/* --- what the gradient uses as well --------------------------------------------------------------- */
+/* --- what the gradient uses as well ----------------------------------------------------------- */
 
-operand TLI_ISA_NAME(tli_attention_operand)(const tl_tensor *t)
+operand attention_operand(const tl_tensor *t)
 {
     return (operand){tl_kernel_data(t), t->strides[0], t->strides[1], t->strides[2], t->strides[3]};
 }
@@ -25,17 +24,24 @@ static operand bias_operand(const tl_tensor *bias)
     return (operand){tl_kernel_data(bias), strides[0], strides[2], strides[1], strides[3]};
 }
 
-void TLI_ISA_NAME(tli_attention_init)(attention *t, const tl_run *run, const tl_node *n, int first,
-                                      int extra)
+void attention_init(attention *t, const tl_run *run, const tl_node *n, int first, int extra)
 {
     const tl_attend_attr *a = n->attr;
     const tl_tensor *q = n->in[first], *k = n->in[first + 1], *v = n->in[first + 2];
     *t = (attention){
-        .a = a, .gemm = tli_gemm_kernels_of(THIS_ISA, TLI_GEMM_F32), .type = q->dtype,
-        .q = TLI_ISA_NAME(tli_attention_operand)(q), .k = TLI_ISA_NAME(tli_attention_operand)(k),
-        .v = TLI_ISA_NAME(tli_attention_operand)(v), .mask = a->masked ? n->in[extra] : NULL,
-        .batches = q->shape.dims[0], .queries = q->shape.dims[1], .keys = k->shape.dims[1],
-        .heads = q->shape.dims[2], .groups = k->shape.dims[2], .width = q->shape.dims[3],
+        .a = a,
+        .gemm = tli_gemm_kernels_of(THIS_ISA, TLI_GEMM_F32),
+        .type = q->dtype,
+        .q = attention_operand(q),
+        .k = attention_operand(k),
+        .v = attention_operand(v),
+        .mask = a->masked ? n->in[extra] : NULL,
+        .batches = q->shape.dims[0],
+        .queries = q->shape.dims[1],
+        .keys = k->shape.dims[1],
+        .heads = q->shape.dims[2],
+        .groups = k->shape.dims[2],
+        .width = q->shape.dims[3],
         .value_width = v->shape.dims[3],
     };
     if (a->biased) t->bias = bias_operand(n->in[extra + a->masked]);
@@ -52,7 +58,7 @@ void TLI_ISA_NAME(tli_attention_init)(attention *t, const tl_run *run, const tl_
     t->boost = (float)(1 / (1 - a->rate));
 }
 
-allowance TLI_ISA_NAME(tli_attention_allow)(const attention *t, int64_t batch, uint8_t *room)
+allowance attention_allow(const attention *t, int64_t batch, uint8_t *room)
 {
     allowance all = {.keys = t->keys};
     if (!t->mask) return all;
@@ -69,8 +75,8 @@ allowance TLI_ISA_NAME(tli_attention_allow)(const attention *t, int64_t batch, u
     return all;
 }
 
-void TLI_ISA_NAME(tli_attention_fetch)(const attention *t, const operand *o, int64_t batch,
-                                       int64_t head, int64_t first, int64_t count, int64_t width)
+void attention_fetch(const attention *t, const operand *o, int64_t batch, int64_t head,
+                     int64_t first, int64_t count, int64_t width)
 {
     if (o->item != 1) return;
     const int64_t bytes = width * (int64_t)tl_dtype_size(t->type);
@@ -80,9 +86,9 @@ void TLI_ISA_NAME(tli_attention_fetch)(const attention *t, const operand *o, int
     }
 }
 
-void TLI_ISA_NAME(tli_attention_rows)(float *to, int64_t row, const attention *t, const operand *o,
-                                      int64_t batch, int64_t head, int64_t first, int64_t count,
-                                      int64_t width, const allowance *allow)
+void attention_rows(float *to, int64_t row, const attention *t, const operand *o, int64_t batch,
+                    int64_t head, int64_t first, int64_t count, int64_t width,
+                    const allowance *allow)
 {
     for (int64_t i = 0; i < count; i++, to += row) {
         const void *from = operand_at(t, o, batch, first + i, head);
@@ -97,10 +103,9 @@ void TLI_ISA_NAME(tli_attention_rows)(float *to, int64_t row, const attention *t
 }
 
 #if defined(ATTENTION_HALF)
-void TLI_ISA_NAME(tli_attention_columns)(uint16_t *to, const attention *t, const operand *o,
-                                         int64_t batch, int64_t head, int64_t first, int64_t count,
-                                         int64_t width, int64_t tile_places,
-                                         const allowance *allow, uint16_t *room)
+void attention_columns(uint16_t *to, const attention *t, const operand *o, int64_t batch,
+                       int64_t head, int64_t first, int64_t count, int64_t width,
+                       int64_t tile_places, const allowance *allow, uint16_t *room)
 {
     const uint16_t *from = operand_at(t, o, batch, first, head);
     int64_t place = o->place, item = o->item;
@@ -119,7 +124,7 @@ void TLI_ISA_NAME(tli_attention_columns)(uint16_t *to, const attention *t, const
 }
 #endif
 
-void TLI_ISA_NAME(tli_attention_tile)(const tile *x)
+void attention_tile(const tile *x)
 {
     const attention *t = x->t;
     if (x->bias)
@@ -136,13 +141,15 @@ void TLI_ISA_NAME(tli_attention_tile)(const tile *x)
     t->gemm->pack_b(x->draws, x->drawn, TL_F32, TILE_KEYS, 1, x->queries, x->keys);
 }
 
-/* --- softmax --------------------------------------------------------------------------------------- */
+/* --- softmax ---------------------------------------------------------------------------------- */
 
-enum { BLOCK = 48 }; /* queries at a time: the tile of their scores stays in the first-level cache */
+enum {
+    BLOCK = 48
+}; /* queries at a time: the tile of their scores stays in the first-level cache */
 _Static_assert(BLOCK % NR == 0 && BLOCK % MR == 0, "blocks are whole strips and panels");
 
-/* Of each query of a block: the largest score so far, the sum of exponentials below it, and what the
- * tile before has to be multiplied by. */
+/* Of each query of a block: the largest score so far, the sum of exponentials below it, and what
+ * the tile before has to be multiplied by. */
 typedef struct carry {
     float most[BLOCK], sum[BLOCK], factor[BLOCK];
 } carry;
@@ -155,8 +162,7 @@ TLI_INLINE void weigh_body(const int nv, const tile *x, const strip *s, float *s
     for (int j = 0; j < nv; j++) most[j] = vf_load(c->most + s->first + j * VF);
     for (int64_t key = 0; key < s->keys; key++) {
         if (allowed && !allowed[key]) continue;
-        for (int j = 0; j < nv; j++)
-            most[j] = vf_max(most[j], vf_load(at + key * x->row + j * VF));
+        for (int j = 0; j < nv; j++) most[j] = vf_max(most[j], vf_load(at + key * x->row + j * VF));
     }
     for (int j = 0; j < nv; j++) {
         // A query that has seen nothing: any finite number makes its exponentials 0.
@@ -203,20 +209,20 @@ static void drop_out(const tile *x, const strip *s, float *weights)
         }
 }
 
-/* --- forward --------------------------------------------------------------------------------------- */
+/* --- forward ---------------------------------------------------------------------------------- */
 
 /* What one task holds. */
 typedef struct room {
-    char *keys;     /* panels of a */
-    char *queries;  /* panels of b: one block */
-    float *scores;  /* one tile */
-    float *values;  /* rows */
+    char *keys;    /* panels of a */
+    char *queries; /* panels of b: one block */
+    float *scores; /* one tile */
+    float *values; /* rows */
 #if defined(ATTENTION_HALF)
     uint16_t *value_columns; /* in place of rows: panels of b for each tile */
     uint16_t *weights;       /* a panel of a */
     uint16_t *straight;
 #endif
-    float *sums;    /* rows of a block: weights times values */
+    float *sums; /* rows of a block: weights times values */
     float *bias, *draws, *drawn;
     uint8_t *allowed;
 } room;
@@ -260,7 +266,7 @@ static void attend_tile(const tile *x, const room *r, carry *c)
 {
     const attention *t = x->t;
     const bool begun = x->first_key > 0;
-    TLI_ISA_NAME(tli_attention_tile)(x);
+    attention_tile(x);
     for (int64_t first = 0; first < x->queries; first += NR) {
         const strip s = strip_of(x, first);
         strip_product(x, &s, r->scores, r->keys + panel_bytes(t, x->first_key, t->width),
@@ -317,8 +323,15 @@ static void attend_block(const forward *f, const room *r, const allowance *allow
 {
     const attention *t = &f->t;
     carry c;
-    tile x = {.t = t, .batch = batch, .head = head, .first_query = first, .queries = count,
-              .keys = allow->keys, .row = BLOCK, .bias = r->bias, .draws = r->draws,
+    tile x = {.t = t,
+              .batch = batch,
+              .head = head,
+              .first_query = first,
+              .queries = count,
+              .keys = allow->keys,
+              .row = BLOCK,
+              .bias = r->bias,
+              .draws = r->draws,
               .drawn = r->drawn};
     for (int i = 0; i < BLOCK; i++) {
         c.most[i] = -INFINITY;
@@ -343,27 +356,27 @@ static tl_status attend_task(int64_t begin, int64_t end, void *payload)
     const attention *t = &f->t;
     room r;
     void *memory;
-    TL_TRY(tli_scratch(&memory, TLI_SCRATCH_TASK, room_lay_out(&r, t, NULL)));
+    TL_TRY(attention_memory(&memory, room_lay_out(&r, t, NULL)));
     room_lay_out(&r, t, memory);
     for (int64_t i = begin; i < end; i++) {
         const int64_t first = i % f->chunks * f->chunk, head = i / f->chunks % t->heads;
-        const int64_t batch = i / f->chunks / t->heads, last = smaller(first + f->chunk, t->queries);
-        allowance allow = TLI_ISA_NAME(tli_attention_allow)(t, batch, r.allowed);
+        const int64_t batch = i / f->chunks / t->heads,
+                      last = smaller(first + f->chunk, t->queries);
+        allowance allow = attention_allow(t, batch, r.allowed);
         if (t->a->causal) allow.keys = larger(0, smaller(allow.keys, last + t->shift));
         const int64_t group = head / t->serves;
-        TLI_ISA_NAME(tli_attention_fetch)(t, &t->k, batch, group, 0, allow.keys, t->width);
-        TLI_ISA_NAME(tli_attention_fetch)(t, &t->v, batch, group, 0, allow.keys, t->value_width);
-        TLI_ISA_NAME(tli_attention_fetch)(t, &t->q, batch, head, first, last - first, t->width);
+        attention_fetch(t, &t->k, batch, group, 0, allow.keys, t->width);
+        attention_fetch(t, &t->v, batch, group, 0, allow.keys, t->value_width);
+        attention_fetch(t, &t->q, batch, head, first, last - first, t->width);
         t->panels->pack_a(r.keys, operand_at(t, &t->k, batch, 0, group), t->type, t->k.place,
                           t->k.item, allow.keys, t->width);
         if (!t->half)
-            TLI_ISA_NAME(tli_attention_rows)(r.values, t->value_room, t, &t->v, batch, group, 0,
-                                             allow.keys, t->value_width, &allow);
+            attention_rows(r.values, t->value_room, t, &t->v, batch, group, 0, allow.keys,
+                           t->value_width, &allow);
 #if defined(ATTENTION_HALF)
         if (t->half)
-            TLI_ISA_NAME(tli_attention_columns)(r.value_columns, t, &t->v, batch, group, 0,
-                                                allow.keys, t->value_width, TILE_KEYS, &allow,
-                                                r.straight);
+            attention_columns(r.value_columns, t, &t->v, batch, group, 0, allow.keys,
+                              t->value_width, TILE_KEYS, &allow, r.straight);
 #endif
         for (int64_t q = first; q < last; q += BLOCK)
             attend_block(f, &r, &allow, batch, head, q, smaller(BLOCK, last - q));
@@ -374,7 +387,7 @@ static tl_status attend_task(int64_t begin, int64_t end, void *payload)
 static tl_status attend_kernel(const tl_run *run, const tl_node *n)
 {
     forward f = {.y = tl_kernel_data(n->out[0]), .lse = tl_kernel_data(n->out[1])};
-    TLI_ISA_NAME(tli_attention_init)(&f.t, run, n, 0, 3);
+    attention_init(&f.t, run, n, 0, 3);
     // Few heads: shorter pieces of them, each of which packs the keys for itself.
     const int64_t pairs = f.t.batches * f.t.heads;
     f.chunk = pairs >= 64 ? 20 * BLOCK : pairs >= 16 ? 8 * BLOCK : 3 * BLOCK;
@@ -386,6 +399,8 @@ static tl_status attend_kernel(const tl_run *run, const tl_node *n)
 
 #define ROWS(dtype)                                                                                \
     {TL_OP_attend, dtype, attend_kernel, TL_KERNEL_STRIDED},                                       \
-    {TL_OP_attend_grad, dtype, TLI_ISA_NAME(tli_attend_grad), TL_KERNEL_STRIDED}
+    {                                                                                              \
+        TL_OP_attend_grad, dtype, attend_grad_kernel, TL_KERNEL_STRIDED                            \
+    }
 static const tl_kernel rows[] = {ROWS(TL_F32), ROWS(TL_BF16), ROWS(TL_F16)};
 TLI_SIMD_KERNELS(attention, rows);

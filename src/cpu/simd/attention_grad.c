@@ -9,8 +9,8 @@
 #include "cpu/scratch.h"
 
 enum {
-    BLOCK = 72,   /* queries at a time, at most */
-    GRAD_KEYS = NR > 24 ? 96 : 72 /* keys of a tile */
+    BLOCK = 144,                  /* queries at a time, at most */
+    GRAD_KEYS = NR > 24 ? 96 : 48 /* keys of a tile */
 };
 _Static_assert(BLOCK % ROW_UNIT == 0 && GRAD_KEYS % MR == 0 && GRAD_KEYS % NR == 0
                    && (int)GRAD_KEYS <= (int)TILE_KEYS,
@@ -24,13 +24,13 @@ typedef struct backward {
     float *means;  /* of gradients by the weights, [batch, heads, queries]; NULL: they are y gy */
     int64_t block; /* queries at a time: about equal pieces */
     char *gq, *gk, *gv, *gbias;
-    int64_t bias_dims[4]; /* of the bias: [batch, heads, queries, keys], 1 where it is stretched */
+    int64_t bias_dims[4];  /* of the bias: [batch, heads, queries, keys], 1 where it is stretched */
     int64_t bias_tiles[2]; /* tiles of queries and of keys of its gradient */
 } backward;
 
 /* Some keys of one head, ready for products. Sums of floats are transposed, [item][key]: as the
- * width of heads is a multiple of the rows of a tile more often than of its columns. Those of products
- * of bfloat16 are rows, [key][item]. */
+ * width of heads is a multiple of the rows of a tile more often than of its columns. Those of
+ * products of bfloat16 are rows, [key][item]. */
 typedef struct key_side {
     char *keys, *values; /* panels of a, lanes are keys */
     float *key_items;    /* panels of a for each tile, lanes are items */
@@ -45,12 +45,12 @@ typedef struct key_side {
 
 /* A block of queries of one head, and a tile of scores. */
 typedef struct query_side {
-    char *queries, *gys; /* panels of b */
+    char *queries, *gys;           /* panels of b */
     float *query_items, *gy_items; /* panels of a, lanes are items */
     float *gy_row, *y_row;         /* one row */
     float *gq;                     /* sums, as those of keys */
     float *panels;                 /* of b, from a tile: lanes are keys */
-    float *lse, *mean;    /* of each query; the mean of gradients by the weights */
+    float *lse, *mean;             /* of each query; the mean of gradients by the weights */
     float *weights, *grads;
     float *bias, *draws, *drawn;
 #if defined(ATTENTION_HALF)
@@ -110,7 +110,7 @@ static void queries_lay_out(layout *l, query_side *q, const attention *t)
     q->drawn = layout_take(l, (int64_t)BLOCK * TILE_KEYS);
 }
 
-/* --- packing ------------------------------------------------------------------------------------- */
+/* --- packing ---------------------------------------------------------------------------------- */
 
 static void pack_keys(const key_side *k, const attention *t, int64_t batch, int64_t group,
                       int64_t first, int64_t count)
@@ -141,10 +141,9 @@ static float mean_of(const query_side *q, const backward *g, int64_t batch, int6
 {
     const attention *t = &g->t;
     vf sum = vf_zero();
-    TLI_ISA_NAME(tli_attention_rows)(q->gy_row, t->value_room, t, &g->gy, batch, head, query, 1,
-                                     t->value_width, NULL);
-    TLI_ISA_NAME(tli_attention_rows)(q->y_row, t->value_room, t, &g->y, batch, head, query, 1,
-                                     t->value_width, NULL);
+    attention_rows(q->gy_row, t->value_room, t, &g->gy, batch, head, query, 1, t->value_width,
+                   NULL);
+    attention_rows(q->y_row, t->value_room, t, &g->y, batch, head, query, 1, t->value_width, NULL);
     for (int64_t e = 0; e < t->value_room; e += VF)
         sum = vf_fma(vf_load(q->gy_row + e), vf_load(q->y_row + e), sum);
     return vf_sum(sum);
@@ -169,7 +168,7 @@ static void pack_queries(const query_side *q, const backward *g, int64_t batch, 
     }
 }
 
-/* --- one tile ------------------------------------------------------------------------------------- */
+/* --- one tile --------------------------------------------------------------------------------- */
 
 /* weights: scores -> weights after dropout; grads: by these weights -> by the scores. */
 TLI_INLINE void strip_body(const int nv, const bool drops, const tile *x, const strip *s,
@@ -223,7 +222,7 @@ static void strip_grads(const tile *x, const strip *s, const query_side *q)
 static void tile_grads(const tile *x, const query_side *q, const char *keys, const char *values)
 {
     const attention *t = x->t;
-    TLI_ISA_NAME(tli_attention_tile)(x);
+    attention_tile(x);
     for (int64_t first = 0; first < x->queries; first += NR) {
         const strip s = strip_of(x, first);
         strip_product(x, &s, q->weights, keys, q->queries, t->width, t->a->scale);
@@ -261,9 +260,9 @@ static void tile_add_half(const tile *x, const key_side *k, const query_side *q)
     for (int64_t i = 0; i < x->queries; i += MR) {
         const int64_t seen = keys_seen(x, smaller(i + MR, x->queries) - 1);
         half_pack_down(q->panel, q->grads + i, x->row, seen);
-        half_product(t, t->width_room, seen, q->panel, k->key_columns + x->first_key * t->width_room,
-                     round_up(x->packed_keys, 4) * NR, q->gq + i * t->width_room, t->a->scale,
-                     true);
+        half_product(
+            t, t->width_room, seen, q->panel, k->key_columns + x->first_key * t->width_room,
+            round_up(x->packed_keys, 4) * NR, q->gq + i * t->width_room, t->a->scale, true);
     }
 }
 #endif
@@ -302,7 +301,7 @@ static void tile_add(const tile *x, const key_side *k, const query_side *q)
     }
 }
 
-/* --- queries, keys and values --------------------------------------------------------------------- */
+/* --- queries, keys and values ----------------------------------------------------------------- */
 
 /* Where a gradient goes: some places of one head. */
 typedef struct target {
@@ -337,9 +336,16 @@ static void store_sums(const attention *t, const target *to, const float *sums, 
 static tile tile_of(const backward *g, const query_side *q, int64_t batch, int64_t head,
                     int64_t first_query, int64_t queries, int64_t keys)
 {
-    return (tile){.t = &g->t, .batch = batch, .head = head, .first_query = first_query,
-                  .queries = queries, .keys = keys, .row = round_up(queries, ROW_UNIT), .bias = q->bias,
-                  .draws = q->draws, .drawn = q->drawn};
+    return (tile){.t = &g->t,
+                  .batch = batch,
+                  .head = head,
+                  .first_query = first_query,
+                  .queries = queries,
+                  .keys = keys,
+                  .row = round_up(queries, ROW_UNIT),
+                  .bias = q->bias,
+                  .draws = q->draws,
+                  .drawn = q->drawn};
 }
 
 static void grad_block(const backward *g, const key_side *k, const query_side *q,
@@ -351,9 +357,9 @@ static void grad_block(const backward *g, const key_side *k, const query_side *q
     const int64_t end = keys_seen(&x, count - 1);
     memset(q->gq, 0, (size_t)(x.row * t->width_room) * sizeof *q->gq);
     if (end) {
-        TLI_ISA_NAME(tli_attention_fetch)(t, &t->q, batch, head, first, count, t->width);
-        TLI_ISA_NAME(tli_attention_fetch)(t, &g->gy, batch, head, first, count, t->value_width);
-        TLI_ISA_NAME(tli_attention_fetch)(t, &g->y, batch, head, first, count, t->value_width);
+        attention_fetch(t, &t->q, batch, head, first, count, t->width);
+        attention_fetch(t, &g->gy, batch, head, first, count, t->value_width);
+        attention_fetch(t, &g->y, batch, head, first, count, t->value_width);
         pack_queries(q, g, batch, head, first, count);
         if (!t->half) {
             t->gemm->pack_a(q->query_items, operand_at(t, &t->q, batch, first, head), t->type,
@@ -363,10 +369,10 @@ static void grad_block(const backward *g, const key_side *k, const query_side *q
         }
 #if defined(ATTENTION_HALF)
         if (t->half) {
-            TLI_ISA_NAME(tli_attention_columns)(q->query_columns, t, &t->q, batch, head, first,
-                                                count, t->width, count, NULL, NULL);
-            TLI_ISA_NAME(tli_attention_columns)(q->gy_columns, t, &g->gy, batch, head, first, count,
-                                                t->value_width, count, NULL, NULL);
+            attention_columns(q->query_columns, t, &t->q, batch, head, first, count, t->width,
+                              count, NULL, NULL);
+            attention_columns(q->gy_columns, t, &g->gy, batch, head, first, count, t->value_width,
+                              count, NULL, NULL);
         }
 #endif
     }
@@ -384,8 +390,8 @@ static void grad_block(const backward *g, const key_side *k, const query_side *q
 #endif
         tile_add(&x, k, q);
     }
-    const target to = {g->gq, batch, head, t->heads, first, count, t->queries, t->width,
-                       t->width_room};
+    const target to = {g->gq, batch,      head,     t->heads,     first,
+                       count, t->queries, t->width, t->width_room};
     store_sums(t, &to, q->gq, x.row, k->turned, q->y_row);
 }
 
@@ -399,22 +405,21 @@ static tl_status grad_task(int64_t begin, int64_t end, void *payload)
     layout l = {0};
     keys_lay_out(&l, &k, t, t->keys, true);
     queries_lay_out(&l, &q, t);
-    TL_TRY(tli_scratch(&memory, TLI_SCRATCH_TASK, l.bytes));
+    TL_TRY(attention_memory(&memory, l.bytes));
     l = (layout){.memory = memory};
     keys_lay_out(&l, &k, t, t->keys, true);
     queries_lay_out(&l, &q, t);
     for (int64_t i = begin; i < end; i++) {
         const int64_t batch = i / t->groups, group = i % t->groups;
-        const allowance allow = TLI_ISA_NAME(tli_attention_allow)(t, batch, k.allowed);
-        TLI_ISA_NAME(tli_attention_fetch)(t, &t->k, batch, group, 0, allow.keys, t->width);
-        TLI_ISA_NAME(tli_attention_fetch)(t, &t->v, batch, group, 0, allow.keys, t->value_width);
+        const allowance allow = attention_allow(t, batch, k.allowed);
+        attention_fetch(t, &t->k, batch, group, 0, allow.keys, t->width);
+        attention_fetch(t, &t->v, batch, group, 0, allow.keys, t->value_width);
         pack_keys(&k, t, batch, group, 0, allow.keys);
         if (!t->half) pack_key_items(&k, t, batch, group, &allow);
 #if defined(ATTENTION_HALF)
         if (t->half)
-            TLI_ISA_NAME(tli_attention_columns)(k.key_columns, t, &t->k, batch, group, 0,
-                                                allow.keys, t->width, GRAD_KEYS, &allow,
-                                                k.straight);
+            attention_columns(k.key_columns, t, &t->k, batch, group, 0, allow.keys, t->width,
+                              GRAD_KEYS, &allow, k.straight);
 #endif
         memset(k.gk, 0, (size_t)(k.row * t->width_room) * sizeof *k.gk);
         memset(k.gv, 0, (size_t)(k.row * t->value_room) * sizeof *k.gv);
@@ -431,7 +436,7 @@ static tl_status grad_task(int64_t begin, int64_t end, void *payload)
     return TL_OK;
 }
 
-/* --- the bias -------------------------------------------------------------------------------------- */
+/* --- the bias --------------------------------------------------------------------------------- */
 
 /* A task is a tile of the bias's gradient; along axes where the bias is stretched it adds up
  * everything. */
@@ -462,7 +467,7 @@ static bias_span bias_span_of(const backward *g, int64_t task)
 static void bias_add(const backward *g, const key_side *k, const query_side *q, tile x, float *sums)
 {
     const attention *t = &g->t;
-    const allowance allow = TLI_ISA_NAME(tli_attention_allow)(t, x.batch, k->allowed);
+    const allowance allow = attention_allow(t, x.batch, k->allowed);
     const int64_t seen = smaller(keys_seen(&x, x.queries - 1), allow.keys - x.first_key);
     if (seen <= 0) return;
     x.keys = seen;
@@ -511,7 +516,7 @@ static tl_status bias_task(int64_t begin, int64_t end, void *payload)
     float *sums = layout_take(&l, (int64_t)BLOCK * GRAD_KEYS);
     keys_lay_out(&l, &k, &g->t, GRAD_KEYS, false);
     queries_lay_out(&l, &q, &g->t);
-    TL_TRY(tli_scratch(&memory, TLI_SCRATCH_TASK, l.bytes));
+    TL_TRY(attention_memory(&memory, l.bytes));
     l = (layout){.memory = memory};
     sums = layout_take(&l, (int64_t)BLOCK * GRAD_KEYS);
     keys_lay_out(&l, &k, &g->t, GRAD_KEYS, false);
@@ -553,8 +558,7 @@ static void mean_block(const backward *g, const key_side *k, const query_side *q
         for (int64_t at = 0; at < count; at += NR) {
             const strip s = strip_of(&x, at);
             for (int64_t key = 0; key < s.keys; key++)
-                for (int64_t i = at; i < at + s.queries; i++)
-                    sums[i] += q->grads[key * x.row + i];
+                for (int64_t i = at; i < at + s.queries; i++) sums[i] += q->grads[key * x.row + i];
         }
     }
     memcpy(means, sums, (size_t)count * sizeof *means);
@@ -572,13 +576,13 @@ static tl_status mean_task(int64_t begin, int64_t end, void *payload)
     layout l = {0};
     keys_lay_out(&l, &k, t, t->keys, false);
     queries_lay_out(&l, &q, t);
-    TL_TRY(tli_scratch(&memory, TLI_SCRATCH_TASK, l.bytes));
+    TL_TRY(attention_memory(&memory, l.bytes));
     l = (layout){.memory = memory};
     keys_lay_out(&l, &k, t, t->keys, false);
     queries_lay_out(&l, &q, t);
     for (int64_t i = begin; i < end; i++) {
         const int64_t batch = i / t->heads, head = i % t->heads;
-        const allowance allow = TLI_ISA_NAME(tli_attention_allow)(t, batch, k.allowed);
+        const allowance allow = attention_allow(t, batch, k.allowed);
         pack_keys(&k, t, batch, head / t->serves, 0, allow.keys);
         for (int64_t first = 0; first < t->queries; first += g->block)
             mean_block(g, &k, &q, &allow, batch, head, first);
@@ -599,27 +603,31 @@ static tl_status bias_grad(const tl_run *run, const tl_node *n, backward *g)
     return tl_parallel_for(run->threads, tasks, 1, bias_task, g);
 }
 
-/* --- the kernel ------------------------------------------------------------------------------------ */
+/* --- the kernel ------------------------------------------------------------------------------- */
 
-tl_status TLI_ISA_NAME(tli_attend_grad)(const tl_run *run, const tl_node *n)
+tl_status attend_grad_kernel(const tl_run *run, const tl_node *n)
 {
     const tl_tensor *lse = n->in[5];
     backward g = {
-        .gy = TLI_ISA_NAME(tli_attention_operand)(n->in[0]),
-        .y = TLI_ISA_NAME(tli_attention_operand)(n->in[4]),
-        .lse = tl_kernel_data(lse), .lse_batch = lse->strides[0], .lse_head = lse->strides[1],
-        .lse_place = lse->strides[2], .gq = tl_kernel_data(n->out[0]),
-        .gk = tl_kernel_data(n->out[1]), .gv = tl_kernel_data(n->out[2]),
+        .gy = attention_operand(n->in[0]),
+        .y = attention_operand(n->in[4]),
+        .lse = tl_kernel_data(lse),
+        .lse_batch = lse->strides[0],
+        .lse_head = lse->strides[1],
+        .lse_place = lse->strides[2],
+        .gq = tl_kernel_data(n->out[0]),
+        .gk = tl_kernel_data(n->out[1]),
+        .gv = tl_kernel_data(n->out[2]),
     };
     const attention *t = &g.t;
-    TLI_ISA_NAME(tli_attention_init)(&g.t, run, n, 1, 6);
+    attention_init(&g.t, run, n, 1, 6);
     const int64_t blocks = larger(1, (t->queries + BLOCK - 1) / BLOCK);
     g.block = larger(NR, round_up((t->queries + blocks - 1) / blocks, NR));
     if (t->a->bias_grad && t->type != TL_F32) {
         void *room;
         const int64_t heads = t->batches * t->heads;
-        TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL,
-                           (size_t)(heads * t->queries) * sizeof *g.means));
+        TL_TRY(
+            tli_scratch(&room, TLI_SCRATCH_KERNEL, (size_t)(heads * t->queries) * sizeof *g.means));
         g.means = room;
         TL_TRY(tl_parallel_for(run->threads, heads, 1, mean_task, &g));
     }

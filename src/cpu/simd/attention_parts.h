@@ -10,6 +10,7 @@
 #ifndef TLI_CPU_SIMD_ATTENTION_PARTS_H
 #define TLI_CPU_SIMD_ATTENTION_PARTS_H
 
+#include "cpu/scratch.h"
 #include "cpu/simd/gemm_parts.h"
 #include "cpu/simd/kernels.h"
 #include "cpu/simd/math.h"
@@ -19,7 +20,7 @@
 #if defined(TLI_ISA_neon_bf16)
 #define ATTENTION_HALF 1 /* there are products of bfloat16 */
 #include "cpu/simd/attention_half.h"
-enum { ROW_UNIT = 24 };  /* whole panels on both sides */
+enum { ROW_UNIT = 24 }; /* whole panels on both sides */
 #else
 enum { ROW_UNIT = GEMM_NR };
 #endif
@@ -29,7 +30,7 @@ enum {
     NR = GEMM_NR,
     NV = GEMM_NR / VF,
     ROOM = MR > VF ? MR : VF, /* a multiple of both */
-    TILE_KEYS = 128, /* a multiple of every MR, and of every VF */
+    TILE_KEYS = 128,          /* a multiple of every MR, and of every VF */
 };
 _Static_assert(TILE_KEYS % MR == 0 && NR % VF == 0 && NV <= 3, "tiles are whole");
 
@@ -49,9 +50,9 @@ typedef struct attention {
     operand bias; /* batch, head, place: of queries, item: of keys; 0 where it is stretched */
     const tl_tensor *mask;
     int64_t batches, queries, keys, heads, groups, serves;
-    int64_t width, value_width;         /* D, E */
-    int64_t width_room, value_room;     /* the same in whole vectors and panels */
-    int64_t shift;                      /* causal: query t sees keys up to t + shift */
+    int64_t width, value_width;     /* D, E */
+    int64_t width_room, value_room; /* the same in whole vectors and panels */
+    int64_t shift;                  /* causal: query t sees keys up to t + shift */
     tl_rng stream;
     float least, boost; /* draws from `least` on stay, and are multiplied by `boost` */
 } attention;
@@ -97,60 +98,78 @@ static inline float *layout_take(layout *l, int64_t floats)
     return layout_take_bytes(l, floats * (int64_t)sizeof(float));
 }
 
-operand TLI_ISA_NAME(tli_attention_operand)(const tl_tensor *t);
+/* What a task works in. From this size on it is asked to lie in huge pages: the panels are read in
+ * turn, and small pages would collide in the cache. */
+static inline tl_status attention_memory(void **out, size_t bytes)
+{
+    const size_t least = 1 << 20;
+    return tli_scratch(out, TLI_SCRATCH_TASK, bytes > least ? bytes : least);
+}
+
+/* What the two files export to each other. */
+#define attention_operand TLI_ISA_NAME(tli_attention_operand)
+#define attention_init TLI_ISA_NAME(tli_attention_init)
+#define attention_allow TLI_ISA_NAME(tli_attention_allow)
+#define attention_fetch TLI_ISA_NAME(tli_attention_fetch)
+#define attention_rows TLI_ISA_NAME(tli_attention_rows)
+#define attention_columns TLI_ISA_NAME(tli_attention_columns)
+#define attention_tile TLI_ISA_NAME(tli_attention_tile)
+#define attend_grad_kernel TLI_ISA_NAME(tli_attend_grad)
+
+operand attention_operand(const tl_tensor *t);
 /* Inputs `first` .. are q, k and v; mask and bias begin at input `extra`. */
-void TLI_ISA_NAME(tli_attention_init)(attention *t, const tl_run *run, const tl_node *n, int first,
-                                      int extra);
-tl_status TLI_ISA_NAME(tli_attend_grad)(const tl_run *run, const tl_node *n);
+void attention_init(attention *t, const tl_run *run, const tl_node *n, int first, int extra);
+tl_status attend_grad_kernel(const tl_run *run, const tl_node *n);
 
 static inline const void *operand_at(const attention *t, const operand *o, int64_t batch,
                                      int64_t place, int64_t head)
 {
     return o->data
-           + (batch * o->batch + place * o->place + head * o->head) * (int64_t)tl_dtype_size(t->type);
+           + (batch * o->batch + place * o->place + head * o->head)
+                 * (int64_t)tl_dtype_size(t->type);
 }
 
 /* Which keys of one example may be looked at. */
 typedef struct allowance {
-    int64_t keys;         /* none from here on */
-    const uint8_t *each;  /* NULL: all below */
+    int64_t keys;        /* none from here on */
+    const uint8_t *each; /* NULL: all below */
 } allowance;
 
 /* `room` has t->keys bytes. */
-allowance TLI_ISA_NAME(tli_attention_allow)(const attention *t, int64_t batch, uint8_t *room);
+allowance attention_allow(const attention *t, int64_t batch, uint8_t *room);
 /* Calls for rows of one head: they are far apart in memory, where no hardware looks ahead. */
-void TLI_ISA_NAME(tli_attention_fetch)(const attention *t, const operand *o, int64_t batch,
-                                       int64_t head, int64_t first, int64_t count, int64_t width);
-/* Rows of one head as floats, `row` apart and filled up with zeros. Keys that are left out (`allow`,
- * may be NULL) are zeros: nothing times whatever lies there is still nothing. */
-void TLI_ISA_NAME(tli_attention_rows)(float *to, int64_t row, const attention *t, const operand *o,
-                                      int64_t batch, int64_t head, int64_t first, int64_t count,
-                                      int64_t width, const allowance *allow);
+void attention_fetch(const attention *t, const operand *o, int64_t batch, int64_t head,
+                     int64_t first, int64_t count, int64_t width);
+/* Rows of one head as floats, `row` apart and filled up with zeros. Keys that are left out
+ * (`allow`, may be NULL) are zeros: nothing times whatever lies there is still nothing. */
+void attention_rows(float *to, int64_t row, const attention *t, const operand *o, int64_t batch,
+                    int64_t head, int64_t first, int64_t count, int64_t width,
+                    const allowance *allow);
 #if defined(ATTENTION_HALF)
 /* Panels of b whose lanes are the items of a row and whose depth are places, in tiles of
- * `tile_places` places that lie behind each other. `room` has count * width elements (only with `allow->each`). */
-void TLI_ISA_NAME(tli_attention_columns)(uint16_t *to, const attention *t, const operand *o,
-                                         int64_t batch, int64_t head, int64_t first, int64_t count,
-                                         int64_t width, int64_t tile_places,
-                                         const allowance *allow, uint16_t *room);
+ * `tile_places` places that lie behind each other. `room` has count * width elements (only with
+ * `allow->each`). */
+void attention_columns(uint16_t *to, const attention *t, const operand *o, int64_t batch,
+                       int64_t head, int64_t first, int64_t count, int64_t width,
+                       int64_t tile_places, const allowance *allow, uint16_t *room);
 #endif
 
-/* --- one tile of keys by queries ---------------------------------------------------------------- */
+/* --- one tile of keys by queries -------------------------------------------------------------- */
 
 typedef struct tile {
     const attention *t;
-    int64_t batch, head;         /* head of q */
+    int64_t batch, head; /* head of q */
     int64_t first_query, queries;
     int64_t first_key, keys;
-    int64_t packed_keys;         /* of which the panels of columns, or items, are */
-    int64_t row;                 /* floats from key to key: a multiple of ROW_UNIT */
-    const uint8_t *allowed;      /* of this tile's keys; NULL: all */
-    float *bias, *draws;         /* panels of NR queries, `keys` deep; NULL: none */
-    float *drawn;                /* room for the draws of `queries` rows of TILE_KEYS */
+    int64_t packed_keys;    /* of which the panels of columns, or items, are */
+    int64_t row;            /* floats from key to key: a multiple of ROW_UNIT */
+    const uint8_t *allowed; /* of this tile's keys; NULL: all */
+    float *bias, *draws;    /* panels of NR queries, `keys` deep; NULL: none */
+    float *drawn;           /* room for the draws of `queries` rows of TILE_KEYS */
 } tile;
 
 /* Brings bias and draws, where there are any. */
-void TLI_ISA_NAME(tli_attention_tile)(const tile *x);
+void attention_tile(const tile *x);
 
 /* The first keys of the tile that any of the queries up to `last` (of the tile) sees. */
 static inline int64_t keys_seen(const tile *x, int64_t last)
@@ -183,7 +202,8 @@ static inline int64_t panel_bytes(const attention *t, int64_t count, int64_t dep
     return count * round_up(depth, t->panels->kr) * (int64_t)t->panels->element;
 }
 
-/* scores[key][query] = alpha * (keys' panels) (queries' panels) for a strip; writes whole panels. */
+/* scores[key][query] = alpha * (keys' panels) (queries' panels) for a strip; writes whole panels.
+ */
 static inline void strip_product(const tile *x, const strip *s, float *scores, const char *keys,
                                  const char *queries, int64_t depth, double alpha)
 {
@@ -215,8 +235,8 @@ static inline void strip_finish_scores(const tile *x, const strip *s, float *sco
     }
 }
 
-/* Zeros below a strip, as far as the next product may read: its panels may reach into the next strip,
- * which sees more keys, or hold keys that the strip does not see. */
+/* Zeros below a strip, as far as the next product may read: its panels may reach into the next
+ * strip, which sees more keys, or hold keys that the strip does not see. */
 static inline void strip_clear_below(const tile *x, const strip *s, float *values)
 {
     const int64_t end = smaller(s->keys + MR + NR, x->keys);

@@ -1,6 +1,6 @@
-/* Normalisation of channels, which lie next to each other: of a batch, and of groups of them. Rows are
- * places, columns are channels. Statistics come from blocks of rows, in one sweep over memory: sums
- * about each block's own mean, brought together in double in the order of the blocks. */
+/* Normalisation of channels, which lie next to each other: of a batch, and of groups of them. Rows
+ * are places, columns are channels. Statistics come from blocks of rows, in one sweep over memory:
+ * sums about each block's own mean, brought together in double in the order of the blocks. */
 #include <math.h>
 
 #include "core/element.h"
@@ -13,7 +13,8 @@ enum {
     LEAST = 32,    /* fewer rows than this, or */
     MOST = 256,    /* more than this */
     GRAIN = 32768, /* elements a task */
-    STRIP = 8      /* vectors of channels at once */
+    STRIP = 8,     /* vectors of channels at once */
+    GUESS = 8      /* rows whose mean is near enough to a block's */
 };
 
 /* A matrix of rows, and numbers for each channel. */
@@ -35,8 +36,11 @@ static int64_t grain_of(int64_t goal, int64_t each)
 
 static channels channels_of(const tl_node *n, const tl_tensor *x, int64_t rows)
 {
-    channels c = {.type = x->dtype, .x = tl_kernel_data(x), .rows = rows,
-                  .out = tl_kernel_data(n->out[0]), .width = x->shape.dims[x->shape.rank - 1]};
+    channels c = {.type = x->dtype,
+                  .x = tl_kernel_data(x),
+                  .rows = rows,
+                  .out = tl_kernel_data(n->out[0]),
+                  .width = x->shape.dims[x->shape.rank - 1]};
     c.block = grain_of(BLOCK, c.width);
     if (c.block < LEAST) c.block = LEAST;
     if (c.block > MOST) c.block = MOST;
@@ -54,49 +58,56 @@ static int64_t rows_of_block(const channels *c, int64_t block)
     return left < c->block ? left : c->block;
 }
 
-/* --- sweeps ------------------------------------------------------------------------------------- */
+/* --- sweeps -------------------------------------------------------------------------------------
+ */
 
 /* Vectors k of a strip of channels from `first` on: m channels are left at each. */
 #define EACH_VECTOR(k, m, first)                                                                   \
-    for (int64_t k = 0, m; k < STRIP && (m = c->width - (first) - k * VF) > 0; k++)
+    for (int64_t k = 0, m; k < STRIP && (m = c->width - (first)-k * VF) > 0; k++)
 
-/* Sums of a block's channels, then of the squares of their distances from its means. */
-TLI_INLINE void moments_of_strip(tl_dtype t, const channels *c, int64_t block, int64_t first, bool whole)
+/* Sums of a block's channels, and of the squares of their distances from its means. One sweep takes
+ * both about a guess, the mean of the first rows, which keeps what is subtracted at the end small.
+ */
+TLI_INLINE void moments_of_strip(tl_dtype t, const channels *c, int64_t block, int64_t first,
+                                 bool whole)
 {
     const int64_t begin = block * c->block, rows = rows_of_block(c, block);
+    const int64_t few = rows < GUESS ? rows : GUESS;
     float *sums = c->partials + block * 2 * c->width + first, *squares = sums + c->width;
-    vf s[STRIP], mean[STRIP];
-    const vf share = vf_set1((float)(1 / (double)rows));
-    for (int k = 0; k < STRIP; k++) s[k] = vf_zero();
-    for (int64_t i = begin; i < begin + rows; i++) {
-        const void *x = any_at(t, c->x, i * c->width + first);
-        if (whole)
-            for (int k = 0; k < STRIP; k++) s[k] = vf_add(s[k], any_load(t, x, k * VF, VF));
-        else
-            EACH_VECTOR(k, m, first) s[k] = vf_add(s[k], any_load(t, x, k * VF, m));
-    }
-    EACH_VECTOR(k, m, first) any_store(TL_F32, sums, k * VF, s[k], m);
-    for (int k = 0; k < STRIP; k++) mean[k] = vf_mul(s[k], share), s[k] = vf_zero();
+    vf s[STRIP], q[STRIP], guess[STRIP];
+    for (int k = 0; k < STRIP; k++) s[k] = q[k] = guess[k] = vf_zero();
+    for (int64_t i = begin; i < begin + few; i++) EACH_VECTOR(k, m, first)
+    guess[k] = vf_add(guess[k], any_load(t, c->x, i * c->width + first + k * VF, m));
+    for (int k = 0; k < STRIP; k++) guess[k] = vf_div(guess[k], vf_set1((float)few));
     for (int64_t i = begin; i < begin + rows; i++) {
         const void *x = any_at(t, c->x, i * c->width + first);
         if (whole) {
             for (int k = 0; k < STRIP; k++) {
-                const vf d = vf_sub(any_load(t, x, k * VF, VF), mean[k]);
-                s[k] = vf_fma(d, d, s[k]);
+                const vf d = vf_sub(any_load(t, x, k * VF, VF), guess[k]);
+                s[k] = vf_add(s[k], d);
+                q[k] = vf_fma(d, d, q[k]);
             }
         } else {
             EACH_VECTOR(k, m, first)
             {
-                const vf d = vf_sub(any_load(t, x, k * VF, m), mean[k]);
-                s[k] = vf_fma(d, d, s[k]);
+                const vf d = vf_sub(any_load(t, x, k * VF, m), guess[k]);
+                s[k] = vf_add(s[k], d);
+                q[k] = vf_fma(d, d, q[k]);
             }
         }
     }
-    EACH_VECTOR(k, m, first) any_store(TL_F32, squares, k * VF, s[k], m);
+    const vf count = vf_set1((float)rows);
+    EACH_VECTOR(k, m, first)
+    {
+        const vf rest = vf_fnma(s[k], vf_div(s[k], count), q[k]);
+        any_store(TL_F32, sums, k * VF, vf_fma(count, guess[k], s[k]), m);
+        any_store(TL_F32, squares, k * VF, vf_max(rest, vf_zero()), m);
+    }
 }
 
 /* Sums of gy, and of gy * (x - mean). */
-TLI_INLINE void slopes_of_strip(tl_dtype t, const channels *c, int64_t block, int64_t first, bool whole)
+TLI_INLINE void slopes_of_strip(tl_dtype t, const channels *c, int64_t block, int64_t first,
+                                bool whole)
 {
     const int64_t begin = block * c->block, rows = rows_of_block(c, block);
     float *sums = c->partials + block * 2 * c->width + first, *alongs = sums + c->width;
@@ -139,9 +150,8 @@ TLI_INLINE void slopes_of_strip(tl_dtype t, const channels *c, int64_t block, in
     }                                                                                              \
     static tl_status name##_of_blocks(int64_t begin, int64_t end, void *payload)                   \
     {                                                                                              \
-        const channels copy = *(const channels *)payload, *c = &copy;                                                               \
-        TLI_FLOAT_SWITCH(c->type,                                                                  \
-                         for (int64_t b = begin; b < end; b++) name##_of_block(T, c, b));          \
+        const channels copy = *(const channels *)payload, *c = &copy;                              \
+        TLI_FLOAT_SWITCH(c->type, for (int64_t b = begin; b < end; b++) name##_of_block(T, c, b)); \
         return TL_OK;                                                                              \
     }
 BLOCKS(moments)
@@ -169,7 +179,8 @@ TLI_INLINE void slope_row(tl_dtype t, const channels *c, int64_t at)
     TLI_VECTORS(i, m, c->width)
     {
         const vf d = vf_sub(any_load(t, c->x, at + i, m), any_load(TL_F32, c->mean, i, m));
-        const vf rest = vf_fma(d, any_load(TL_F32, c->along, i, m), any_load(TL_F32, c->plus, i, m));
+        const vf rest =
+            vf_fma(d, any_load(TL_F32, c->along, i, m), any_load(TL_F32, c->plus, i, m));
         any_store(t, c->out, at + i,
                   vf_fma(any_load(t, c->gy, at + i, m), any_load(TL_F32, c->by, i, m), rest), m);
     }
@@ -193,7 +204,8 @@ static tl_status sweep_rows(const tl_run *run, channels *c, tl_parallel_fn *fn)
     return tl_parallel_for(run->threads, c->rows, grain_of(GRAIN, c->width), fn, c);
 }
 
-/* --- bringing partial sums together -------------------------------------------------------------- */
+/* --- bringing partial sums together --------------------------------------------------------------
+ */
 
 static double partial_sum(const channels *c, int64_t channel, bool second)
 {
@@ -246,7 +258,8 @@ static tl_status make_room(channels *c, tli_scratch_slot slot)
     return TL_OK;
 }
 
-/* --- batch -------------------------------------------------------------------------------------- */
+/* --- batch --------------------------------------------------------------------------------------
+ */
 
 static int64_t rows_before(const tl_tensor *x)
 {
@@ -310,7 +323,8 @@ static tl_status batch_normalize_grad_kernel(const tl_run *run, const tl_node *n
     return sweep_rows(run, &c, slope_rows);
 }
 
-/* --- given statistics ----------------------------------------------------------------------------- */
+/* --- given statistics
+ * ----------------------------------------------------------------------------- */
 
 static tl_status batch_norm_apply_kernel(const tl_run *run, const tl_node *n)
 {
@@ -349,14 +363,15 @@ static tl_status batch_norm_apply_grad_kernel(const tl_run *run, const tl_node *
     return sweep_rows(run, &c, slope_rows);
 }
 
-/* --- groups: each example is a matrix of its own -------------------------------------------------- */
+/* --- groups: each example is a matrix of its own
+ * -------------------------------------------------- */
 
 typedef struct grouped {
-    channels c; /* of the first example */
+    channels c;           /* of the first example */
     int64_t groups, each; /* each: channels of a group */
     const float *gamma, *beta;
     float *means, *rstds; /* of examples and groups */
-    float *params; /* gradients of gamma and beta, for each example */
+    float *params;        /* gradients of gamma and beta, for each example */
     double epsilon;
 } grouped;
 
@@ -366,7 +381,8 @@ static grouped grouped_of(const tl_node *n, const tl_tensor *x)
     int64_t rows = 1;
     for (int i = 1; i < x->shape.rank - 1; i++) rows *= x->shape.dims[i];
     const channels c = channels_of(n, x, rows);
-    return (grouped){.c = c, .groups = a->groups, .each = c.width / a->groups, .epsilon = a->epsilon};
+    return (grouped){
+        .c = c, .groups = a->groups, .each = c.width / a->groups, .epsilon = a->epsilon};
 }
 
 static channels example_of(const grouped *g, int64_t example)
@@ -380,7 +396,8 @@ static channels example_of(const grouped *g, int64_t example)
 }
 
 /* Mean and 1 / deviation of group k, from the moments of its channels. */
-static void group_moments(const grouped *g, const channels *c, int64_t k, double *mean, double *rstd)
+static void group_moments(const grouped *g, const channels *c, int64_t k, double *mean,
+                          double *rstd)
 {
     const double items = (double)(c->rows * g->each);
     const float *p = c->partials + k * g->each;
@@ -427,7 +444,8 @@ static tl_status group_backward(int64_t begin, int64_t end, void *payload)
     for (int64_t example = begin; example < end; example++) {
         channels c = example_of(g, example);
         float *params = g->params + example * 2 * c.width;
-        const float *means = g->means + example * g->groups, *rstds = g->rstds + example * g->groups;
+        const float *means = g->means + example * g->groups,
+                    *rstds = g->rstds + example * g->groups;
         TL_TRY(make_room(&c, TLI_SCRATCH_TASK));
         for (int64_t i = 0; i < c.width; i++) c.mean[i] = means[i / g->each];
         TL_TRY(slopes_of_blocks(0, blocks_of(&c), &c));
@@ -465,7 +483,8 @@ static const float *param_floats(const tl_tensor *t, float **room)
 
 static tl_status run_examples(const tl_run *run, grouped *g, int64_t examples, tl_parallel_fn *fn)
 {
-    return tl_parallel_for(run->threads, examples, grain_of(GRAIN / 2, g->c.rows * g->c.width), fn, g);
+    return tl_parallel_for(run->threads, examples, grain_of(GRAIN / 2, g->c.rows * g->c.width), fn,
+                           g);
 }
 
 static tl_status group_normalize_kernel(const tl_run *run, const tl_node *n)
@@ -513,10 +532,12 @@ static tl_status group_normalize_grad_kernel(const tl_run *run, const tl_node *n
 
 #define ROWS(name)                                                                                 \
     {TL_OP_##name, TL_F32, name##_kernel, 0}, {TL_OP_##name, TL_BF16, name##_kernel, 0},           \
-    {TL_OP_##name, TL_F16, name##_kernel, 0}
+    {                                                                                              \
+        TL_OP_##name, TL_F16, name##_kernel, 0                                                     \
+    }
 static const tl_kernel table[] = {
-    ROWS(batch_normalize),      ROWS(batch_normalize_grad), ROWS(batch_norm_stats),
-    ROWS(batch_norm_apply),     ROWS(batch_norm_apply_grad),
-    ROWS(group_normalize),      ROWS(group_normalize_grad),
+    ROWS(batch_normalize),      ROWS(batch_normalize_grad),  ROWS(batch_norm_stats),
+    ROWS(batch_norm_apply),     ROWS(batch_norm_apply_grad), ROWS(group_normalize),
+    ROWS(group_normalize_grad),
 };
 TLI_SIMD_KERNELS(batch_norm, table);

@@ -17,8 +17,8 @@ typedef struct drops {
     const void *x;
     void *y;
     tl_rng stream;
-    int64_t each;     /* elements that share a draw */
-    int32_t least;    /* the smallest 24 upper bits of a word that are kept */
+    int64_t each;  /* elements that share a draw */
+    int32_t least; /* the smallest 24 upper bits of a word that are kept */
     float scale;
 } drops;
 
@@ -79,8 +79,12 @@ static tl_status dropout_kernel(const tl_run *run, const tl_node *n)
     const tl_dropout_attr *a = n->attr;
     const tl_tensor *x = n->in[0];
     const int64_t count = tl_tensor_count(x);
-    drops d = {.type = x->dtype, .x = tl_kernel_data(x), .y = tl_kernel_data(n->out[0]), .each = 1,
-               .least = (int32_t)ceil(a->rate * 0x1p24), .scale = (float)(1 / (1 - a->rate))};
+    drops d = {.type = x->dtype,
+               .x = tl_kernel_data(x),
+               .y = tl_kernel_data(n->out[0]),
+               .each = 1,
+               .least = (int32_t)ceil(a->rate * 0x1p24),
+               .scale = (float)(1 / (1 - a->rate))};
     tl_draw_stream(&d.stream, &run->draws, a->key);
     for (int i = 1; i < x->shape.rank && a->per_example; i++) d.each *= x->shape.dims[i];
     if (count == 0) return TL_OK;

@@ -10,7 +10,11 @@
 
 #include "cpu/isa.h"
 
-#define TLI_SIMD_FAMILIES(X, isa) X(elementwise, isa) X(matmul, isa) X(conv, isa) X(update, isa) X(attention, isa) X(norm, isa) X(batch_norm, isa) X(softmax, isa) X(loss, isa) X(dropout, isa) X(pool, isa) X(copy, isa) X(reduce, isa) X(cast, isa) X(scan, isa) X(index, isa) X(numbers, isa) X(random, isa) X(sort, isa)
+#define TLI_SIMD_FAMILIES(X, isa)                                                                  \
+    X(elementwise, isa) X(matmul, isa) X(conv, isa) X(update, isa) X(attention, isa) X(norm, isa)  \
+    X(batch_norm, isa) X(softmax, isa) X(loss, isa) X(dropout, isa) X(pool, isa) X(copy, isa)      \
+    X(reduce, isa) X(cast, isa) X(scan, isa) X(index, isa) X(numbers, isa) X(random, isa)          \
+    X(sort, isa)
 
 #define TLI_SIMD_EXTERN(family, isa) extern const tl_kernels tli_simd_##family##_##isa;
 #define TLI_SIMD_EXTERNS(isa) TLI_SIMD_FAMILIES(TLI_SIMD_EXTERN, isa)
@@ -22,7 +26,7 @@ TLI_ISA_LIST(TLI_SIMD_EXTERNS)
 TL_NODISCARD tl_status tli_run_reference(const tl_run *run, const tl_node *call);
 
 /* TLI_SIMD_KERNELS(elementwise, rows): what a family's file ends with. */
-#define TLI_SIMD_KERNELS(family, rows)                                                               \
+#define TLI_SIMD_KERNELS(family, rows)                                                             \
     const tl_kernels TLI_ISA_NAME(tli_simd_##family) = {rows, TL_COUNT(rows)}
 
 #endif

@@ -12,7 +12,7 @@ enum {
 
 typedef struct entropy {
     tl_dtype type, label_type;
-    const void *labels;  /* or targets, of the type of the logits */
+    const void *labels; /* or targets, of the type of the logits */
     const void *logits;
     const float *g, *lse; /* gradients */
     float *loss, *lse_out;
@@ -42,9 +42,12 @@ static entropy entropy_of(const tl_node *n, int first)
 {
     const tl_entropy_attr *a = n->attr;
     const tl_tensor *z = n->in[first + 1];
-    return (entropy){.type = z->dtype, .label_type = n->in[first]->dtype,
-                     .labels = tl_kernel_data(n->in[first]), .logits = tl_kernel_data(z),
-                     .classes = z->shape.dims[z->shape.rank - 1], .smoothing = a->smoothing,
+    return (entropy){.type = z->dtype,
+                     .label_type = n->in[first]->dtype,
+                     .labels = tl_kernel_data(n->in[first]),
+                     .logits = tl_kernel_data(z),
+                     .classes = z->shape.dims[z->shape.rank - 1],
+                     .smoothing = a->smoothing,
                      .ignored = a->ignored};
 }
 
@@ -53,7 +56,8 @@ static tl_status run_rows(const tl_run *run, entropy *e, int64_t rows, tl_parall
     return tl_parallel_for(run->threads, rows, e->classes < GRAIN ? GRAIN / e->classes : 1, fn, e);
 }
 
-/* --- rows --------------------------------------------------------------------------------------- */
+/* --- rows ---------------------------------------------------------------------------------------
+ */
 
 TLI_INLINE double logsumexp(tl_dtype t, const void *z, int64_t n)
 {
@@ -63,7 +67,8 @@ TLI_INLINE double logsumexp(tl_dtype t, const void *z, int64_t n)
     for (; i + 4 * VF <= n; i += 4 * VF)
         for (int k = 0; k < 4; k++) m[k] = vf_max(m[k], any_load(t, z, i + k * VF, VF));
     for (; i < n; i += VF)
-        m[0] = vf_max(m[0], vf_select(vm_first(n - i), any_load(t, z, i, n - i), vf_set1(-INFINITY)));
+        m[0] =
+            vf_max(m[0], vf_select(vm_first(n - i), any_load(t, z, i, n - i), vf_set1(-INFINITY)));
     const float top = vf_hmax(vf_max(vf_max(m[0], m[1]), vf_max(m[2], m[3])));
     if (!isfinite(top)) return top;
     const vf most = vf_set1(top);
@@ -89,13 +94,15 @@ TLI_INLINE double surprises(tl_dtype t, const void *z, int64_t n, float lse)
     for (int64_t b = 0; b < n; b += BLOCK) {
         vf s = vf_zero();
         for (int64_t i = b, end = n - b < BLOCK ? n : b + BLOCK; i < end; i += VF)
-            s = vf_add(s, vf_keep(vm_first(end - i), vf_sub(vf_set1(lse), any_load(t, z, i, end - i))));
+            s = vf_add(
+                s, vf_keep(vm_first(end - i), vf_sub(vf_set1(lse), any_load(t, z, i, end - i))));
         sum += vf_sum(s);
     }
     return sum;
 }
 
-/* --- labels ------------------------------------------------------------------------------------- */
+/* --- labels -------------------------------------------------------------------------------------
+ */
 
 TLI_INLINE void sparse_row(tl_dtype t, const entropy *e, int64_t row)
 {
@@ -125,7 +132,8 @@ static tl_status sparse_cross_entropy_kernel(const tl_run *run, const tl_node *n
     for (int64_t i = 0; i < rows; i++) {
         const int64_t label = label_at(&e, i);
         // The reference says which label is wrong.
-        if (!ignores(&e, label) && (label < 0 || label >= e.classes)) return tli_run_reference(run, n);
+        if (!ignores(&e, label) && (label < 0 || label >= e.classes))
+            return tli_run_reference(run, n);
     }
     e.loss = tl_kernel_data(n->out[0]);
     e.lse_out = tl_kernel_data(n->out[1]);
@@ -155,7 +163,8 @@ TLI_INLINE void sparse_grad_row(tl_dtype t, const entropy *e, int64_t row)
 static tl_status sparse_grad_rows(int64_t begin, int64_t end, void *payload)
 {
     const entropy copy = *(const entropy *)payload, *e = &copy;
-    TLI_FLOAT_SWITCH(e->type, for (int64_t row = begin; row < end; row++) sparse_grad_row(T, e, row));
+    TLI_FLOAT_SWITCH(e->type,
+                     for (int64_t row = begin; row < end; row++) sparse_grad_row(T, e, row));
     return TL_OK;
 }
 
@@ -173,7 +182,8 @@ static tl_status sparse_cross_entropy_grad_kernel(const tl_run *run, const tl_no
     return run_rows(run, &e, tl_tensor_count(n->in[1]), sparse_grad_rows);
 }
 
-/* --- shares of all classes ---------------------------------------------------------------------- */
+/* --- shares of all classes ----------------------------------------------------------------------
+ */
 
 TLI_INLINE vf target_at(tl_dtype t, const entropy *e, int64_t at, int64_t m)
 {
@@ -240,7 +250,8 @@ TLI_INLINE void dense_grad_row(tl_dtype t, const entropy *e, int64_t row)
 static tl_status dense_grad_rows(int64_t begin, int64_t end, void *payload)
 {
     const entropy copy = *(const entropy *)payload, *e = &copy;
-    TLI_FLOAT_SWITCH(e->type, for (int64_t row = begin; row < end; row++) dense_grad_row(T, e, row));
+    TLI_FLOAT_SWITCH(e->type,
+                     for (int64_t row = begin; row < end; row++) dense_grad_row(T, e, row));
     return TL_OK;
 }
 
@@ -251,7 +262,8 @@ static tl_status cross_entropy_grad_kernel(const tl_run *run, const tl_node *n)
     return run_rows(run, &e, tl_tensor_count(n->in[3]), dense_grad_rows);
 }
 
-/* --- yes or no ---------------------------------------------------------------------------------- */
+/* --- yes or no ----------------------------------------------------------------------------------
+ */
 
 typedef struct questions {
     tl_dtype type;
@@ -262,7 +274,8 @@ typedef struct questions {
 TLI_INLINE void answer(tl_dtype t, const questions *q, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i += VF) {
-        const vf z = any_load(t, q->logits, i, end - i), target = any_load(t, q->targets, i, end - i);
+        const vf z = any_load(t, q->logits, i, end - i),
+                 target = any_load(t, q->targets, i, end - i);
         const vf tail = vf_log1p(vf_exp(vf_neg(vf_abs(z))));
         const vf loss = vf_add(vf_fnma(z, target, vf_max_c(z, vf_zero())), tail);
         any_store(TL_F32, q->loss, i, loss, end - i);
@@ -278,14 +291,18 @@ static tl_status answer_piece(int64_t begin, int64_t end, void *payload)
 
 static tl_status sigmoid_cross_entropy_kernel(const tl_run *run, const tl_node *n)
 {
-    questions q = {.type = n->in[1]->dtype, .targets = tl_kernel_data(n->in[0]),
-                   .logits = tl_kernel_data(n->in[1]), .loss = tl_kernel_data(n->out[0])};
+    questions q = {.type = n->in[1]->dtype,
+                   .targets = tl_kernel_data(n->in[0]),
+                   .logits = tl_kernel_data(n->in[1]),
+                   .loss = tl_kernel_data(n->out[0])};
     return tl_parallel_for(run->threads, tl_tensor_count(n->in[1]), GRAIN, answer_piece, &q);
 }
 
 #define ROWS(name)                                                                                 \
     {TL_OP_##name, TL_F32, name##_kernel, 0}, {TL_OP_##name, TL_BF16, name##_kernel, 0},           \
-    {TL_OP_##name, TL_F16, name##_kernel, 0}
+    {                                                                                              \
+        TL_OP_##name, TL_F16, name##_kernel, 0                                                     \
+    }
 static const tl_kernel table[] = {
     ROWS(sparse_cross_entropy), ROWS(sparse_cross_entropy_grad), ROWS(cross_entropy),
     ROWS(cross_entropy_grad),   ROWS(sigmoid_cross_entropy),

@@ -1,4 +1,5 @@
-/* Normalisation of rows: layer and rms. A row is read from the first cache after its first sweep. */
+/* Normalisation of rows: layer and rms. A row is read from the first cache after its first sweep.
+ */
 #include <math.h>
 
 #include "cpu/scratch.h"
@@ -27,8 +28,12 @@ typedef struct layer {
 static layer layer_of(const tl_node *n, const tl_tensor *x)
 {
     const tl_norm_attr *a = n->attr;
-    layer l = {.type = x->dtype, .x = tl_kernel_data(x), .rows = 1, .width = 1,
-               .out = tl_kernel_data(n->out[0]), .epsilon = a->epsilon};
+    layer l = {.type = x->dtype,
+               .x = tl_kernel_data(x),
+               .rows = 1,
+               .width = 1,
+               .out = tl_kernel_data(n->out[0]),
+               .epsilon = a->epsilon};
     const int rank = x->shape.rank, outer = rank - (int)a->axes;
     for (int i = 0; i < rank; i++) *(i < outer ? &l.rows : &l.width) *= x->shape.dims[i];
     return l;
@@ -45,16 +50,18 @@ static const float *floats_of(const tl_tensor *t, float **room)
     if (t->dtype == TL_F32) return tl_kernel_data(t);
     const int64_t n = tl_tensor_count(t);
     float *to = *room;
-    TLI_FLOAT_SWITCH(t->dtype, TLI_VECTORS(i, m, n)
-                                   any_store(TL_F32, to, i, any_load(T, tl_kernel_data(t), i, m), m));
+    TLI_FLOAT_SWITCH(t->dtype, TLI_VECTORS(i, m, n) any_store(
+                                   TL_F32, to, i, any_load(T, tl_kernel_data(t), i, m), m));
     *room += n;
     return to;
 }
 
-/* --- forward ------------------------------------------------------------------------------------ */
+/* --- forward ------------------------------------------------------------------------------------
+ */
 
 /* Sum of the elements, or of the squares of their distances from `middle`. */
-TLI_INLINE double sum_block(tl_dtype t, const void *x, int64_t at, int64_t n, bool squares, vf middle)
+TLI_INLINE double sum_block(tl_dtype t, const void *x, int64_t at, int64_t n, bool squares,
+                            vf middle)
 {
     vf s[4] = {vf_zero(), vf_zero(), vf_zero(), vf_zero()};
     int64_t i = 0;
@@ -70,7 +77,8 @@ TLI_INLINE double sum_block(tl_dtype t, const void *x, int64_t at, int64_t n, bo
     return vf_sum(vf_add(vf_add(s[0], s[1]), vf_add(s[2], s[3])));
 }
 
-TLI_INLINE double sum_row(tl_dtype t, const void *x, int64_t at, int64_t n, bool squares, float middle)
+TLI_INLINE double sum_row(tl_dtype t, const void *x, int64_t at, int64_t n, bool squares,
+                          float middle)
 {
     double sum = 0;
     for (int64_t i = 0; i < n; i += BLOCK)
@@ -91,8 +99,9 @@ TLI_INLINE void forward_row(tl_dtype t, const layer *l, int64_t row)
         TLI_VECTORS(i, m, n)
         {
             const vf unit = vf_mul(vf_sub(any_load(t, l->x, at + i, m), mean), rstd);
-            any_store(t, l->out, at + i,
-                      vf_fma(unit, any_load(TL_F32, l->gamma, i, m), any_load(TL_F32, l->beta, i, m)), m);
+            any_store(
+                t, l->out, at + i,
+                vf_fma(unit, any_load(TL_F32, l->gamma, i, m), any_load(TL_F32, l->beta, i, m)), m);
         }
         return;
     }
@@ -126,7 +135,8 @@ static tl_status normalize(const tl_run *run, const tl_node *n, bool centered)
     return tl_parallel_for(run->threads, l.rows, rows_a_task(&l), forward_rows, &l);
 }
 
-/* --- gradient ----------------------------------------------------------------------------------- */
+/* --- gradient -----------------------------------------------------------------------------------
+ */
 
 /* The gradient of a row's items is gy * gamma * rstd - (x - mean) * slope - shift. */
 typedef struct line {
@@ -134,8 +144,8 @@ typedef struct line {
 } line;
 
 /* Lanes beyond the end are 0 in both sums. */
-TLI_INLINE void add_slopes(tl_dtype t, const layer *l, int64_t at, int64_t i, int64_t m, vf mean, vf *sum,
-                           vf *along)
+TLI_INLINE void add_slopes(tl_dtype t, const layer *l, int64_t at, int64_t i, int64_t m, vf mean,
+                           vf *sum, vf *along)
 {
     vf g = any_load(t, l->gy, at + i, m);
     if (l->gamma) g = vf_mul(g, any_load(TL_F32, l->gamma, i, m));
@@ -225,10 +235,13 @@ static tl_status add_partials(int64_t begin, int64_t end, void *payload)
 
 static tl_status param_grad(const tl_run *run, const layer *l, const tl_tensor *out, bool of_beta)
 {
-    totals s = {.partials = l->partials + (of_beta ? l->width : 0), .out = tl_kernel_data(out),
-                .blocks = (l->rows + l->block - 1) / l->block, .stride = 2 * l->width};
+    totals s = {.partials = l->partials + (of_beta ? l->width : 0),
+                .out = tl_kernel_data(out),
+                .blocks = (l->rows + l->block - 1) / l->block,
+                .stride = 2 * l->width};
     const int64_t grain = 2 * GRAIN / (s.blocks + 1) / VF * VF;
-    return tl_parallel_for(run->threads, l->width, grain > 4 * VF ? grain : 4 * VF, add_partials, &s);
+    return tl_parallel_for(run->threads, l->width, grain > 4 * VF ? grain : 4 * VF, add_partials,
+                           &s);
 }
 
 static tl_status normalize_grad(const tl_run *run, const tl_node *n, bool centered)
@@ -268,7 +281,9 @@ KERNEL(rms_normalize_grad, normalize_grad, false)
 
 #define ROWS(name)                                                                                 \
     {TL_OP_##name, TL_F32, name##_kernel, 0}, {TL_OP_##name, TL_BF16, name##_kernel, 0},           \
-    {TL_OP_##name, TL_F16, name##_kernel, 0}
+    {                                                                                              \
+        TL_OP_##name, TL_F16, name##_kernel, 0                                                     \
+    }
 static const tl_kernel rows[] = {
     ROWS(layer_normalize),
     ROWS(layer_normalize_grad),

@@ -18,7 +18,7 @@ typedef struct pooling {
     void *out;
     int64_t height, width, channels; /* of the image */
     int64_t down, across;            /* windows */
-    int64_t rows, blocks;            /* gradient of max: of the image in a block; blocks of an image */
+    int64_t rows, blocks; /* gradient of max: of the image in a block; blocks of an image */
 } pooling;
 
 /* Places [begin, end) of an axis. */
@@ -42,7 +42,8 @@ static range covered(int64_t i, int64_t stride, int64_t before, int64_t size, in
 static range windows_on(int64_t at, int64_t stride, int64_t before, int64_t size, int64_t windows)
 {
     const int64_t behind = at + before - size;
-    return (range){behind < 0 ? 0 : behind / stride + 1, least((at + before) / stride + 1, windows)};
+    return (range){behind < 0 ? 0 : behind / stride + 1,
+                   least((at + before) / stride + 1, windows)};
 }
 
 static range rows_of(const pooling *p, int64_t oy)
@@ -67,9 +68,14 @@ static range windows_on_column(const pooling *p, int64_t x)
 
 static pooling pooling_of(const tl_node *n, const tl_shape *image, const tl_shape *windows)
 {
-    return (pooling){.type = n->in[0]->dtype, .a = n->attr, .out = tl_kernel_data(n->out[0]),
-                     .height = image->dims[1], .width = image->dims[2], .channels = image->dims[3],
-                     .down = windows->dims[1], .across = windows->dims[2]};
+    return (pooling){.type = n->in[0]->dtype,
+                     .a = n->attr,
+                     .out = tl_kernel_data(n->out[0]),
+                     .height = image->dims[1],
+                     .width = image->dims[2],
+                     .channels = image->dims[3],
+                     .down = windows->dims[1],
+                     .across = windows->dims[2]};
 }
 
 static int64_t grain_of(int64_t each)
@@ -77,11 +83,12 @@ static int64_t grain_of(int64_t each)
     return each >= GRAIN ? 1 : GRAIN / (each > 0 ? each : 1);
 }
 
-/* --- forward ------------------------------------------------------------------------------------ */
+/* --- forward ------------------------------------------------------------------------------------
+ */
 
 /* One window, `count` vectors of channels from `c` on; the last one has `m` channels. */
-TLI_INLINE void pool_strip(tl_dtype t, const pooling *p, bool largest, int64_t image, range ys, range xs,
-                           int64_t c, int count, int64_t m, int64_t out)
+TLI_INLINE void pool_strip(tl_dtype t, const pooling *p, bool largest, int64_t image, range ys,
+                           range xs, int64_t c, int count, int64_t m, int64_t out)
 {
     vf v[STRIP];
     for (int k = 0; k < count; k++) v[k] = largest ? vf_set1(-INFINITY) : vf_zero();
@@ -116,7 +123,7 @@ TLI_INLINE void pool_row(tl_dtype t, const pooling *p, bool largest, int64_t row
 #define POOL(name, largest)                                                                        \
     static tl_status name##_rows(int64_t begin, int64_t end, void *payload)                        \
     {                                                                                              \
-        const pooling copy = *(const pooling *)payload, *p = &copy;                                                                \
+        const pooling copy = *(const pooling *)payload, *p = &copy;                                \
         TLI_FLOAT_SWITCH(p->type,                                                                  \
                          for (int64_t i = begin; i < end; i++) pool_row(T, p, largest, i));        \
         return TL_OK;                                                                              \
@@ -132,7 +139,8 @@ TLI_INLINE void pool_row(tl_dtype t, const pooling *p, bool largest, int64_t row
 POOL(max_pool2d, true)
 POOL(avg_pool2d, false)
 
-/* --- gradients ---------------------------------------------------------------------------------- */
+/* --- gradients ----------------------------------------------------------------------------------
+ */
 
 static int64_t window_at(const pooling *p, int64_t image, int64_t oy, int64_t ox)
 {
@@ -154,8 +162,8 @@ static int64_t pixel_at(const pooling *p, int64_t image, int64_t y, int64_t x)
     } while (0)
 
 /* A pixel on which the windows `ys` and `xs` lie. */
-TLI_INLINE void avg_pixel(tl_dtype t, const pooling *p, int64_t image, range ys, range xs, int64_t at,
-                          int64_t c, int count, int64_t m)
+TLI_INLINE void avg_pixel(tl_dtype t, const pooling *p, int64_t image, range ys, range xs,
+                          int64_t at, int64_t c, int count, int64_t m)
 {
     vf sum[STRIP];
     for (int k = 0; k < count; k++) sum[k] = vf_zero();
@@ -199,10 +207,10 @@ static tl_status avg_pool2d_grad_kernel(const tl_run *run, const tl_node *n)
                            grain_of(p.width * p.channels), avg_grad_rows, &p);
 }
 
-/* One window: finds its largest pixels, and adds its gradient there; only rows in `rows` count. `sums`
- * begins with the first of them. */
-TLI_INLINE void max_window(tl_dtype t, const pooling *p, int64_t image, int64_t oy, int64_t ox, range rows,
-                           float *sums, int64_t c, int count, int64_t m)
+/* One window: finds its largest pixels, and adds its gradient there; only rows in `rows` count.
+ * `sums` begins with the first of them. */
+TLI_INLINE void max_window(tl_dtype t, const pooling *p, int64_t image, int64_t oy, int64_t ox,
+                           range rows, float *sums, int64_t c, int count, int64_t m)
 {
     const range ys = rows_of(p, oy), xs = columns_of(p, ox);
     vf best[STRIP], g[STRIP];
@@ -222,8 +230,10 @@ TLI_INLINE void max_window(tl_dtype t, const pooling *p, int64_t image, int64_t 
             from = any_at(t, from, p->channels);
         }
     }
-    for (int k = 0; k < count; k++) g[k] = any_load(t, p->g, window_at(p, image, oy, ox) + c + k * VF, m);
-    const int64_t begin = ys.begin > rows.begin ? ys.begin : rows.begin, end = least(ys.end, rows.end);
+    for (int k = 0; k < count; k++)
+        g[k] = any_load(t, p->g, window_at(p, image, oy, ox) + c + k * VF, m);
+    const int64_t begin = ys.begin > rows.begin ? ys.begin : rows.begin,
+                  end = least(ys.end, rows.end);
     number = (int32_t)((begin - ys.begin) * (xs.end - xs.begin));
     for (int64_t y = begin; y < end; y++) {
         float *to = sums + ((y - rows.begin) * p->width + xs.begin) * p->channels + c;
@@ -237,13 +247,15 @@ TLI_INLINE void max_window(tl_dtype t, const pooling *p, int64_t image, int64_t 
 
 TLI_INLINE void max_grad_block(tl_dtype t, const pooling *p, int64_t image, range rows, float *room)
 {
-    const int64_t first = windows_on_row(p, rows.begin).begin, last = windows_on_row(p, rows.end - 1).end;
+    const int64_t first = windows_on_row(p, rows.begin).begin,
+                  last = windows_on_row(p, rows.end - 1).end;
     const int64_t at = pixel_at(p, image, rows.begin, 0);
     const int64_t count = (rows.end - rows.begin) * p->width * p->channels;
     float *sums = t == TL_F32 ? (float *)p->out + at : room;
     memset(sums, 0, (size_t)count * sizeof *sums);
     for (int64_t oy = first; oy < last; oy++)
-        for (int64_t ox = 0; ox < p->across; ox++) CHANNELS(max_window, t, p, image, oy, ox, rows, sums);
+        for (int64_t ox = 0; ox < p->across; ox++)
+            CHANNELS(max_window, t, p, image, oy, ox, rows, sums);
     if (t == TL_F32) return;
     TLI_VECTORS(i, m, count) any_store(t, p->out, at + i, any_load(TL_F32, sums, i, m), m);
 }
@@ -282,7 +294,9 @@ static tl_status max_pool2d_grad_kernel(const tl_run *run, const tl_node *n)
 
 #define ROWS(name)                                                                                 \
     {TL_OP_##name, TL_F32, name##_kernel, 0}, {TL_OP_##name, TL_BF16, name##_kernel, 0},           \
-    {TL_OP_##name, TL_F16, name##_kernel, 0}
+    {                                                                                              \
+        TL_OP_##name, TL_F16, name##_kernel, 0                                                     \
+    }
 static const tl_kernel rows[] = {ROWS(max_pool2d), ROWS(max_pool2d_grad), ROWS(avg_pool2d),
                                  ROWS(avg_pool2d_grad)};
 TLI_SIMD_KERNELS(pool, rows);

@@ -26,7 +26,10 @@ static rows rows_of(const tl_node *n, bool logarithm)
 {
     const tl_softmax_attr *a = n->attr;
     const tl_tensor *x = n->in[0];
-    rows r = {.type = x->dtype, .logarithm = logarithm, .length = x->shape.dims[a->axis], .stride = 1,
+    rows r = {.type = x->dtype,
+              .logarithm = logarithm,
+              .length = x->shape.dims[a->axis],
+              .stride = 1,
               .out = tl_kernel_data(n->out[0])};
     for (int i = (int)a->axis + 1; i < x->shape.rank; i++) r.stride *= x->shape.dims[i];
     const int64_t count = tl_tensor_count(x);
@@ -35,7 +38,8 @@ static rows rows_of(const tl_node *n, bool logarithm)
     return r;
 }
 
-/* --- the last axis ------------------------------------------------------------------------------ */
+/* --- the last axis ------------------------------------------------------------------------------
+ */
 
 TLI_INLINE float greatest(tl_dtype t, const void *x, int64_t n)
 {
@@ -46,7 +50,8 @@ TLI_INLINE float greatest(tl_dtype t, const void *x, int64_t n)
         for (int k = 0; k < 4; k++) m[k] = vf_max(m[k], any_load(t, x, i + k * VF, VF));
     for (; i + VF <= n; i += VF) m[0] = vf_max(m[0], any_load(t, x, i, VF));
     if (i < n)
-        m[1] = vf_max(m[1], vf_select(vm_first(n - i), any_load(t, x, i, n - i), vf_set1(-INFINITY)));
+        m[1] =
+            vf_max(m[1], vf_select(vm_first(n - i), any_load(t, x, i, n - i), vf_set1(-INFINITY)));
     return vf_hmax(vf_max(vf_max(m[0], m[1]), vf_max(m[2], m[3])));
 }
 
@@ -126,7 +131,8 @@ TLI_INLINE double sum_along(tl_dtype t, bool logarithm, const void *g, const voi
         for (; i + 4 * VF <= end; i += 4 * VF)
             for (int k = 0; k < 4; k++) {
                 const vf v = any_load(t, g, i + k * VF, VF);
-                s[k] = logarithm ? vf_add(s[k], v) : vf_fma(v, any_load(t, y, i + k * VF, VF), s[k]);
+                s[k] =
+                    logarithm ? vf_add(s[k], v) : vf_fma(v, any_load(t, y, i + k * VF, VF), s[k]);
             }
         for (; i < end; i += VF) {
             const vf v = any_load(t, g, i, end - i);
@@ -148,9 +154,15 @@ TLI_INLINE void backward_rows(tl_dtype t, bool logarithm, const rows *r, int64_t
     for (int64_t row = begin; row < end; row++) {
         const void *g = any_at(t, r->gy, row * n), *y = any_at(t, r->x, row * n);
         const vf sum = vf_set1((float)sum_along(t, logarithm, g, y, n));
-        TLI_VECTORS(i, m, n)
-        any_store(t, r->out, row * n + i,
-                  slope(logarithm, any_load(t, g, i, m), any_load(t, y, i, m), sum), m);
+        const int64_t at = row * n;
+        int64_t i = 0;
+        for (; i + VF <= n; i += VF) {
+            const vf d = slope(logarithm, any_load(t, g, i, VF), any_load(t, y, i, VF), sum);
+            any_store(t, r->out, at + i, d, VF);
+        }
+        if (i == n) continue;
+        const vf d = slope(logarithm, any_load(t, g, i, n - i), any_load(t, y, i, n - i), sum);
+        any_store(t, r->out, at + i, d, n - i);
     }
 }
 
@@ -165,7 +177,8 @@ static tl_status backward_piece(int64_t begin, int64_t end, void *payload)
     return TL_OK;
 }
 
-/* --- other axes: strips of columns -------------------------------------------------------------- */
+/* --- other axes: strips of columns --------------------------------------------------------------
+ */
 
 /* A strip: its first element, how many columns it has, and how many of them vector k has. */
 typedef struct strip {
@@ -187,12 +200,10 @@ TLI_INLINE void forward_strip(tl_dtype t, bool logarithm, const rows *r, strip s
 {
     vf most[STRIP], sum[STRIP];
     for (int k = 0; k < STRIP; k++) most[k] = vf_set1(-INFINITY), sum[k] = vf_zero();
-    for (int64_t i = 0; i < r->length; i++)
-        EACH_VECTOR(k, m, s)
-        most[k] = vf_max(most[k], any_load(t, r->x, s.at + i * r->stride + k * VF, m));
+    for (int64_t i = 0; i < r->length; i++) EACH_VECTOR(k, m, s)
+    most[k] = vf_max(most[k], any_load(t, r->x, s.at + i * r->stride + k * VF, m));
     const bool kept = t == TL_F32 && !logarithm;
-    for (int64_t i = 0; i < r->length; i++)
-        EACH_VECTOR(k, m, s)
+    for (int64_t i = 0; i < r->length; i++) EACH_VECTOR(k, m, s)
         {
             const int64_t at = s.at + i * r->stride + k * VF;
             const vf e = vf_exp_low(vf_sub(any_load(t, r->x, at, m), most[k]));
@@ -201,8 +212,7 @@ TLI_INLINE void forward_strip(tl_dtype t, bool logarithm, const rows *r, strip s
         }
     for (int k = 0; k < STRIP; k++)
         sum[k] = logarithm ? vf_log(sum[k]) : vf_div(vf_set1(1), sum[k]);
-    for (int64_t i = 0; i < r->length; i++)
-        EACH_VECTOR(k, m, s)
+    for (int64_t i = 0; i < r->length; i++) EACH_VECTOR(k, m, s)
         {
             const int64_t at = s.at + i * r->stride + k * VF;
             const vf v = vf_sub(any_load(t, r->x, at, m), most[k]);
@@ -219,15 +229,13 @@ TLI_INLINE void backward_strip(tl_dtype t, bool logarithm, const rows *r, strip 
 {
     vf sum[STRIP];
     for (int k = 0; k < STRIP; k++) sum[k] = vf_zero();
-    for (int64_t i = 0; i < r->length; i++)
-        EACH_VECTOR(k, m, s)
+    for (int64_t i = 0; i < r->length; i++) EACH_VECTOR(k, m, s)
         {
             const int64_t at = s.at + i * r->stride + k * VF;
             const vf g = any_load(t, r->gy, at, m);
             sum[k] = logarithm ? vf_add(sum[k], g) : vf_fma(g, any_load(t, r->x, at, m), sum[k]);
         }
-    for (int64_t i = 0; i < r->length; i++)
-        EACH_VECTOR(k, m, s)
+    for (int64_t i = 0; i < r->length; i++) EACH_VECTOR(k, m, s)
         {
             const int64_t at = s.at + i * r->stride + k * VF;
             const vf g = any_load(t, r->gy, at, m), y = any_load(t, r->x, at, m);
@@ -238,7 +246,7 @@ TLI_INLINE void backward_strip(tl_dtype t, bool logarithm, const rows *r, strip 
 #define STRIPS(direction)                                                                          \
     static tl_status direction##_strips(int64_t begin, int64_t end, void *payload)                 \
     {                                                                                              \
-        const rows copy = *(const rows *)payload, *r = &copy;                                                                   \
+        const rows copy = *(const rows *)payload, *r = &copy;                                      \
         for (int64_t i = begin; i < end; i++) {                                                    \
             const strip s = strip_of(r, i);                                                        \
             if (r->logarithm) {                                                                    \
@@ -252,13 +260,16 @@ TLI_INLINE void backward_strip(tl_dtype t, bool logarithm, const rows *r, strip 
 STRIPS(forward)
 STRIPS(backward)
 
-/* --- kernels ------------------------------------------------------------------------------------ */
+/* --- kernels ------------------------------------------------------------------------------------
+ */
 
-static tl_status run_rows(const tl_run *run, rows *r, tl_parallel_fn *by_row, tl_parallel_fn *by_strip)
+static tl_status run_rows(const tl_run *run, rows *r, tl_parallel_fn *by_row,
+                          tl_parallel_fn *by_strip)
 {
     if (r->count == 0) return TL_OK;
     const bool last = r->stride == 1;
-    const int64_t each = last ? r->length : r->length * (r->stride < STRIP * VF ? r->stride : STRIP * VF);
+    const int64_t each =
+        last ? r->length : r->length * (r->stride < STRIP * VF ? r->stride : STRIP * VF);
     const int64_t grain = each < GRAIN ? GRAIN / each : 1;
     if (last) return tl_parallel_for(run->threads, r->count, grain, by_row, r);
     return tl_parallel_for(run->threads, r->count / r->stride * r->strips, grain, by_strip, r);
@@ -291,7 +302,9 @@ KERNEL(log_softmax_grad, backward, true)
 
 #define ROWS(name)                                                                                 \
     {TL_OP_##name, TL_F32, name##_kernel, 0}, {TL_OP_##name, TL_BF16, name##_kernel, 0},           \
-    {TL_OP_##name, TL_F16, name##_kernel, 0}
+    {                                                                                              \
+        TL_OP_##name, TL_F16, name##_kernel, 0                                                     \
+    }
 static const tl_kernel table[] = {ROWS(softmax), ROWS(softmax_grad), ROWS(log_softmax),
                                   ROWS(log_softmax_grad)};
 TLI_SIMD_KERNELS(softmax, table);
