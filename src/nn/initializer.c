@@ -253,5 +253,5 @@ static const tl_entry entries[] = {
     ENTRY(glorot_normal), ENTRY(he_uniform), ENTRY(he_normal),  ENTRY(lecun_uniform),
     ENTRY(lecun_normal),  ENTRY(identity),   ENTRY(orthogonal),
 };
-const tl_module tl_initializers_module = {TL_MODULE_HEAD("initializers"), entries,
+const tl_module tl_initializers_module = {TL_MODULE_HEAD("nn_initializers"), entries,
                                           TL_COUNT(entries)};

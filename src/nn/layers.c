@@ -37,4 +37,4 @@ static const tl_entry entries[] = {
     ENTRY(avg_pool),   ENTRY(global_avg_pool),  ENTRY(global_max_pool),
     ENTRY(flatten),    ENTRY(sequential),       ENTRY(residual),
 };
-const tl_module tl_layers_module = {TL_MODULE_HEAD("layers"), entries, TL_COUNT(entries)};
+const tl_module tl_layers_module = {TL_MODULE_HEAD("nn_layers"), entries, TL_COUNT(entries)};

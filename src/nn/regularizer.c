@@ -63,5 +63,5 @@ static const tl_entry entries[] = {
     {&tl_kind_regularizer, &l2_regularizer.cls},
     {&tl_kind_regularizer, &l1_l2_regularizer.cls},
 };
-const tl_module tl_regularizers_module = {TL_MODULE_HEAD("regularizers"), entries,
+const tl_module tl_regularizers_module = {TL_MODULE_HEAD("nn_regularizers"), entries,
                                           TL_COUNT(entries)};
