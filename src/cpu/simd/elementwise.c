@@ -1,6 +1,7 @@
 /* Ops on each element, for float32, bfloat16 and float16. Rows are cut into pieces that stay in the first
  * cache; pieces that are not plain float32 are brought into that form, computed, and stored. */
 #include "cpu/loop.h"
+#include "cpu/simd/any_float.h"
 #include "cpu/simd/kernels.h"
 #include "cpu/simd/math.h"
 #include "cpu/simd/simd.h"
@@ -11,28 +12,12 @@ enum { PIECE = 512 };
 
 static void widen(tl_dtype dtype, float *to, const char *from, int64_t n)
 {
-    const uint16_t *h = (const uint16_t *)from;
-    int64_t i = 0;
-    if (dtype == TL_BF16) {
-        for (; i + VF <= n; i += VF) vf_store(to + i, vf_load_bf16(h + i));
-        for (; i < n; i++) to[i] = tli_from_bf16(h[i]);
-    } else {
-        for (; i + VF <= n; i += VF) vf_store(to + i, vf_load_f16(h + i));
-        for (; i < n; i++) to[i] = tli_from_f16(h[i]);
-    }
+    TLI_VECTORS(i, m, n) any_store(TL_F32, to, i, any_load(dtype, from, i, m), m);
 }
 
 static void narrow(tl_dtype dtype, char *to, const float *from, int64_t n)
 {
-    uint16_t *h = (uint16_t *)to;
-    int64_t i = 0;
-    if (dtype == TL_BF16) {
-        for (; i + VF <= n; i += VF) vf_store_bf16(h + i, vf_load(from + i));
-        if (i < n) vf_store_bf16_n(h + i, vf_load_n(from + i, n - i), n - i);
-    } else {
-        for (; i + VF <= n; i += VF) vf_store_f16(h + i, vf_load(from + i));
-        if (i < n) vf_store_f16_n(h + i, vf_load_n(from + i, n - i), n - i);
-    }
+    TLI_VECTORS(i, m, n) any_store(dtype, to, i, any_load(TL_F32, from, i, m), m);
 }
 
 static float one_value(tl_dtype dtype, const char *p)
