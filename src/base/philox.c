@@ -49,9 +49,16 @@ static bool crosses(uint64_t first, uint32_t group)
 
 #if defined(__aarch64__)
 
+#define WIDE // attributes of what uses the vector unit
+typedef uint32x4_t lane;
 typedef struct lanes {
-    uint32x4_t w[4];
+    lane w[4];
 } lanes;
+
+static inline lane lane_of(uint32_t word)
+{
+    return vdupq_n_u32(word);
+}
 
 static inline lanes lanes_start(uint64_t first, uint64_t stream)
 {
@@ -61,7 +68,7 @@ static inline lanes lanes_start(uint64_t first, uint64_t stream)
                     vdupq_n_u32((uint32_t)(stream >> 32))}};
 }
 
-static inline lanes lanes_round(lanes c, uint32x4_t k0, uint32x4_t k1)
+static inline lanes lanes_round(lanes c, lane k0, lane k1)
 {
     uint32x2_t m0 = vdup_n_u32(multiplier[0]), m1 = vdup_n_u32(multiplier[1]);
     uint32x4_t m0q = vdupq_n_u32(multiplier[0]), m1q = vdupq_n_u32(multiplier[1]);
@@ -88,43 +95,23 @@ static inline void lanes_store(uint32_t *out, lanes c)
     vst1q_u32(out + 12, vreinterpretq_u32_u64(vzip2q_u64(b, e)));
 }
 
-static void blocks_neon(uint32_t *out, uint64_t key, uint64_t stream, uint64_t first, int64_t count)
-{
-    enum { GROUP = 12 }; // three registers' worth hides the latency of the multiplications
-    for (; count >= GROUP; out += 4 * GROUP, first += GROUP, count -= GROUP) {
-        if (crosses(first, GROUP)) {
-            blocks_plain(out, key, stream, first, GROUP);
-            continue;
-        }
-        lanes x = lanes_start(first, stream);
-        lanes y = lanes_start(first + 4, stream);
-        lanes z = lanes_start(first + 8, stream);
-        uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-        for (int round = 0; round < ROUNDS; round++) {
-            x = lanes_round(x, vdupq_n_u32(k0), vdupq_n_u32(k1));
-            y = lanes_round(y, vdupq_n_u32(k0), vdupq_n_u32(k1));
-            z = lanes_round(z, vdupq_n_u32(k0), vdupq_n_u32(k1));
-            k0 += weyl[0];
-            k1 += weyl[1];
-        }
-        lanes_store(out, x);
-        lanes_store(out + 16, y);
-        lanes_store(out + 32, z);
-    }
-    blocks_plain(out, key, stream, first, count);
-}
-
 #elif defined(__x86_64__)
 
 /* Each word sits in the lower half of a 64-bit lane; the upper halves hold leftovers, which the
  * multiplication does not read. */
+typedef __m256i lane;
 typedef struct lanes {
-    __m256i w[4];
+    lane w[4];
 } lanes;
 
-#define AVX2 __attribute__((target("avx2")))
+#define WIDE __attribute__((target("avx2")))
 
-static inline AVX2 lanes lanes_start(uint64_t first, uint64_t stream)
+static inline WIDE lane lane_of(uint32_t word)
+{
+    return _mm256_set1_epi64x(word);
+}
+
+static inline WIDE lanes lanes_start(uint64_t first, uint64_t stream)
 {
     return (lanes){{_mm256_add_epi64(_mm256_set1_epi64x((int64_t)(first & UINT32_MAX)),
                                      _mm256_set_epi64x(3, 2, 1, 0)),
@@ -133,7 +120,7 @@ static inline AVX2 lanes lanes_start(uint64_t first, uint64_t stream)
                     _mm256_set1_epi64x((int64_t)(stream >> 32))}};
 }
 
-static inline AVX2 lanes lanes_round(lanes c, __m256i k0, __m256i k1)
+static inline WIDE lanes lanes_round(lanes c, lane k0, lane k1)
 {
     __m256i p0 = _mm256_mul_epu32(c.w[0], _mm256_set1_epi64x(multiplier[0]));
     __m256i p1 = _mm256_mul_epu32(c.w[2], _mm256_set1_epi64x(multiplier[1]));
@@ -142,7 +129,7 @@ static inline AVX2 lanes lanes_round(lanes c, __m256i k0, __m256i k1)
     return (lanes){{c0, p1, c2, p0}};
 }
 
-static inline AVX2 void lanes_store(uint32_t *out, lanes c)
+static inline WIDE void lanes_store(uint32_t *out, lanes c)
 {
     __m256i ab = _mm256_blend_epi32(c.w[0], _mm256_slli_epi64(c.w[1], 32), 0xAA);
     __m256i cd = _mm256_blend_epi32(c.w[2], _mm256_slli_epi64(c.w[3], 32), 0xAA);
@@ -151,7 +138,10 @@ static inline AVX2 void lanes_store(uint32_t *out, lanes c)
     _mm256_storeu_si256((__m256i *)(out + 8), _mm256_permute2x128_si256(even, odd, 0x31));
 }
 
-static AVX2 void blocks_avx2(uint32_t *out, uint64_t key, uint64_t stream, uint64_t first,
+#endif
+
+#ifdef WIDE
+static WIDE void blocks_wide(uint32_t *out, uint64_t key, uint64_t stream, uint64_t first,
                              int64_t count)
 {
     enum { GROUP = 12 }; // three registers' worth hides the latency of the multiplications
@@ -165,7 +155,7 @@ static AVX2 void blocks_avx2(uint32_t *out, uint64_t key, uint64_t stream, uint6
         lanes z = lanes_start(first + 8, stream);
         uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
         for (int round = 0; round < ROUNDS; round++) {
-            __m256i v0 = _mm256_set1_epi64x(k0), v1 = _mm256_set1_epi64x(k1);
+            lane v0 = lane_of(k0), v1 = lane_of(k1);
             x = lanes_round(x, v0, v1);
             y = lanes_round(y, v0, v1);
             z = lanes_round(z, v0, v1);
@@ -178,7 +168,6 @@ static AVX2 void blocks_avx2(uint32_t *out, uint64_t key, uint64_t stream, uint6
     }
     blocks_plain(out, key, stream, first, count);
 }
-
 #endif
 
 int tli_philox_impls(tli_philox_impl out[TLI_PHILOX_IMPLS])
@@ -186,9 +175,9 @@ int tli_philox_impls(tli_philox_impl out[TLI_PHILOX_IMPLS])
     int count = 0;
     out[count++] = (tli_philox_impl){"plain", blocks_plain};
 #if defined(__aarch64__)
-    out[count++] = (tli_philox_impl){"neon", blocks_neon};
+    out[count++] = (tli_philox_impl){"neon", blocks_wide};
 #elif defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) out[count++] = (tli_philox_impl){"avx2", blocks_avx2};
+    if (__builtin_cpu_supports("avx2")) out[count++] = (tli_philox_impl){"avx2", blocks_wide};
 #endif
     return count;
 }
@@ -196,10 +185,10 @@ int tli_philox_impls(tli_philox_impl out[TLI_PHILOX_IMPLS])
 void tli_philox_blocks(uint32_t *out, uint64_t key, uint64_t stream, uint64_t first, int64_t count)
 {
 #if defined(__aarch64__)
-    blocks_neon(out, key, stream, first, count);
+    blocks_wide(out, key, stream, first, count);
 #elif defined(__x86_64__)
     if (__builtin_cpu_supports("avx2"))
-        blocks_avx2(out, key, stream, first, count);
+        blocks_wide(out, key, stream, first, count);
     else
         blocks_plain(out, key, stream, first, count);
 #else

@@ -217,17 +217,74 @@ static bool apply_value(tli_apply *a, const tl_field *f, const tl_value *v, cons
     return true;
 }
 
-static bool apply_ref(tli_apply *a, const tl_value *v, tl_ref *out)
+/* --- references ------------------------------------------------------------------------------ */
+
+/* The kind of which a class is a choice; NULL when it is none. */
+static const tl_kind *choice_of(const tl_registry *r, const tl_class *cls)
+{
+    for (int64_t i = 0; r && i < tl_registry_kind_count(r); i++) {
+        const tl_kind *kind = tl_registry_kind_at(r, i);
+        if (kind->names_are_keys && tl_registry_peek(r, kind, cls->name) == cls) return kind;
+    }
+    return NULL;
+}
+
+/* A row with a kind takes the classes of that kind, a one-of with branches what is one of them. */
+static bool takes_target(const tli_apply *a, const tl_field *f, const tl_class *cls)
+{
+    const tl_desc *desc = NULL;
+    const tl_registry *r = a->registry;
+    if (f->kind && (!r || tl_registry_peek(r, f->kind, cls->name) != cls)) return false;
+    if (f->type != TL_TYPE_ONEOF) return true;
+    if (f->kind) return f->kind->names_are_keys; // else its object is no tl_oneof
+    return choice_of(r, cls) && tli_oneof_branch(&desc, f, cls->name, NULL) && desc == cls->config;
+}
+
+static void wrong_target(tli_apply *a, const tl_field *f, const tl_class *cls, tl_place place)
+{
+    tl_str expected = TL_STR_INIT;
+    if (f->type == TL_TYPE_REF)
+        tl_str_addf(&expected, "a reference to one of the %s", f->kind->plural);
+    else
+        tl_field_type_text(&expected, f);
+    if (expected.failed) no_memory(a);
+    const tl_kind *kind = choice_of(a->registry, cls);
+    tli_diag(a->diags, TL_EINVAL, place, tl_str_text(&a->path), "expected %s, found the %s '%s'",
+             tl_str_text(&expected), kind ? kind->name : "configurable", cls->name);
+    tl_str_deinit(&expected);
+}
+
+bool tli_apply_target(tli_apply *a, const tl_field *f, void *member, const tl_ref *ref,
+                      tl_place place)
+{
+    if (!takes_target(a, f, ref->target)) {
+        wrong_target(a, f, ref->target, place);
+        return false;
+    }
+    if (f->type == TL_TYPE_REF) {
+        *(tl_ref *)member = *ref;
+        return true;
+    }
+    if (!ref->object) return true; // types are being checked
+    *(tl_oneof *)member = *(const tl_oneof *)ref->object;
+    if (tli_copy_field(a->arena, f, member) == TL_OK) return true;
+    no_memory(a);
+    return false;
+}
+
+static bool apply_ref(tli_apply *a, const tl_field *f, void *member, const tl_value *v)
 {
     if (v->kind != TL_VALUE_REFERENCE || !a->reference) {
         wrong_type(a, v, "a reference such as @name or @name()");
         return false;
     }
-    tl_status st = a->reference(out, v, a->payload);
+    tl_ref ref = {0};
+    tl_status st = a->reference(&ref, v, a->payload);
+    if (st == TL_OK) return tli_apply_target(a, f, member, &ref, v->place);
     if (st == TL_ENOMEM) no_memory(a);
-    else if (st != TL_OK)
+    else
         tli_diag(a->diags, st, v->place, tl_str_text(&a->path), "%s", tl_error_message());
-    return st == TL_OK;
+    return false;
 }
 
 /* --- structs ------------------------------------------------------------------------------------ */
@@ -261,8 +318,26 @@ static void unknown_key(tli_apply *a, const tl_value_pair *pair, const char *wha
     tl_str_cut(&a->path, length);
 }
 
+/* The row that a reference in place of a whole struct is for: its one choice. NULL: it has none, or
+ * several. */
+static const tl_field *only_choice(const tl_desc *desc)
+{
+    const tl_field *found = NULL;
+    for (tli_rows r = tli_rows_of(desc); tli_rows_next(&r);) {
+        if (r.field->type != TL_TYPE_ONEOF) continue;
+        if (found) return NULL;
+        found = r.field;
+    }
+    return found;
+}
+
 void tli_apply_struct(tli_apply *a, const tl_desc *desc, void *value, const tl_value *map)
 {
+    const tl_field *choice = map->kind == TL_VALUE_REFERENCE ? only_choice(desc) : NULL;
+    if (choice) {
+        tli_apply_field(a, choice, value, map);
+        return;
+    }
     if (map->kind == TL_VALUE_SCALAR && !map->quoted && !*map->text) return; // `trainer:` alone
     if (map->kind != TL_VALUE_MAP) {
         wrong_type(a, map, "a map of keys");
@@ -360,8 +435,15 @@ static void apply_branch(tli_apply *a, const tl_field *f, tl_oneof *o, const tl_
 static void apply_oneof(tli_apply *a, const tl_field *f, tl_oneof *o, const tl_value *v)
 {
     if (v->kind == TL_VALUE_SCALAR && !v->quoted && !*v->text) return; // `optimizer:` alone
+    if (v->kind == TL_VALUE_REFERENCE && a->reference && v->called) {
+        (void)apply_ref(a, f, o, v);
+        return;
+    }
     if (v->kind != TL_VALUE_MAP) {
-        wrong_type(a, v, "a map with 'type' and that type's own fields");
+        wrong_type(a, v,
+                   a->reference ? "a choice such as @name(), or a map with 'type' and that "
+                                  "type's own fields"
+                                : "a map with 'type' and that type's own fields");
         return;
     }
     // The type first, whatever the order in the file, so that a message about a branch comes second.
@@ -409,9 +491,11 @@ static void apply_list(tli_apply *a, const tl_field *f, tl_structs *list, const 
     *list = (tl_structs){items, v->count};
 }
 
-static bool nullable(const tl_field *f)
+/* In gin, None is also what a one-of chooses that chooses nothing. */
+static bool nullable(const tli_apply *a, const tl_field *f)
 {
-    return f->arity == TL_OPTIONAL || f->flags & TL_FIELD_NULLABLE || f->type == TL_TYPE_REF;
+    return f->arity == TL_OPTIONAL || f->flags & TL_FIELD_NULLABLE || f->type == TL_TYPE_REF
+           || (f->type == TL_TYPE_ONEOF && a->reference);
 }
 
 static void apply_null(const tl_field *f, void *member)
@@ -439,7 +523,7 @@ static bool apply_one(tli_apply *a, const tl_field *f, void *member, const tl_va
     case TL_TYPE_STRING: return apply_string(a, f, v, member);
     case TL_TYPE_ENUM: return apply_enum(a, f, v, member);
     case TL_TYPE_VALUE: return apply_value(a, f, v, member);
-    case TL_TYPE_REF: return apply_ref(a, v, member);
+    case TL_TYPE_REF: return apply_ref(a, f, member, v);
     case TL_TYPE_STRUCT:
         if (optional) apply_pointer(a, f, f->desc, member, v);
         else tli_apply_struct(a, f->desc, member, v);
@@ -457,7 +541,7 @@ void tli_apply_field(tli_apply *a, const tl_field *f, void *value, const tl_valu
     bool names_null = f->type == TL_TYPE_ENUM && f->arity == TL_ONE; // its names may hold "null"
     if (v->kind == TL_VALUE_MACRO) {
         WRONG(a, v, "macros such as %%%s work in gin files only", v->text);
-    } else if (tl_value_is_null(v) && nullable(f)) {
+    } else if (tl_value_is_null(v) && nullable(a, f)) {
         apply_null(f, member);
         tli_remember(a, v->place);
     } else if (tl_value_is_null(v) && *v->text && !names_null) {

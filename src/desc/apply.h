@@ -46,7 +46,8 @@ typedef struct tli_apply {
     tli_diags *diags;
     tli_sources *sources;        /* NULL to keep none */
     tl_str path;                 /* dotted path of what is being applied */
-    /* Turns a gin reference into a tl_ref; NULL: references are refused. */
+    /* Turns a gin reference into a tl_ref; NULL: references are refused. The object of what a one-of
+     * can choose is a tl_oneof, or NULL while types are checked and nothing is called. */
     tl_status (*reference)(tl_ref *out, const tl_value *v, void *payload);
     void *payload;
 } tli_apply;
@@ -62,6 +63,10 @@ bool tli_accepts(const tl_field *field, const tl_value *v);
 void tli_apply_struct(tli_apply *a, const tl_desc *desc, void *value, const tl_value *map);
 /* Sets one member. `value` is the struct that holds it. The path must already name the member. */
 void tli_apply_field(tli_apply *a, const tl_field *field, void *value, const tl_value *v);
+/* Sets a reference, or a one-of, to what a reference at `place` names. False: it does not fit, which
+ * was told. */
+bool tli_apply_target(tli_apply *a, const tl_field *f, void *member, const tl_ref *ref,
+                      tl_place place);
 /* Remembers that the value at the current path was written at `place`. */
 void tli_remember(tli_apply *a, tl_place place);
 /* Appends ".name" (or "name" at the root) or "[3]" to the path; cut back with tl_str_cut. */

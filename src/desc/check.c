@@ -155,6 +155,16 @@ static void check_field(checker *c, const tl_field *f, const void *value)
     if (inner) check_struct(c, tli_field_desc(f, value), inner);
 }
 
+/* A number that must be given lies outside its range until it is. */
+static bool is_missing(const tl_field *f, const void *value)
+{
+    bool number = f->arity == TL_ONE && (f->type == TL_TYPE_INT || f->type == TL_TYPE_DOUBLE);
+    if (!number || !f->ranged || !(f->flags & TL_FIELD_REQUIRED)) return false;
+    const void *member = tl_field_at(f, value);
+    double d = f->type == TL_TYPE_INT ? (double)*(const int64_t *)member : *(const double *)member;
+    return !(d >= f->min && d <= f->max);
+}
+
 static void run_checks(checker *c, const tl_desc *desc, const void *value)
 {
     if (desc->base) run_checks(c, desc->base, value);
@@ -170,6 +180,9 @@ static void check_struct(checker *c, const tl_desc *desc, const void *value)
     size_t length = c->path.length;
     for (tli_rows r = tli_rows_of(desc); tli_rows_next(&r);) {
         tli_path_name(&c->path, r.field->name);
+        if (is_missing(r.field, value))
+            add_failure(c, TL_EINVAL, tli_source_of(c->sources, tl_str_text(&c->path)),
+                        "it has no default and must be given");
         check_field(c, r.field, value);
         tl_str_cut(&c->path, length);
     }

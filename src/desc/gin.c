@@ -50,6 +50,7 @@ void tl_gin_free(tl_gin **gin)
     tl_map *const maps[] = {&g->skip_names, &g->constants, &g->infos, &g->selectors, &g->interned,
                             &g->singletons};
     for (int64_t i = 0; i < TL_COUNT(maps); i++) tl_map_deinit(maps[i]);
+    TL_VEC_FREE(&g->names);
     TL_VEC_FREE(&g->paths);
     TL_VEC_FREE(&g->imports);
     TL_VEC_FREE(&g->bindings);

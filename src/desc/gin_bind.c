@@ -9,11 +9,12 @@
 
 /* --- sections -------------------------------------------------------------------------------- */
 
-enum { KEY_ROOM = 2 * TLI_GIN_MAX_NAME + 2 };
+enum { KEY_ROOM = TLI_GIN_MAX_NAME + 32 };
 
+/* By address: a class need not be registered to be called, and two kinds may share a name. */
 static bool write_key(char key[KEY_ROOM], const char *scope, const tl_class *cls)
 {
-    int n = snprintf(key, KEY_ROOM, "%s/%s", scope, cls->name);
+    int n = snprintf(key, KEY_ROOM, "%s/%p", scope, (const void *)cls);
     return n > 0 && n < KEY_ROOM;
 }
 
@@ -31,7 +32,7 @@ tl_status tli_gin_section_get(tli_gin_section **out, tl_gin *gin, tl_map *sectio
     if (*out) return TL_OK;
     char key[KEY_ROOM];
     if (!write_key(key, scope, cls))
-        return TL_FAIL(TL_ELIMIT, "the name '%.40s...' or its scope is too long", cls->name);
+        return TL_FAIL(TL_ELIMIT, "the scope '%.40s...' is too long", scope);
     tli_gin_section *s = tl_arena_alloc(gin->arena, sizeof *s);
     if (!s || !(s->scope = tl_arena_strdup(gin->arena, scope))) return TL_ENOMEM;
     s->cls = cls;
@@ -63,13 +64,16 @@ static tl_status fill_info(tli_gin_info *info, tl_gin *gin)
 
 tl_status tli_gin_info_get(const tli_gin_info **out, tl_gin *gin, const tl_class *cls)
 {
-    char key[32]; // by address: a class need not be registered to be called
-    snprintf(key, sizeof key, "%p", (const void *)cls);
+    char key[KEY_ROOM];
+    (void)write_key(key, "", cls);
     *out = tl_map_get(&gin->infos, key);
     if (*out) return TL_OK;
+    TL_TRY(tli_gin_learn_names(gin));
     tli_gin_info *info = tl_arena_alloc(gin->arena, sizeof *info);
     if (!info) return TL_ENOMEM;
+    const tli_gin_name *name = tli_gin_name_of(gin, cls);
     info->cls = cls;
+    info->choice = name && name->choice;
     TL_TRY(fill_info(info, gin));
     *out = info;
     return tl_map_set(&gin->infos, key, info);
@@ -133,8 +137,8 @@ static void unknown_parameter(checker *c, const tli_gin_binding *b, const tl_cla
     for (int64_t i = 0; !*suggestion && names && i < count && i < 12; i++)
         tl_str_addf(&known, "%s%s", i ? ", " : "; it has ", names[i]);
     if (count == 0) tl_str_add(&known, "; it has none");
-    WRONG(c, TL_ENOTFOUND, b->place, b, "'%s' has no parameter '%s'%s%s", cls->name, b->param,
-          suggestion, tl_str_text(&known));
+    WRONG(c, TL_ENOTFOUND, b->place, b, "'%s' has no parameter '%s'%s%s",
+          tli_gin_selector(c->gin, cls), b->param, suggestion, tl_str_text(&known));
     tl_str_deinit(&known);
 }
 
@@ -200,7 +204,7 @@ static tl_status sort_binding(checker *c, tli_gin_binding *b)
     } else if (f->flags & TL_FIELD_DENIED) {
         WRONG(c, TL_EINVAL, b->place, b,
               "the parameter '%s' of '%s' cannot be bound: the program sets it", b->param,
-              cls->name);
+              tli_gin_selector(c->gin, cls));
     } else if (cls == &tli_gin_macro.cls && !*b->scope) {
         WRONG(c, TL_EINVAL, b->place, b, "a macro needs a name: write 'name = value'");
     } else {
@@ -453,11 +457,12 @@ static tl_status check_all(checker *c)
 static tl_status settle(tl_gin *gin, bool final)
 {
     checker c = {.gin = gin, .diags = TLI_DIAGS_INIT, .final = final};
+    TL_TRY(tli_gin_learn_names(gin));
     TL_TRY(tl_arena_new(&c.arena));
     // What is wrong is found again by whoever asks next: nothing is forgotten by reporting it.
     tl_status st = check_all(&c);
     gin->settled = st == TL_OK;
-    gin->settled_count = tl_registry_count(gin->registry, &tl_kind_configurable);
+    gin->settled_known = gin->known;
     tli_diags_deinit(&c.diags);
     tl_arena_free(&c.arena);
     return st;
@@ -465,8 +470,9 @@ static tl_status settle(tl_gin *gin, bool final)
 
 tl_status tli_gin_settle(tl_gin *gin)
 {
+    TL_TRY(tli_gin_learn_names(gin));
     // A module that was added since may have given names another meaning.
-    bool same = gin->settled_count == tl_registry_count(gin->registry, &tl_kind_configurable);
+    bool same = gin->settled_known == gin->known;
     return gin->settled && same ? TL_OK : settle(gin, false);
 }
 

@@ -68,7 +68,6 @@ void tli_gin_overlay(const tl_gin *gin, const tli_gin_info *info, tli_gin_bindin
         const tli_gin_section *s = tli_gin_section_peek(&gin->config, partial, info->cls);
         for (int64_t i = 0; s && i < tl_map_count(&s->params); i++) {
             int64_t field = tli_gin_info_index(info, tl_map_key(&s->params, i));
-            if (field < 0) continue; // another class of the same name that was never registered
             if (!bound[field]) order[(*count)++] = field;
             bound[field] = tl_map_at(&s->params, i);
         }
@@ -180,7 +179,8 @@ tl_status tl_gin_call_begin_ref(tl_gin_call **out, tl_gin *gin, const tl_ref *re
         return TL_FAIL(TL_EINVAL,
                        "'%s' was called when it was bound ('@%s()'); write '@%s' for "
                        "something that can be called",
-                       ref->target->name, ref->target->name, ref->target->name);
+                       tli_gin_selector(gin, ref->target), tli_gin_selector(gin, ref->target),
+                       tli_gin_selector(gin, ref->target));
     tl_gin_call *c = tl_alloc_zero(sizeof *c);
     if (!c) return TL_FAIL_NOMEM(sizeof *c);
     c->gin = gin;
@@ -248,7 +248,8 @@ static bool makes_arguments(const tl_gin_call *c)
 static void write_calls(tl_str *out, const tl_gin_call *c, const tl_gin_call *until)
 {
     if (c != until) write_calls(out, c->outer, until);
-    tl_str_addf(out, "%s%s%s -> ", c->scope, *c->scope ? "/" : "", c->info->cls->name);
+    tl_str_addf(out, "%s%s%s -> ", c->scope, *c->scope ? "/" : "",
+                tli_gin_selector(c->gin, c->info->cls));
 }
 
 /* A configurable that is among its own arguments would be called for ever. */
@@ -259,9 +260,9 @@ static tl_status check_recursion(const tl_gin_call *c)
         if (o->info != c->info || strcmp(o->scope, c->scope) != 0) continue;
         tl_str chain = TL_STR_INIT;
         write_calls(&chain, gin->top, o);
-        tl_status st =
-            TL_FAIL(TL_EINVAL, "the configurable is an argument of itself: %s%s%s%s",
-                    tl_str_text(&chain), c->scope, *c->scope ? "/" : "", c->info->cls->name);
+        tl_status st = TL_FAIL(TL_EINVAL, "the configurable is an argument of itself: %s%s%s%s",
+                               tl_str_text(&chain), c->scope, *c->scope ? "/" : "",
+                               tli_gin_selector(gin, c->info->cls));
         tl_str_deinit(&chain);
         return st;
     }
@@ -285,6 +286,7 @@ static tl_status run(void **out, tl_gin_call *c)
     TL_TRY(check_required(c));
     TL_TRY(fill_arguments(c));
     c->in_body = true;
+    if (c->info->choice) return tli_gin_choose(out, c->gin, cls, c->args);
     const tl_configurable_class *k = tl_class_with(cls, offsetof(tl_configurable_class, call));
     if (!k) return TL_FAIL(TL_EINVAL, "it has no method 'call'");
     return k->call(out, c->gin, c->args);
@@ -294,11 +296,10 @@ static tl_status run(void **out, tl_gin_call *c)
  * one. */
 static tl_status note_call(const tl_gin_call *c, tl_status st)
 {
-    const char *slash = *c->scope ? "/" : "";
-    if (c->gin->notes++ < TOLD_CALLS)
-        return tl_error_note(st, "%s%s%s", c->scope, slash, c->info->cls->name);
+    const char *slash = *c->scope ? "/" : "", *name = tli_gin_selector(c->gin, c->info->cls);
+    if (c->gin->notes++ < TOLD_CALLS) return tl_error_note(st, "%s%s%s", c->scope, slash, name);
     if (c->outer) return st;
-    return tl_error_note(st, "%s%s%s: ...", c->scope, slash, c->info->cls->name);
+    return tl_error_note(st, "%s%s%s: ...", c->scope, slash, name);
 }
 
 tl_status tl_gin_call_run(void **out, tl_gin_call **call)
@@ -347,6 +348,8 @@ tl_status tl_gin_call_name(void **out, tl_gin *gin, const char *name)
 /* Makes gin free the object, unless its class leaves that to others. */
 static tl_status own(tl_gin *gin, const tl_class *cls, void *object)
 {
+    const tli_gin_name *name = tli_gin_name_of(gin, cls);
+    if (name && name->choice) return TL_OK; // lives in gin's arena
     const tl_configurable_class *k = tl_class_with(cls, offsetof(tl_configurable_class, free));
     if (!k || !object) return TL_OK;
     tli_gin_owned owned = {k->free, object};
@@ -394,7 +397,8 @@ static bool is_special(const char *key)
     return n > 2 && key[0] == '_' && key[n - 1] == '_';
 }
 
-static tl_status give_ref(tl_gin_call *c, const tl_field *f, const tl_value *map)
+/* What a map with `_target_` makes, as an argument. */
+static tl_status give_target(tl_gin_call *c, tli_apply *a, const tl_field *f, const tl_value *map)
 {
     const tl_value *name = tl_value_get(map, "_target_");
     const char *selector;
@@ -405,7 +409,7 @@ static tl_status give_ref(tl_gin_call *c, const tl_field *f, const tl_value *map
     }
     TL_TRY(tl_instantiate(&ref.object, c->gin, map));
     TL_TRY(own(c->gin, ref.target, ref.object));
-    *(tl_ref *)tl_field_at(f, c->args) = ref;
+    tli_apply_target(a, f, tl_field_at(f, c->args), &ref, map->place);
     return TL_OK;
 }
 
@@ -427,18 +431,18 @@ static tl_status give_pair(tl_gin_call *c, tli_apply *a, const tl_value_pair *pa
         const char **names = desc ? tli_field_names(c->arena, desc, &count) : NULL;
         char suggestion[128];
         tli_diag(a->diags, TL_ENOTFOUND, pair->place, pair->key,
-                 "'%s' has no parameter of this name%s", c->info->cls->name,
+                 "'%s' has no parameter of this name%s", tli_gin_selector(c->gin, c->info->cls),
                  tli_suggest(suggestion, sizeof suggestion, pair->key, names, count));
         return TL_OK;
     }
     const tl_field *f = c->info->fields[field];
-    if (f->type == TL_TYPE_REF && is_target(pair->value)) {
-        TL_TRY(give_ref(c, f, pair->value));
-    } else {
-        tl_str_cut(&a->path, 0);
-        tl_str_add(&a->path, f->name);
+    bool takes_objects = f->type == TL_TYPE_REF || f->type == TL_TYPE_ONEOF;
+    tl_str_cut(&a->path, 0);
+    tl_str_add(&a->path, f->name);
+    if (takes_objects && is_target(pair->value))
+        TL_TRY(give_target(c, a, f, pair->value));
+    else
         tli_apply_field(a, f, c->args, pair->value);
-    }
     c->marks[field] = TLI_GIN_GIVEN;
     return TL_OK;
 }

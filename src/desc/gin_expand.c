@@ -143,6 +143,22 @@ tl_status tli_gin_reference(tl_ref *out, const tl_value *v, void *payload)
                    "the reference @%s belongs to no argument of the call that is running", v->text);
 }
 
+tl_status tli_gin_choose(void **out, tl_gin *gin, const tl_class *cls, const void *config)
+{
+    tl_oneof *o = *out = tl_arena_alloc(gin->arena, sizeof *o);
+    tl_oneof_part *part = tl_arena_alloc(gin->arena, sizeof *part);
+    if (!o || !part) return TL_ENOMEM;
+    part->name = cls->name;
+    part->desc = cls->config;
+    if (part->desc) {
+        part->value = tl_arena_alloc(gin->arena, part->desc->size);
+        if (!part->value) return TL_ENOMEM;
+        TL_TRY(tl_desc_copy(gin->arena, part->desc, part->value, config));
+    }
+    *o = (tl_oneof){part->name, part->value, part->desc, part};
+    return TL_OK;
+}
+
 /* --- members --------------------------------------------------------------------------------- */
 
 /* In Python 5 is no string: where a word is wanted, quotes are too. */

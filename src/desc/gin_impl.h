@@ -41,9 +41,17 @@ typedef struct tli_gin_section {
     tl_map params; /* name -> tli_gin_binding */
 } tli_gin_section;
 
+/* What gin can name: a configurable, or a class that a one-of can choose. */
+typedef struct tli_gin_name {
+    const char *selector; /* whole */
+    const tl_class *cls;
+    const tl_kind *choice; /* what it is a choice of; NULL: a configurable */
+} tli_gin_name;
+
 /* What is asked of a configurable again and again. */
 typedef struct tli_gin_info {
     const tl_class *cls;
+    bool choice; /* it has no `call`: what it gives is a tl_oneof */
     const tl_field **fields; /* sorted by name */
     int64_t count;
     tli_gin_binding **defaults; /* by field; NULL where it has none that can be written */
@@ -83,14 +91,15 @@ struct tl_gin {
     struct { tli_gin_import *items; int64_t count, capacity; } imports;
     /* bindings */
     struct { tli_gin_binding **items; int64_t count, capacity; } bindings;
-    tl_map config;     /* "scope/selector" -> tli_gin_section */
+    tl_map config;     /* scope and class -> tli_gin_section */
     tl_map operative;  /* the same, of what calls have used */
     tl_map constants;  /* name -> tl_value */
-    tl_map infos;      /* selector -> tli_gin_info */
+    tl_map infos;      /* class -> tli_gin_info */
+    struct { tli_gin_name *items; int64_t count, capacity; } names; /* gin's own first */
     tl_map selectors;  /* selector as written -> tl_class */
-    int64_t known;     /* configurables when `selectors` was filled */
+    int64_t known;     /* entries of the registry when these two were filled, and 1 */
     bool settled, locked;
-    int64_t settled_count; /* configurables that there were then */
+    int64_t settled_known; /* `known` at that time */
     /* running */
     tl_map interned; /* scopes, so that a tl_ref can be kept */
     struct { const char **items; int64_t count, capacity; } scopes;
@@ -176,6 +185,12 @@ bool tli_gin_is_scope(const char *text, bool dots);
 /* True when `whole` is `end`, or ends with '.' and `end`. */
 bool tli_gin_ends_with(const char *whole, const char *end);
 
+/* Takes notice of modules that were added to the registry; cheap when there are none. */
+tl_status tli_gin_learn_names(tl_gin *gin);
+/* What is known of a class by its name; NULL when it is not registered. */
+const tli_gin_name *tli_gin_name_of(const tl_gin *gin, const tl_class *cls);
+/* Its whole selector. */
+const char *tli_gin_selector(const tl_gin *gin, const tl_class *cls);
 /* The configurable that a selector names; NULL when there is none. Ambiguity is a failure. */
 tl_status tli_gin_find(const tl_class **out, tl_gin *gin, const char *selector);
 /* ", did you mean 'x'?", or "". */
@@ -235,6 +250,8 @@ tl_status tli_gin_expand(tli_gin_expansion *e, const tl_value **out, const tl_va
                          const char *home);
 /* Sets a member from an expanded value. What does not fit goes to the diags of `a`. */
 void tli_gin_set_member(tli_apply *a, const tl_field *field, void *args, const tl_value *v);
+/* The choice {class, a copy of its configuration}, as YAML makes it; lives as long as gin. */
+tl_status tli_gin_choose(void **out, tl_gin *gin, const tl_class *cls, const void *config);
 /* For tli_apply.reference; the payload is the tli_gin_expansion. */
 tl_status tli_gin_reference(tl_ref *out, const tl_value *v, void *payload);
 

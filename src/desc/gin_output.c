@@ -75,10 +75,11 @@ static tl_status from_list(const tl_value **out, tl_gin *gin, tl_arena *arena, c
 
 static tl_status from_oneof(const tl_value **out, tl_gin *gin, tl_arena *arena, const tl_oneof *o)
 {
+    if (!o->type) return plain(out, arena, "None");
     tl_value_pair pairs[2] = {{.key = "type", .key_quoted = true},
                               {.key = o->type, .key_quoted = true}};
     TL_TRY(word(&pairs[0].value, arena, o->type));
-    bool branch = o->type && o->value && o->desc;
+    bool branch = o->value && o->desc;
     if (branch) TL_TRY(from_struct(&pairs[1].value, gin, arena, o->desc, o->value));
     *out = tl_value_new_map(arena, (tl_place){0}, pairs, branch ? 2 : 1);
     return *out ? TL_OK : TL_ENOMEM;
@@ -190,22 +191,23 @@ static int compare_sections(const void *x, const void *y)
 }
 
 /* "scope/a/b/c" for the selector a.b.c: read backwards, its parts are what gin sorts by. */
-static char *sort_key(tl_arena *arena, const tli_gin_section *s)
+static char *sort_key(tl_arena *arena, const tl_gin *gin, const tli_gin_section *s)
 {
-    char *key = tl_arena_printf(arena, "%s/%s", s->scope, s->cls->name);
+    char *key = tl_arena_printf(arena, "%s/%s", s->scope, tli_gin_selector(gin, s->cls));
     for (char *p = key ? key + strlen(s->scope) : NULL; p && *p; p++)
         if (*p == '.') *p = '/';
     return key;
 }
 
-static tl_status sort_sections(sortable **out, tl_arena *arena, const tl_map *sections)
+static tl_status sort_sections(sortable **out, tl_arena *arena, const tl_gin *gin,
+                               const tl_map *sections)
 {
     int64_t count = tl_map_count(sections);
     sortable *list = tl_arena_array(arena, count, sizeof *list);
     if (!list) return TL_ENOMEM;
     for (int64_t i = 0; i < count; i++) {
         const tli_gin_section *s = tl_map_at(sections, i);
-        list[i] = (sortable){s, i, sort_key(arena, s)};
+        list[i] = (sortable){s, i, sort_key(arena, gin, s)};
         if (!list[i].key) return TL_FAIL_NOMEM(count);
     }
     qsort(list, (size_t)count, sizeof *list, compare_sections);
@@ -366,7 +368,7 @@ static tl_status write_config(tl_str *out, tl_gin *gin, const tl_map *sections)
     tl_status st;
     int64_t count = tl_map_count(sections);
     size_t start = out->length;
-    TL_TRY_DONE(st, sort_sections(&list, arena, sections));
+    TL_TRY_DONE(st, sort_sections(&list, arena, gin, sections));
     TL_TRY_DONE(st, write_imports(out, arena, gin));
     TL_TRY_DONE(st, write_macros(out, gin, list, count));
     for (int64_t i = 0; i < count; i++)

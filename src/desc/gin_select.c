@@ -140,50 +140,161 @@ const tl_value tli_gin_required = {.kind = TL_VALUE_SCALAR, .text = "%gin.REQUIR
 static const tl_configurable_class *const own[] = {&tli_gin_macro, &tli_gin_constant,
                                                    &tli_gin_singleton};
 
-/* All configurables: gin's own ones first. */
-static int64_t class_count(const tl_gin *gin)
+/* --- what can be named ----------------------------------------------------------------------- */
+
+/* "he_normal" as Python writes the name of a class: HeNormal. */
+static void write_class_name(tl_str *out, const char *name)
 {
-    return TL_COUNT(own) + tl_registry_count(gin->registry, &tl_kind_configurable);
+    bool start = true;
+    for (; *name; name++) {
+        bool joint = *name == '_' || *name == '-';
+        bool lower = *name >= 'a' && *name <= 'z';
+        if (!joint) tl_str_addc(out, start && lower ? (char)(*name - 'a' + 'A') : *name);
+        start = joint;
+    }
 }
 
-static const tl_class *class_at(const tl_gin *gin, int64_t i)
+static const tli_gin_name *peek_name(const tl_gin *gin, const char *selector)
 {
-    if (i < TL_COUNT(own)) return &own[i]->cls;
-    return tl_registry_at(gin->registry, &tl_kind_configurable, i - TL_COUNT(own));
+    for (int64_t i = 0; i < gin->names.count; i++)
+        if (strcmp(gin->names.items[i].selector, selector) == 0) return &gin->names.items[i];
+    return NULL;
 }
 
-static tl_status ambiguous(const tl_gin *gin, const char *selector)
+/* "layers.Dense"; "layers.dense" when another layer has that name already. */
+static const char *choice_selector(tl_gin *gin, const tl_kind *kind, const char *name)
+{
+    tl_str text = TL_STR_INIT;
+    tl_str_addf(&text, "%s.", kind->plural);
+    write_class_name(&text, name);
+    if (peek_name(gin, tl_str_text(&text))) {
+        tl_str_cut(&text, strlen(kind->plural) + 1);
+        tl_str_add(&text, name);
+    }
+    const char *selector = tl_str_copy(&text, gin->arena);
+    tl_str_deinit(&text);
+    return selector;
+}
+
+static tl_status add_name(tl_gin *gin, const tl_kind *kind, const tl_class *cls)
+{
+    tli_gin_name added = {.selector = cls->name, .cls = cls};
+    if (kind != &tl_kind_configurable) {
+        added.choice = kind;
+        added.selector = choice_selector(gin, kind, cls->name);
+    }
+    return added.selector && TL_VEC_PUSH(&gin->names, added) ? TL_OK : TL_ENOMEM;
+}
+
+static tl_status add_kind(tl_gin *gin, const tl_kind *kind)
+{
+    if (kind != &tl_kind_configurable && !kind->names_are_keys) return TL_OK;
+    for (int64_t i = 0; i < tl_registry_count(gin->registry, kind); i++)
+        TL_TRY(add_name(gin, kind, tl_registry_at(gin->registry, kind, i)));
+    return TL_OK;
+}
+
+static int64_t entry_count(const tl_registry *r)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < tl_registry_kind_count(r); i++)
+        count += tl_registry_count(r, tl_registry_kind_at(r, i));
+    return count;
+}
+
+tl_status tli_gin_learn_names(tl_gin *gin)
+{
+    int64_t known = entry_count(gin->registry) + 1;
+    if (gin->known == known) return TL_OK;
+    tl_map_deinit(&gin->selectors); // names may have become ambiguous
+    gin->names.count = 0;
+    gin->known = 0;
+    for (int64_t i = 0; i < TL_COUNT(own); i++)
+        TL_TRY(add_name(gin, &tl_kind_configurable, &own[i]->cls));
+    TL_TRY(add_kind(gin, &tl_kind_configurable));
+    for (int64_t i = 0; i < tl_registry_kind_count(gin->registry); i++) {
+        const tl_kind *kind = tl_registry_kind_at(gin->registry, i);
+        if (kind != &tl_kind_configurable) TL_TRY(add_kind(gin, kind));
+    }
+    gin->known = known;
+    return TL_OK;
+}
+
+const tli_gin_name *tli_gin_name_of(const tl_gin *gin, const tl_class *cls)
+{
+    for (int64_t i = 0; i < gin->names.count; i++)
+        if (gin->names.items[i].cls == cls) return &gin->names.items[i];
+    return NULL;
+}
+
+const char *tli_gin_selector(const tl_gin *gin, const tl_class *cls)
+{
+    const tli_gin_name *name = tli_gin_name_of(gin, cls);
+    return name ? name->selector : cls->name;
+}
+
+/* --- finding them ---------------------------------------------------------------------------- */
+
+/* The character before `*end`, in lower case, joints left out; 0 at the start. */
+static char step_back(const char *start, const char **end)
+{
+    while (*end > start && ((*end)[-1] == '_' || (*end)[-1] == '-')) --*end;
+    if (*end == start) return '\0';
+    char c = *--*end;
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/* Choices go by the name that YAML has for them as well, and however a name is capitalised:
+ * he_normal, HeNormal; Conv2d, Conv2D. */
+static bool ends_loosely(const char *whole, const char *end)
+{
+    const char *p = whole + strlen(whole), *q = end + strlen(end);
+    for (;;) {
+        char a = step_back(whole, &p), b = step_back(end, &q);
+        if (!b) return !a || a == '.';
+        if (a != b) return false;
+    }
+}
+
+static bool has_name(const tli_gin_name *name, const char *selector, bool loosely)
+{
+    if (!loosely) return tli_gin_ends_with(name->selector, selector);
+    return name->choice && ends_loosely(name->selector, selector);
+}
+
+static tl_status ambiguous(const tl_gin *gin, const char *selector, bool loosely)
 {
     tl_str matches = TL_STR_INIT;
-    for (int64_t i = 0; i < class_count(gin); i++)
-        if (tli_gin_ends_with(class_at(gin, i)->name, selector))
-            tl_str_addf(&matches, "%s%s", matches.length ? ", " : "", class_at(gin, i)->name);
+    for (int64_t i = 0; i < gin->names.count; i++)
+        if (has_name(&gin->names.items[i], selector, loosely))
+            tl_str_addf(&matches, "%s%s", matches.length ? ", " : "", gin->names.items[i].selector);
     tl_status st = TL_FAIL(TL_EINVAL, "'%s' is ambiguous: it could be %s; write more of the name",
                            selector, tl_str_text(&matches));
     tl_str_deinit(&matches);
     return st;
 }
 
+static tl_status match(const tl_class **out, const tl_gin *gin, const char *selector, bool loosely)
+{
+    int64_t matches = 0;
+    for (int64_t i = 0; i < gin->names.count; i++) {
+        const tli_gin_name *name = &gin->names.items[i];
+        if (!has_name(name, selector, loosely)) continue;
+        *out = name->cls;
+        // A whole name means itself, also when it is the end of another.
+        if (strlen(name->selector) == strlen(selector)) return TL_OK;
+        matches++;
+    }
+    return matches > 1 ? ambiguous(gin, selector, loosely) : TL_OK;
+}
+
 tl_status tli_gin_find(const tl_class **out, tl_gin *gin, const char *selector)
 {
-    int64_t count = class_count(gin);
-    if (count != gin->known) { // a module was added: other names may have become ambiguous
-        tl_map_deinit(&gin->selectors);
-        gin->known = count;
-    }
+    TL_TRY(tli_gin_learn_names(gin));
     *out = tl_map_get(&gin->selectors, selector);
     if (*out) return TL_OK;
-    int64_t matches = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const tl_class *cls = class_at(gin, i);
-        if (!tli_gin_ends_with(cls->name, selector)) continue;
-        *out = cls;
-        matches++;
-        if (strlen(cls->name) != strlen(selector)) continue;
-        matches = 1; // a whole name means itself, also when it is the end of another
-        break;
-    }
-    if (matches > 1) return ambiguous(gin, selector);
+    TL_TRY(match(out, gin, selector, false));
+    if (!*out) TL_TRY(match(out, gin, selector, true));
     if (*out && strlen((*out)->name) > TLI_GIN_MAX_NAME)
         return TL_FAIL(TL_ELIMIT, "the name '%.40s...' is longer than %d characters", (*out)->name,
                        TLI_GIN_MAX_NAME);
@@ -193,12 +304,12 @@ tl_status tli_gin_find(const tl_class **out, tl_gin *gin, const char *selector)
 const char *tli_gin_suggest(char *buffer, size_t size, tl_gin *gin, const char *selector)
 {
     // Whole names and last names both count, since either may be what was meant.
-    int64_t count = class_count(gin);
+    int64_t count = gin->names.count;
     const char **names = tl_alloc((size_t)count * 2 * sizeof *names);
     buffer[0] = '\0';
     if (!names) return buffer;
     for (int64_t i = 0; i < count; i++) {
-        names[i] = class_at(gin, i)->name;
+        names[i] = gin->names.items[i].selector;
         const char *dot = strrchr(names[i], '.');
         names[count + i] = dot ? dot + 1 : names[i];
     }
@@ -209,16 +320,16 @@ const char *tli_gin_suggest(char *buffer, size_t size, tl_gin *gin, const char *
 
 const char *tli_gin_minimal(const tl_gin *gin, const tl_class *cls)
 {
-    const char *end = cls->name + strlen(cls->name);
-    while (end > cls->name) {
+    const char *whole = tli_gin_selector(gin, cls), *end = whole + strlen(whole);
+    while (end > whole) {
         do end--;
-        while (end > cls->name && end[-1] != '.');
+        while (end > whole && end[-1] != '.');
         int64_t matches = 0;
-        for (int64_t i = 0; i < class_count(gin); i++)
-            matches += tli_gin_ends_with(class_at(gin, i)->name, end);
+        for (int64_t i = 0; i < gin->names.count; i++)
+            matches += tli_gin_ends_with(gin->names.items[i].selector, end);
         if (matches <= 1) return end;
     }
-    return cls->name;
+    return whole;
 }
 
 /* --- constants and macros -------------------------------------------------------------------- */

@@ -171,7 +171,21 @@ static void add_help(writer *w, const tl_field *f)
     tl_str_deinit(&text);
 }
 
-/* "key: type, default x" and the help below it. `text` is the default, NULL for none. */
+/* Nobody has given what must be given. */
+static bool is_missing(const tl_field *f, const void *member)
+{
+    if (!(f->flags & TL_FIELD_REQUIRED)) return false;
+    if (f->arity == TL_ONE && f->type == TL_TYPE_INT) return *(const int64_t *)member == f->i;
+    if (f->arity == TL_ONE && f->type == TL_TYPE_DOUBLE) return *(const double *)member == f->d;
+    if (f->arity == TL_ONE && f->type == TL_TYPE_STRING) {
+        const char *text = *(const char *const *)member;
+        return !text || !*text;
+    }
+    return true;
+}
+
+/* "key: type, default x" and the help below it. `text` is the default, "" when it must be given (an
+ * empty string is ''), NULL for none. */
 static tl_status write_entry(writer *w, const tl_field *f, const char *text)
 {
     tl_str_add(w->out, tl_str_text(&w->path));
@@ -182,7 +196,7 @@ static tl_status write_entry(writer *w, const tl_field *f, const char *text)
     tl_str head = TL_STR_INIT;
     tl_str_add(&head, ": ");
     add_type(w, &head, f);
-    if (text) tl_str_addf(&head, ", default %s", text);
+    if (text) tl_str_addf(&head, *text ? ", default %s" : ", required%s", text);
     if (head.failed) w->out->failed = true;
     tl_help_wrap(w->out, tl_str_text(&head), 8, w->options->width);
     tl_str_deinit(&head);
@@ -222,6 +236,7 @@ static tl_status write_field(writer *w, const tl_field *f, const void *value)
         return write_section(w, f, ((const tl_object *)member)->desc,
                              ((const tl_object *)member)->value);
     if (f->type == TL_TYPE_ONEOF) return write_oneof(w, f, member);
+    if (is_missing(f, member)) return write_entry(w, f, "");
     tl_str text = TL_STR_INIT;
     tl_status st = w->options->names_only ? TL_OK : tli_field_text(&text, f, value);
     if (st == TL_OK) st = tl_str_status(&text);

@@ -83,11 +83,6 @@ static void attention_forward_all(tl_layer *l, tl_ctx *c, const tl_tensors *in, 
                    attend(l, c, query, key ? key : value, value, tl_tensors_peek(in, "mask")));
 }
 
-static tl_status attention_check(const void *config)
-{
-    return tli_required("heads", ((const tl_attention_config *)config)->heads);
-}
-
 static const tl_field attention_fields[] = {
     TLI_REQUIRED_ROW(tl_attention_config, heads, "that look on their own"),
     TL_F(tl_attention_config, kv_heads, TL_AT_LEAST(0), .help = "of keys and values; 0: as many"),
@@ -100,7 +95,6 @@ static const tl_field attention_fields[] = {
     TLI_INITIALIZER_ROW(tl_attention_config, kernel_initializer, "glorot_uniform when null"),
     TL_F_END,
 };
-TLI_CHECKED_LAYER_CLASS(attention, attention, attention_check, "multi-head attention",
-                        .parameters = attention_parameters,
-                        .parameters_all = attention_parameters_all, .forward = attention_forward,
-                        .forward_all = attention_forward_all)
+TLI_LAYER_CLASS(attention, attention, "multi-head attention", .parameters = attention_parameters,
+                .parameters_all = attention_parameters_all, .forward = attention_forward,
+                .forward_all = attention_forward_all)

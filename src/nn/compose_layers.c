@@ -21,26 +21,13 @@ static const char *name_of(tl_arena *arena, const tl_layer_choice *choice, int64
     return tl_arena_printf(arena, "%s_%lld", layer->type ? layer->type : "layer", (long long)place);
 }
 
-// A literal's choices point at the caller's structs: from now on at the layer's own copy.
-static tl_status adopt(tl_scope *s, tl_oneof *choice, const tl_layer *made)
-{
-    if (choice->parts || !made) return tl_scope_status(s);
-    tl_oneof_part *part = tl_arena_alloc(tl_scope_arena(s), sizeof *part);
-    if (!part) return TL_ENOMEM;
-    *part = (tl_oneof_part){.name = choice->type, .desc = made->cls->cls.config,
-                            .value = (void *)(uintptr_t)made->config};
-    *choice =
-        (tl_oneof){.type = choice->type, .value = part->value, .desc = part->desc, .parts = part};
-    return TL_OK;
-}
-
 static tl_status build_list(tl_scope *s, tl_structs layers)
 {
-    tl_layer_choice *list = layers.items; // in the configuration's copy, which is the layer's
+    const tl_layer_choice *list = layers.items;
     for (int64_t i = 0; i < layers.count; i++) {
         const char *name = name_of(tl_scope_arena(s), &list[i], i);
         if (!name) return TL_ENOMEM;
-        TL_TRY(adopt(s, &list[i].layer, tl_scope_layer_of(s, name, &list[i].layer)));
+        (void)tl_scope_layer_of(s, name, &list[i].layer);
     }
     return tl_scope_status(s);
 }

@@ -31,6 +31,11 @@ static tl_status declare(tl_layer *l, tl_scope *s, tl_shape kernel, int64_t chan
     return tl_scope_status(s);
 }
 
+static tl_tensor *kernel_of(tl_ctx *c, const tl_layer *l)
+{
+    return tl_layer_value(c, l, ((const conv *)l)->kernel);
+}
+
 static tl_tensor *finish(tl_ctx *c, tl_layer *l, tl_tensor *y, tl_activation activation)
 {
     const conv *v = (conv *)l;
@@ -52,7 +57,20 @@ static tl_status check_pad(tl_padding padding, int64_t pad)
                    tli_padding_names[padding]);
 }
 
-#define PADS(k) {(k)->pad, (k)->pad, (k)->pad, (k)->pad}
+/* The window of a convolution of images, as its op takes it. */
+#define WINDOW(k)                                                                                  \
+    .stride = {(k)->stride, (k)->stride_width}, .dilation = {(k)->dilation, (k)->dilation_width},  \
+    .padding = (k)->padding, .pads = {(k)->pad, (k)->pad, (k)->pad, (k)->pad}
+
+#define CHECK_OF(id)                                                                               \
+    static tl_status id##_check(const void *config)                                                \
+    {                                                                                              \
+        const tl_##id##_config *k = config;                                                        \
+        return check_pad(k->padding, k->pad);                                                      \
+    }
+CHECK_OF(conv2d)
+CHECK_OF(depthwise_conv2d)
+CHECK_OF(conv1d)
 
 /* Rows that several have. */
 #define WINDOW_ROWS(T)                                                                             \
@@ -77,14 +95,6 @@ static tl_status check_pad(tl_padding padding, int64_t pad)
 
 /* --- conv2d ----------------------------------------------------------------------------------- */
 
-static tl_status conv2d_check(const void *config)
-{
-    const tl_conv2d_config *k = config;
-    TL_TRY(tli_required("filters", k->filters));
-    TL_TRY(tli_required("kernel", k->kernel));
-    return check_pad(k->padding, k->pad);
-}
-
 static tl_status conv2d_parameters(tl_layer *l, tl_scope *s, const tl_tensor *x)
 {
     const tl_conv2d_config *k = l->config;
@@ -98,10 +108,7 @@ static tl_status conv2d_parameters(tl_layer *l, tl_scope *s, const tl_tensor *x)
 static tl_tensor *conv2d_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 {
     const tl_conv2d_config *k = l->config;
-    tl_tensor *kernel = tl_layer_value(c, l, ((conv *)l)->kernel);
-    tl_tensor *y = tl_convolve2d(c, x, kernel, .stride = {k->stride, k->stride_width},
-                                 .dilation = {k->dilation, k->dilation_width},
-                                 .padding = k->padding, .pads = PADS(k), .groups = k->groups);
+    tl_tensor *y = tl_convolve2d(c, x, kernel_of(c, l), WINDOW(k), .groups = k->groups);
     return finish(c, l, y, k->activation);
 }
 
@@ -127,11 +134,7 @@ static tl_status conv2d_transpose_parameters(tl_layer *l, tl_scope *s, const tl_
 static tl_tensor *conv2d_transpose_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 {
     const tl_conv2d_transpose_config *k = l->config;
-    tl_tensor *kernel = tl_layer_value(c, l, ((conv *)l)->kernel);
-    tl_tensor *y =
-        tl_convolve2d_transpose(c, x, kernel, .stride = {k->stride, k->stride_width},
-                                .dilation = {k->dilation, k->dilation_width}, .padding = k->padding,
-                                .pads = PADS(k), .groups = k->groups);
+    tl_tensor *y = tl_convolve2d_transpose(c, x, kernel_of(c, l), WINDOW(k), .groups = k->groups);
     return finish(c, l, y, k->activation);
 }
 
@@ -141,13 +144,6 @@ TLI_CHECKED_LAYER_CLASS(conv2d_transpose, conv, conv2d_check, "convolution the o
                         .forward = conv2d_transpose_forward)
 
 /* --- depthwise -------------------------------------------------------------------------------- */
-
-static tl_status depthwise_check(const void *config)
-{
-    const tl_depthwise_conv2d_config *k = config;
-    TL_TRY(tli_required("kernel", k->kernel));
-    return check_pad(k->padding, k->pad);
-}
 
 static tl_status depthwise_parameters(tl_layer *l, tl_scope *s, const tl_tensor *x)
 {
@@ -161,30 +157,18 @@ static tl_status depthwise_parameters(tl_layer *l, tl_scope *s, const tl_tensor 
 static tl_tensor *depthwise_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 {
     const tl_depthwise_conv2d_config *k = l->config;
-    tl_tensor *kernel = tl_layer_value(c, l, ((conv *)l)->kernel);
-    tl_tensor *y = tl_convolve2d_depthwise(c, x, kernel, .stride = {k->stride, k->stride_width},
-                                           .dilation = {k->dilation, k->dilation_width},
-                                           .padding = k->padding, .pads = PADS(k));
-    return finish(c, l, y, k->activation);
+    return finish(c, l, tl_convolve2d_depthwise(c, x, kernel_of(c, l), WINDOW(k)), k->activation);
 }
 
 static const tl_field depthwise_conv2d_fields[] = {
     TL_F(tl_depthwise_conv2d_config, multiplier, .i = 1, TL_AT_LEAST(1),
          .help = "filters of each channel"),
     WINDOW_ROWS(tl_depthwise_conv2d_config), LAST_ROWS(tl_depthwise_conv2d_config, "image")};
-TLI_CHECKED_LAYER_CLASS(depthwise_conv2d, conv, depthwise_check,
+TLI_CHECKED_LAYER_CLASS(depthwise_conv2d, conv, depthwise_conv2d_check,
                         "convolution of each channel by itself", .parameters = depthwise_parameters,
                         .forward = depthwise_forward)
 
 /* --- conv1d ----------------------------------------------------------------------------------- */
-
-static tl_status conv1d_check(const void *config)
-{
-    const tl_conv1d_config *k = config;
-    TL_TRY(tli_required("filters", k->filters));
-    TL_TRY(tli_required("kernel", k->kernel));
-    return check_pad(k->padding, k->pad);
-}
 
 static tl_status conv1d_parameters(tl_layer *l, tl_scope *s, const tl_tensor *x)
 {
@@ -199,9 +183,8 @@ static tl_status conv1d_parameters(tl_layer *l, tl_scope *s, const tl_tensor *x)
 static tl_tensor *conv1d_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 {
     const tl_conv1d_config *k = l->config;
-    tl_tensor *kernel = tl_layer_value(c, l, ((conv *)l)->kernel);
     tl_tensor *y =
-        tl_convolve1d(c, x, kernel, .stride = k->stride, .dilation = k->dilation,
+        tl_convolve1d(c, x, kernel_of(c, l), .stride = k->stride, .dilation = k->dilation,
                       .padding = k->padding, .pads = {k->pad, k->pad}, .groups = k->groups);
     return finish(c, l, y, k->activation);
 }

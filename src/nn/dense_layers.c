@@ -35,11 +35,6 @@ static tl_tensor *dense_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
     return tl_linear(c, x, tl_layer_value(c, l, d->kernel), bias, k->activation);
 }
 
-static tl_status dense_check(const void *config)
-{
-    return tli_required("units", ((const tl_dense_config *)config)->units);
-}
-
 static const tl_field dense_fields[] = {
     TLI_REQUIRED_ROW(tl_dense_config, units, "size of the result's last axis"),
     TLI_ACTIVATION_ROW(tl_dense_config, activation),
@@ -50,8 +45,8 @@ static const tl_field dense_fields[] = {
     TLI_REGULARIZER_ROW(tl_dense_config, bias_regularizer, "none when null"),
     TL_F_END,
 };
-TLI_CHECKED_LAYER_CLASS(dense, dense, dense_check, "activation(x w + b) over the last axis",
-                        .parameters = dense_parameters, .forward = dense_forward)
+TLI_LAYER_CLASS(dense, dense, "activation(x w + b) over the last axis",
+                .parameters = dense_parameters, .forward = dense_forward)
 
 /* --- embedding -------------------------------------------------------------------------------- */
 
@@ -95,13 +90,6 @@ tl_tensor *tl_embedding_scores(tl_ctx *c, tl_layer *l, tl_tensor *x)
     return scores;
 }
 
-static tl_status embedding_check(const void *config)
-{
-    const tl_embedding_config *k = config;
-    TL_TRY(tli_required("entries", k->entries));
-    return tli_required("size", k->size);
-}
-
 static const tl_field embedding_fields[] = {
     TLI_REQUIRED_ROW(tl_embedding_config, entries, "rows of the table"),
     TLI_REQUIRED_ROW(tl_embedding_config, size, "of a row"),
@@ -110,5 +98,5 @@ static const tl_field embedding_fields[] = {
     TLI_REGULARIZER_ROW(tl_embedding_config, regularizer, "none when null"),
     TL_F_END,
 };
-TLI_CHECKED_LAYER_CLASS(embedding, embedding, embedding_check, "rows of a table by integer",
-                        .build = embedding_build, .forward = embedding_forward)
+TLI_LAYER_CLASS(embedding, embedding, "rows of a table by integer", .build = embedding_build,
+                .forward = embedding_forward)

@@ -14,10 +14,9 @@ extern const tl_desc tli_layer_choice_desc;
 #define TLI_ACTIVATION_ROW(T, member)                                                              \
     TL_F(T, member, .names = tl_activation_names, .help = "function that follows")
 
-/* A number that has no default: zero until somebody gives it, and refused then. */
+/* A number that has no default: zero until somebody gives it, which is refused. */
 #define TLI_REQUIRED_ROW(T, member, help_)                                                         \
-    TL_F(T, member, TL_AT_LEAST(1), .flags = TL_FIELD_REQUIRED, .help = help_ "; required")
-TL_NODISCARD tl_status tli_required(const char *name, int64_t given);
+    TL_F(T, member, TL_AT_LEAST(1), .flags = TL_FIELD_REQUIRED, .help = help_)
 
 /* A class whose configuration derives from tl_layer_config; `check_` (or NULL) runs over it. */
 #define TLI_LAYER_CLASS(id, instance_, help_, ...)                                                 \

@@ -12,6 +12,11 @@ static void layer_config_init(void *value)
     ((tl_layer_config *)value)->complete = true;
 }
 
+static bool layer_config_complete(const void *value)
+{
+    return ((const tl_layer_config *)value)->complete;
+}
+
 static const tl_field layer_fields[] = {
     TL_F(tl_layer_config, name, .s = "", .flags = TL_FIELD_QUIET,
          .help = "when who holds the layer gives no other"),
@@ -20,9 +25,12 @@ static const tl_field layer_fields[] = {
          .help = "parameter group for optimizers; empty: that of the layer around it"),
     TL_F_END,
 };
-const tl_desc tl_layer_config_desc = {.name = "layer", .help = "what all layers have",
-                                      .size = sizeof(tl_layer_config), .fields = layer_fields,
-                                      .init = layer_config_init};
+const tl_desc tl_layer_config_desc = {.name = "layer",
+                                      .help = "what all layers have",
+                                      .size = sizeof(tl_layer_config),
+                                      .fields = layer_fields,
+                                      .init = layer_config_init,
+                                      .complete = layer_config_complete};
 
 static tl_status verify_layer(const tl_class *cls)
 {
@@ -59,6 +67,7 @@ const tl_kind tl_kind_layer = {
 static tl_status check_number(const tl_field *f, double number)
 {
     if (!f->ranged || (number >= f->min && number <= f->max)) return TL_OK;
+    if (f->flags & TL_FIELD_REQUIRED && number == 0) return TL_OK; // tl_desc_check tells
     if (isinf(f->max))
         return TL_FAIL(TL_EINVAL, "%s is %g and must be at least %g", f->name, number, f->min);
     return TL_FAIL(TL_EINVAL, "%s is %g and must lie between %g and %g", f->name, number, f->min,
@@ -90,33 +99,9 @@ static tl_status check_row(const tl_field *f, const void *member)
 static tl_status check_ranges(const tl_desc *desc, const void *value)
 {
     if (desc->base) TL_TRY(check_ranges(desc->base, value));
-    for (const tl_field *f = desc->fields; f->name; f++) {
-        if (f->flags & TL_FIELD_REQUIRED && !*(const int64_t *)tl_field_at(f, value))
-            continue; // told below
+    for (const tl_field *f = desc->fields; f->name; f++)
         TL_TRY(check_row(f, tl_field_at(f, value)));
-    }
     return TL_OK;
-}
-
-// Lists of layers in a literal: each is made, and its configuration copied, from what the caller's
-// choice points at (compose_layers.c).
-static void keep_choices(const tl_desc *desc, void *copy, const void *literal)
-{
-    if (desc->base) keep_choices(desc->base, copy, literal);
-    for (const tl_field *f = desc->fields; f->name; f++) {
-        if (f->arity != TL_LIST || f->desc != &tli_layer_choice_desc) continue;
-        tl_layer_choice *to = ((tl_structs *)tl_field_at(f, copy))->items;
-        const tl_structs *from = tl_field_at(f, literal);
-        for (int64_t i = 0; i < from->count; i++)
-            if (!to[i].layer.parts)
-                to[i].layer.value = ((const tl_layer_choice *)from->items)[i].layer.value;
-    }
-}
-
-static bool is_complete(const tl_desc *desc, const void *config)
-{
-    return config && tl_desc_is(desc, &tl_layer_config_desc)
-           && ((const tl_layer_config *)config)->complete;
 }
 
 static tl_status copy_config(tl_net *net, tl_layer *l, const void *config)
@@ -128,13 +113,9 @@ static tl_status copy_config(tl_net *net, tl_layer *l, const void *config)
     }
     void *copy = tl_arena_alloc(net->arena, desc->size);
     if (!copy) return TL_ENOMEM;
-    if (is_complete(desc, config))
-        TL_TRY(tl_desc_copy(net->arena, desc, copy, config));
-    else
-        TL_TRY(tl_desc_complete(net->arena, desc, copy, config, net->registry));
+    TL_TRY(tl_desc_complete(net->arena, desc, copy, config, net->registry));
     TL_TRY(check_ranges(desc, copy));
     TL_TRY(tl_desc_check(desc, copy));
-    if (config && !is_complete(desc, config)) keep_choices(desc, copy, config);
     l->config = copy;
     if (tl_desc_is(desc, &tl_layer_config_desc))
         l->frozen |= ((const tl_layer_config *)copy)->frozen;

@@ -22,11 +22,6 @@ tl_status tli_channels(int64_t *out, const tl_tensor *x, int rank)
     return TL_OK;
 }
 
-tl_status tli_required(const char *name, int64_t given)
-{
-    return given ? TL_OK : TL_FAIL(TL_EINVAL, "%s: it has no default and must be given", name);
-}
-
 #define ENTRY(id) {&tl_kind_layer, &tl_layer_##id.cls}
 static const tl_entry entries[] = {
     ENTRY(dense),      ENTRY(embedding),        ENTRY(conv1d),

@@ -202,25 +202,13 @@ static void sigmoid_cross_entropy_gradient(tl_ctx *c, const tl_node *n, tl_tenso
 
 #define ENTROPY(name_, help_, infer_)                                                              \
     const tl_op_class tl_op_##name_ = {                                                            \
-        .op = TL_OP_##name_,                                                                       \
-        .name = #name_,                                                                            \
-        .help = help_,                                                                             \
-        .attr = &entropy_desc,                                                                     \
-        .inputs_min = 2,                                                                           \
-        .inputs_max = 2,                                                                           \
-        .outputs = 2,                                                                              \
+        TLI_OP_HEAD(name_, help_, &entropy_desc, 2, 2, 2),                                         \
         .by = 1,                                                                                   \
         .infer = infer_,                                                                           \
         .gradient = name_##_gradient,                                                              \
     };                                                                                             \
     const tl_op_class tl_op_##name_##_grad = {                                                     \
-        .op = TL_OP_##name_##_grad,                                                                \
-        .name = #name_ "_grad",                                                                    \
-        .help = "gradient of " #name_,                                                             \
-        .attr = &entropy_desc,                                                                     \
-        .inputs_min = 4,                                                                           \
-        .inputs_max = 4,                                                                           \
-        .outputs = 1,                                                                              \
+        TLI_GRAD_HEAD(name_, &entropy_desc, 4, 4, 1),                                              \
         .by = 2,                                                                                   \
         .infer = entropy_grad_infer,                                                               \
     };
@@ -228,12 +216,8 @@ ENTROPY(sparse_cross_entropy, "-log of the share that the label gets", sparse_in
 ENTROPY(cross_entropy, "cross-entropy of shares of all classes", dense_infer)
 
 const tl_op_class tl_op_sigmoid_cross_entropy = {
-    .op = TL_OP_sigmoid_cross_entropy,
-    .name = "sigmoid_cross_entropy",
-    .help = "cross-entropy of yes and no, for each element",
-    .inputs_min = 2,
-    .inputs_max = 2,
-    .outputs = 1,
+    TLI_OP_HEAD(sigmoid_cross_entropy, "cross-entropy of yes and no, for each element", NULL, 2, 2,
+                1),
     .by = 1,
     .infer = sigmoid_infer,
     .gradient = sigmoid_cross_entropy_gradient,

@@ -304,24 +304,12 @@ static void norm_gradient(tl_ctx *c, tl_op fused, const tl_node *n, tl_tensor *c
         norm_gradient(c, TL_OP_##name_##_grad, n, gy, gx, wanted);                                 \
     }                                                                                              \
     const tl_op_class tl_op_##name_ = {                                                            \
-        .op = TL_OP_##name_,                                                                       \
-        .name = #name_,                                                                            \
-        .help = help_,                                                                             \
-        .attr = &tli_norm_desc,                                                                    \
-        .inputs_min = 1,                                                                           \
-        .inputs_max = 3,                                                                           \
-        .outputs = outputs_,                                                                       \
+        TLI_OP_HEAD(name_, help_, &tli_norm_desc, 1, 3, outputs_),                                 \
         .infer = norm_infer,                                                                       \
         .gradient = name_##_gradient,                                                              \
     };                                                                                             \
     const tl_op_class tl_op_##name_##_grad = {                                                     \
-        .op = TL_OP_##name_##_grad,                                                                \
-        .name = #name_ "_grad",                                                                    \
-        .help = "gradient of " #name_,                                                             \
-        .attr = &tli_norm_desc,                                                                    \
-        .inputs_min = grad_inputs_,                                                                \
-        .inputs_max = (grad_inputs_) + 1,                                                          \
-        .outputs = grad_outputs_,                                                                  \
+        TLI_GRAD_HEAD(name_, &tli_norm_desc, grad_inputs_, (grad_inputs_) + 1, grad_outputs_),     \
         .by = 1,                                                                                   \
         .infer = norm_grad_infer,                                                                  \
     };

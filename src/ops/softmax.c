@@ -72,24 +72,12 @@ static void log_softmax_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *
 
 #define SOFTMAX(name_, help_)                                                                      \
     const tl_op_class tl_op_##name_ = {                                                            \
-        .op = TL_OP_##name_,                                                                       \
-        .name = #name_,                                                                            \
-        .help = help_,                                                                             \
-        .attr = &softmax_desc,                                                                     \
-        .inputs_min = 1,                                                                           \
-        .inputs_max = 1,                                                                           \
-        .outputs = 1,                                                                              \
+        TLI_OP_HEAD(name_, help_, &softmax_desc, 1, 1, 1),                                         \
         .infer = softmax_infer,                                                                    \
         .gradient = name_##_gradient,                                                              \
     };                                                                                             \
     const tl_op_class tl_op_##name_##_grad = {                                                     \
-        .op = TL_OP_##name_##_grad,                                                                \
-        .name = #name_ "_grad",                                                                    \
-        .help = "gradient of " #name_,                                                             \
-        .attr = &softmax_desc,                                                                     \
-        .inputs_min = 2,                                                                           \
-        .inputs_max = 2,                                                                           \
-        .outputs = 1,                                                                              \
+        TLI_GRAD_HEAD(name_, &softmax_desc, 2, 2, 1),                                              \
         .infer = grad_infer,                                                                       \
     };                                                                                             \
     tl_tensor *tl_##name_(tl_ctx *c, tl_tensor *x, int64_t axis)                                   \

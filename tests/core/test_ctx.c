@@ -1,10 +1,9 @@
-#include "test.h"
+#include "core/lab.h"
 
 #include <tilth/base/alloc.h>
 #include <tilth/core/attrs.h>
 #include <tilth/core/ctx.h>
 #include <tilth/core/tensors.h>
-#include <tilth/cpu/cpu.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/reduce.h>
@@ -17,7 +16,7 @@ typedef struct fixture {
 static int setup(void **state)
 {
     static fixture f;
-    assert_ok(tl_engine_new(&f.engine, &(tl_engine_args){.backend = &tl_backend_reference, .threads = 1}));
+    f.engine = open_engine();
     assert_ok(tl_ctx_new(&f.c, f.engine));
     *state = &f;
     return 0;
@@ -26,20 +25,15 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     fixture *f = *state;
-    tl_memory_stats stats;
     tl_ctx_free(&f->c);
     tl_ctx_free(&f->c);
-    tl_engine_memory(f->engine, &stats);
-    assert_int_equal(stats.used, 0);
-    tl_engine_free(&f->engine);
+    close_engine(&f->engine);
     return 0;
 }
 
 static int64_t used(const fixture *f)
 {
-    tl_memory_stats stats;
-    tl_engine_memory(f->engine, &stats);
-    return stats.used;
+    return memory_used(f->engine);
 }
 
 /* --- scopes ----------------------------------------------------------------------------------- */
@@ -431,7 +425,7 @@ static void every_allocation_may_fail(void **state)
     assert_true(failures > 3);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) LAB_TEST(name)
 
 int main(void)
 {

@@ -1,8 +1,7 @@
-#include "test.h"
+#include "core/lab.h"
 
 #include <tilth/base/alloc.h>
 #include <tilth/core/logs.h>
-#include <tilth/cpu/cpu.h>
 
 typedef struct fixture {
     tl_engine *engine;
@@ -12,7 +11,7 @@ typedef struct fixture {
 static int setup(void **state)
 {
     static fixture f;
-    assert_ok(tl_engine_new(&f.engine, &(tl_engine_args){.backend = &tl_backend_reference, .threads = 1}));
+    f.engine = open_engine();
     assert_ok(tl_logs_new(&f.l));
     *state = &f;
     return 0;
@@ -21,21 +20,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     fixture *f = *state;
-    tl_memory_stats stats;
     tl_logs_free(&f->l);
-    tl_engine_memory(f->engine, &stats);
-    assert_int_equal(stats.used, 0);
-    tl_engine_free(&f->engine);
+    close_engine(&f->engine);
     return 0;
-}
-
-static tl_tensor *tensor(const fixture *f, tl_dtype dtype, tl_shape shape, const double *values)
-{
-    tl_tensor *t;
-    assert_ok(tl_tensor_new(&t, f->engine, dtype, shape));
-    if (values)
-        assert_ok(tl_tensor_set_doubles(t, values, tl_tensor_count(t)));
-    return t;
 }
 
 static void assert_text(const tl_logs *l, const char *want)
@@ -79,7 +66,7 @@ static void tensors_are_read_when_asked_for(void **state)
 {
     fixture *f = *state;
     double value = 1.5;
-    tl_tensor *t = tensor(f, TL_BF16, TL_SHAPE(1, 1), &value);
+    tl_tensor *t = tensor_of(f->engine, TL_BF16, TL_SHAPE(1, 1), &value);
     assert_ok(tl_logs_put_tensor(f->l, "loss", t));
     value = 2.5; // computed after it was logged
     assert_ok(tl_tensor_set_doubles(t, &value, 1));
@@ -99,7 +86,7 @@ static void tensors_are_read_when_asked_for(void **state)
     tl_logs_free(&other);
     tl_logs_free(&other);
 
-    t = tensor(f, TL_F32, TL_SHAPE(2), NULL);
+    t = tensor_of(f->engine, TL_F32, TL_SHAPE(2), NULL);
     assert_fails(tl_logs_put_tensor(f->l, "x", t), TL_EINVAL, "x: float32[2] is no number; log its mean");
     tl_tensor_free(&t);
     tl_tensor captured = {.dtype = TL_F32, .shape = TL_SCALAR};
@@ -147,7 +134,7 @@ static void logs_are_merged(void **state)
     fixture *f = *state;
     tl_logs *other, *in, *sub;
     double one = 4;
-    tl_tensor *t = tensor(f, TL_F32, TL_SCALAR, &one);
+    tl_tensor *t = tensor_of(f->engine, TL_F32, TL_SCALAR, &one);
     assert_ok(tl_logs_new(&other));
     assert_ok(tl_logs_put(f->l, "loss", 1));
     assert_ok(tl_logs_sub(&sub, f->l, "validation"));
@@ -186,7 +173,7 @@ static void a_walk_sees_all_leaves(void **state)
     tl_str names = TL_STR_INIT;
     tl_logs *sub;
     const double white[3] = {1, 1, 1};
-    tl_tensor *image = tensor(f, TL_F32, TL_SHAPE(1, 1, 3), white);
+    tl_tensor *image = tensor_of(f->engine, TL_F32, TL_SHAPE(1, 1, 3), white);
     assert_ok(tl_logs_put(f->l, "n", 1));
     assert_ok(tl_logs_sub(&sub, f->l, "in"));
     assert_ok(tl_logs_put_image(sub, "image", image));
@@ -216,7 +203,7 @@ static void images_have_their_shape(void **state)
         {TL_F32, TL_SHAPE(1, 4, 5, 3), false}, {TL_BOOL, TL_SHAPE(4, 5, 1), false},
     };
     for (int i = 0; i < TL_COUNT(cases); i++) {
-        tl_tensor *t = tensor(f, cases[i].dtype, cases[i].shape, NULL);
+        tl_tensor *t = tensor_of(f->engine, cases[i].dtype, cases[i].shape, NULL);
         if (cases[i].good)
             assert_ok(tl_logs_put_image(f->l, "image", t));
         else
@@ -233,7 +220,7 @@ static void histograms_count_what_is_there(void **state)
     tl_histogram h;
     tl_logs_entry e;
     const double values[10] = {0, 1, 2, 3, 4, 4, 4, NAN, INFINITY, -INFINITY};
-    tl_tensor *t = tensor(f, TL_F64, TL_SHAPE(2, 5), values);
+    tl_tensor *t = tensor_of(f->engine, TL_F64, TL_SHAPE(2, 5), values);
     assert_ok(tl_arena_new(&arena));
     assert_ok(tl_logs_put_histogram(f->l, "h", t, 4));
     assert_true(tl_logs_find(&e, f->l, "h"));
@@ -252,7 +239,7 @@ static void histograms_count_what_is_there(void **state)
     tl_tensor_free(&t);
 
     const double same[3] = {-300, -300, -300};
-    t = tensor(f, TL_I32, TL_SHAPE(3), same);
+    t = tensor_of(f->engine, TL_I32, TL_SHAPE(3), same);
     assert_ok(tl_logs_put_histogram(f->l, "h", t, 0));
     assert_true(tl_logs_find(&e, f->l, "h"));
     assert_ok(tl_logs_entry_histogram(&h, arena, &e));
@@ -263,7 +250,7 @@ static void histograms_count_what_is_there(void **state)
     tl_tensor_free(&t);
 
     const double extremes[2] = {-1.7e308, 1.7e308}; // their difference is infinite
-    t = tensor(f, TL_F64, TL_SHAPE(2), extremes);
+    t = tensor_of(f->engine, TL_F64, TL_SHAPE(2), extremes);
     assert_ok(tl_logs_put_histogram(f->l, "h", t, 2));
     assert_true(tl_logs_find(&e, f->l, "h"));
     assert_ok(tl_logs_entry_histogram(&h, arena, &e));
@@ -271,7 +258,7 @@ static void histograms_count_what_is_there(void **state)
     assert_true(h.counts[0] == 1 && h.counts[1] == 1);
     tl_tensor_free(&t);
 
-    t = tensor(f, TL_F32, TL_SHAPE(0), NULL);
+    t = tensor_of(f->engine, TL_F32, TL_SHAPE(0), NULL);
     assert_ok(tl_logs_put_histogram(f->l, "h", t, 2));
     assert_true(tl_logs_find(&e, f->l, "h"));
     assert_ok(tl_logs_entry_histogram(&h, arena, &e));
@@ -350,7 +337,7 @@ static void every_allocation_may_fail(void **state)
     assert_true(failures > 20);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) LAB_TEST(name)
 
 int main(void)
 {

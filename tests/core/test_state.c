@@ -1,9 +1,8 @@
-#include "test.h"
+#include "core/lab.h"
 
 #include <stdlib.h>
 #include <tilth/base/alloc.h>
 #include <tilth/core/state.h>
-#include <tilth/cpu/cpu.h>
 
 typedef struct fixture {
     tl_engine *engine;
@@ -13,7 +12,7 @@ typedef struct fixture {
 static int setup(void **state)
 {
     static fixture f;
-    assert_ok(tl_engine_new(&f.engine, &(tl_engine_args){.backend = &tl_backend_reference, .threads = 1}));
+    f.engine = open_engine();
     assert_ok(tl_state_new(&f.s));
     *state = &f;
     return 0;
@@ -22,22 +21,16 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     fixture *f = *state;
-    tl_memory_stats stats;
     tl_state_free(&f->s);
-    tl_engine_memory(f->engine, &stats);
-    assert_int_equal(stats.used, 0);
-    tl_engine_free(&f->engine);
+    close_engine(&f->engine);
     return 0;
 }
 
 static tl_tensor *filled(const fixture *f, tl_dtype dtype, tl_shape shape, double first)
 {
-    tl_tensor *t;
     double values[64];
     for (int i = 0; i < 64; i++) values[i] = first + i;
-    assert_ok(tl_tensor_new(&t, f->engine, dtype, shape));
-    assert_ok(tl_tensor_set_doubles(t, values, tl_tensor_count(t)));
-    return t;
+    return tensor_of(f->engine, dtype, shape, values);
 }
 
 // Puts a tensor and forgets the header.
@@ -670,7 +663,7 @@ static void a_path_is_made_whole_or_not_at_all(void **state)
     }
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) LAB_TEST(name)
 
 int main(void)
 {

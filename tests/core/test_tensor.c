@@ -1,28 +1,24 @@
-#include "test.h"
+#include "core/lab.h"
 
 #include <locale.h>
 #include <stdlib.h>
 #include <tilth/base/alloc.h>
 #include <tilth/core/backend.h>
 #include <tilth/core/tensor.h>
-#include <tilth/cpu/cpu.h>
 
 static tl_engine *engine;
 
 static int setup(void **state)
 {
     (void)state;
-    assert_ok(tl_engine_new(&engine, &(tl_engine_args){.backend = &tl_backend_reference, .threads = 1}));
+    engine = open_engine();
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    tl_memory_stats stats;
-    tl_engine_memory(engine, &stats);
-    assert_int_equal(stats.used, 0);
-    tl_engine_free(&engine);
+    close_engine(&engine);
     return 0;
 }
 
@@ -467,7 +463,7 @@ static void tensors_are_printed(void **state)
     tl_tensor_free(&t);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) LAB_TEST(name)
 
 int main(void)
 {

@@ -302,6 +302,90 @@ static void test_hash_is_fixed(void **state)
     if (h != UINT64_C(0x25b6a28b17bcd6be)) fail_msg("hash 0x%llx", (unsigned long long)h);
 }
 
+/* --- literals --------------------------------------------------------------------------------- */
+
+static void test_complete(void **state)
+{
+    (void)state;
+    sample to;
+    const sample from = {
+        .count = 5,
+        .origin = {.x = 2},
+        .target = &(point){.y = 3},
+        .corner = &(point){.label = "there"},
+        .layers = {(layer[]){{.units = 1, .origin = &(point){.x = 4}}, {.name = "conv"}}, 2},
+        .optimizer = {.type = "adam", .value = &(adam){.center = {.x = 6}}},
+        .model = {.value = &(layer){.name = "all"}},
+    };
+    assert_ok(tl_desc_complete(arena, &sample_desc, &to, &from, NULL));
+    assert_true(to.flag && to.count == 5 && to.rate == 0.1);
+    assert_true(to.origin.x == 2 && to.origin.y == 1.5);
+    assert_string_equal(to.origin.label, "origin"); // the row's own default
+    assert_true(to.target->y == 3);
+    assert_string_equal(to.target->label, "here");
+    assert_true(to.corner->y == 1.5);
+    assert_string_equal(to.corner->label, "there");
+    assert_int_equal(to.layers.count, 2);
+    const layer *l = to.layers.items;
+    assert_string_equal(l[0].name, "dense");
+    assert_true(l[0].units == 1 && l[0].bias && l[0].kernel.count == 2);
+    assert_true(l[0].origin->x == 4 && l[0].origin->y == 1.5);
+    assert_string_equal(l[1].name, "conv");
+    assert_true(l[1].units == 8 && !l[1].origin);
+    const adam *a = to.optimizer.value;
+    assert_true(a->beta == 0.999 && a->center.x == 6 && a->center.y == 1.5);
+    assert_ptr_equal(to.model.desc, &layer_desc);
+    assert_string_equal(((const layer *)to.model.value)->name, "all");
+    assert_int_equal(((const layer *)to.model.value)->units, 8);
+    // A copy: the literal's memory is the caller's.
+    assert_ptr_not_equal(to.layers.items, from.layers.items);
+    assert_ptr_not_equal(l[0].origin, ((const layer *)from.layers.items)[0].origin);
+    assert_ptr_not_equal(to.optimizer.value, from.optimizer.value);
+
+    const sample wrong = {.optimizer = {.type = "adma"}};
+    assert_fails(tl_desc_complete(arena, &sample_desc, &to, &wrong, NULL), TL_ENOTFOUND,
+                 "optimizer: unknown type 'adma'");
+}
+
+typedef struct amount {
+    int64_t number;
+    bool given;
+} amount;
+static bool amount_is_given(const void *value)
+{
+    return ((const amount *)value)->given;
+}
+static const tl_field amount_fields[] = {TL_F(amount, number, .i = 3, .help = "of it"), TL_F_END};
+static const tl_desc amount_desc = {.name = "amount",
+                                    .help = "a number",
+                                    .size = sizeof(amount),
+                                    .fields = amount_fields,
+                                    .complete = amount_is_given};
+typedef struct amounts {
+    amount one;
+    tl_structs many;
+} amounts;
+static const tl_field amounts_fields[] = {
+    TL_F_STRUCT(amounts, one, &amount_desc, .help = "one"),
+    TL_F(amounts, many, .desc = &amount_desc, .help = "several"), TL_F_END};
+static const tl_desc amounts_desc = {
+    .name = "amounts", .help = "numbers", .size = sizeof(amounts), .fields = amounts_fields};
+
+/* Zeros of a struct that says so are zeros. */
+static void test_complete_leaves_the_complete_alone(void **state)
+{
+    (void)state;
+    amounts to;
+    const amounts from = {.one = {.given = true},
+                          .many = {(amount[]){{0, false}, {0, true}, {7, false}}, 3}};
+    assert_ok(tl_desc_complete(arena, &amounts_desc, &to, &from, NULL));
+    const amount *many = to.many.items;
+    assert_int_equal(to.one.number, 0);
+    assert_int_equal(many[0].number, 3);
+    assert_int_equal(many[1].number, 0);
+    assert_int_equal(many[2].number, 7);
+}
+
 /* --- one-ofs ---------------------------------------------------------------------------------- */
 
 static void test_oneof_select(void **state)
@@ -545,6 +629,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_changes_are_seen, begin, end),
         cmocka_unit_test_setup_teardown(test_numbers_in_equality, begin, end),
         cmocka_unit_test_setup_teardown(test_hash_is_fixed, begin, end),
+        cmocka_unit_test_setup_teardown(test_complete, begin, end),
+        cmocka_unit_test_setup_teardown(test_complete_leaves_the_complete_alone, begin, end),
         cmocka_unit_test_setup_teardown(test_oneof_select, begin, end),
         cmocka_unit_test_setup_teardown(test_oneof_with_a_default, begin, end),
         cmocka_unit_test_setup_teardown(test_field_is_default, begin, end),

@@ -343,7 +343,7 @@ static void test_every_type(void **state)
     assert_contains(text, "every.held = {'maker': None, 'size': 2}\n");
     assert_contains(text, "every.maybe_count = 7\n");
     assert_contains(text, "every.maybe_rate = None\n");
-    assert_contains(text, "every.optimizer = {'type': None}\n");
+    assert_contains(text, "every.optimizer = None\n");
     assert_contains(text, "every.sizes = None\n");
     assert_contains(text, "every.target = None\n");
     // All of it can be read back, and means the same.

@@ -211,6 +211,40 @@ static void test_values_are_the_defaults_told(void **state)
     options.width = 60;
 }
 
+/* What must be given has no default, until somebody gives it. */
+static void test_required(void **state)
+{
+    (void)state;
+    typedef struct demand {
+        int64_t size, count;
+        double rate;
+        const char *name;
+    } demand;
+    static const tl_field fields[] = {
+        TL_F(demand, size, TL_AT_LEAST(1), .flags = TL_FIELD_REQUIRED, .help = "of it"),
+        TL_F(demand, count, TL_AT_LEAST(0), .help = "of them"),
+        TL_F(demand, rate, TL_RANGE(1, 2), .flags = TL_FIELD_REQUIRED, .help = "of change"),
+        TL_F(demand, name, .flags = TL_FIELD_REQUIRED, .help = "of it"), TL_F_END};
+    static const tl_desc desc = {
+        .name = "demand", .help = "demanding", .size = sizeof(demand), .fields = fields};
+    assert_ok(tl_desc_verify(&desc));
+    assert_ok(tl_help_config(&text, &desc, NULL, "", &options));
+    is("count: int, default 0\n    of them (at least 0)\n"
+       "name: string, required\n    of it\n"
+       "rate: float, required\n    of change (from 1 to 2)\n"
+       "size: int, required\n    of it (at least 1)\n");
+    demand d = {.size = 3, .rate = 1.5, .name = "x"};
+    assert_ok(tl_help_config(&text, &desc, &d, "", &options));
+    is("count: int, default 0\n    of them (at least 0)\n"
+       "name: string, default x\n    of it\n"
+       "rate: float, default 1.5\n    of change (from 1 to 2)\n"
+       "size: int, default 3\n    of it (at least 1)\n");
+    assert_ok(tl_desc_check(&desc, &d));
+    d.size = 0, d.rate = 0;
+    assert_fails(tl_desc_check(&desc, &d), TL_EINVAL, "size: it has no default and must be given");
+    assert_non_null(strstr(tl_error_message(), "rate: it has no default and must be given"));
+}
+
 static void test_names_only(void **state)
 {
     (void)state;
@@ -299,9 +333,12 @@ static void test_every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        t(test_wrap), t(test_row), t(test_width), t(test_range), t(test_fields),
-        t(test_values_are_the_defaults_told), t(test_names_only), t(test_parts),
-        t(test_parts_that_are_not_there), t(test_kinds), t(test_every_allocation_may_fail),
+        t(test_wrap),     t(test_row),
+        t(test_width),    t(test_range),
+        t(test_fields),   t(test_values_are_the_defaults_told),
+        t(test_required), t(test_names_only),
+        t(test_parts),    t(test_parts_that_are_not_there),
+        t(test_kinds),    t(test_every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, begin_registry, end_registry);
 }

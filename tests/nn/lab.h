@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 
-#include <tilth/cpu/cpu.h>
 #include <tilth/nn/layers.h>
 #include <tilth/nn/model.h>
 #include <tilth/ops/activation.h>
@@ -22,14 +21,15 @@
 #include <tilth/ops/reduce.h>
 #include <tilth/ops/view.h>
 
+#include "engine.h"
+
 static tl_engine *engine;
 static tl_ctx *c;
 
 static inline int open_lab(void **state)
 {
     (void)state;
-    assert_ok(
-        tl_engine_new(&engine, &(tl_engine_args){.backend = &tl_backend_reference, .threads = 1}));
+    assert_ok(test_engine_new(&engine, &tl_backend_reference, 1));
     assert_ok(tl_ctx_new(&c, engine));
     return 0;
 }

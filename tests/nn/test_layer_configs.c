@@ -1,34 +1,8 @@
 /* Layers by name: every class that ships from YAML, zeros that are meant, mistakes and how they are
  * told, and classes that the registry refuses. */
-#include "nn/lab.h"
+#include "nn/choice.h"
 
-#include <tilth/desc/config.h>
-
-typedef struct holder {
-    tl_oneof layer;
-} holder;
-static const tl_field holder_fields[] = {
-    TL_F(holder, layer, .kind = &tl_kind_layer, .help = "which one"), TL_F_END};
-static const tl_desc holder_desc = {.name = "holder", .help = "a layer", .size = sizeof(holder),
-                                    .fields = holder_fields};
-
-static tl_registry *registry;
-
-static int open_registry(void **state)
-{
-    assert_ok(tl_registry_new(&registry));
-    assert_ok(tl_registry_add(registry, &tl_initializers_module));
-    assert_ok(tl_registry_add(registry, &tl_regularizers_module));
-    assert_ok(tl_registry_add(registry, &tl_layers_module));
-    return open_lab(state);
-}
-
-static int close_registry(void **state)
-{
-    close_lab(state);
-    tl_registry_free(&registry);
-    return 0;
-}
+#include <tilth/builtin/builtin.h>
 
 static const tl_oneof *chosen;
 
@@ -37,15 +11,6 @@ static void chosen_build(probe *p, tl_scope *s)
     p->part[0] = tl_scope_layer_of(s, "l", chosen);
 }
 static const recipe of_choice = {chosen_build, NULL};
-
-static tl_status read_config(tl_config **out, const char *yaml)
-{
-    TL_TRY(tl_config_new(out, registry, &holder_desc));
-    tl_status st = tl_config_yaml(*out, yaml, "test");
-    if (st == TL_OK) st = tl_config_finish(*out);
-    if (st != TL_OK) tl_config_free(out);
-    return st;
-}
 
 static tl_model *from_yaml(const char *yaml, tl_dtype dtype, tl_shape shape)
 {
@@ -241,6 +206,107 @@ static void names_come_from_three_places(void **state)
     tl_model_free(&m);
 }
 
+/* --- literals --------------------------------------------------------------------------------- */
+
+static void nested_literals(probe *p, tl_scope *s)
+{
+    p->part[0] = tl_residual(
+        s, "l",
+        .layers = TL_LAYERS({.layer = {.type = "dense", .value = &(tl_dense_config){.units = 3}}}),
+        .shortcut = {
+            .type = "sequential",
+            .value = &(tl_sequential_config){
+                .layers = TL_LAYERS(
+                    {.layer = {.type = "dense", .value = &(tl_dense_config){.units = 5}}},
+                    {.layer = {.type = "batch_norm"}},
+                    {.name = "out",
+                     .layer = {.type = "dense",
+                               .value = &(tl_dense_config){.units = 3, .without_bias = true}}})}});
+}
+
+/* A list in a literal in a literal keeps its configurations, and gets its defaults. */
+static void lists_in_literals_are_completed(void **state)
+{
+    (void)state;
+    tl_model *m = make_model(&(recipe){nested_literals, NULL}, TL_F32, TL_F32, TL_SHAPE(2, 4));
+    const tl_residual_config *k = m->first->config;
+    const tl_sequential_config *shortcut = k->shortcut.value;
+    const tl_layer_choice *list = shortcut->layers.items;
+    assert_int_equal(((const tl_dense_config *)list[0].layer.value)->units, 5);
+    assert_true(((const tl_batch_norm_config *)list[1].layer.value)->momentum == 0.99);
+    assert_true(((const tl_dense_config *)list[2].layer.value)->without_bias);
+    assert_shape(param(m, "l/shortcut/dense_0/kernel")->shape, 4, 5);
+    assert_shape(param(m, "l/shortcut/out/kernel")->shape, 5, 3);
+    assert_null(tl_model_find(m, "l/shortcut/out/bias"));
+    tl_model_free(&m);
+}
+
+/* A configuration that was filled by defaults means its zeros, also in a list of a literal. */
+static void zeros_of_complete_configurations_stay(void **state)
+{
+    (void)state;
+    tl_batch_norm_config norm;
+    tl_arena *arena;
+    tl_model *m;
+    assert_ok(tl_arena_new(&arena));
+    assert_ok(tl_desc_defaults(arena, tl_layer_batch_norm.cls.config, &norm));
+    norm.momentum = 0;
+    tl_sequential_config config = {
+        .layers = TL_LAYERS(
+            {.layer = {.type = "batch_norm", .value = &norm}},
+            {.layer = {.type = "batch_norm", .value = &(tl_batch_norm_config){.epsilon = 0.5}}})};
+    assert_ok(try_class(&m, &tl_layer_sequential, &config, TL_F32, TL_F32, TL_SHAPE(2, 5)));
+    assert_true(((const tl_batch_norm_config *)m->first->config)->momentum == 0);
+    assert_true(((const tl_batch_norm_config *)m->first->next->config)->momentum == 0.99);
+    tl_model_free(&m);
+    tl_arena_free(&arena);
+}
+
+/* --- required fields -------------------------------------------------------------------------- */
+
+/* The number of fields that must be given and are not. */
+static int64_t missing_fields(const tl_class *cls)
+{
+    tl_arena *arena;
+    int64_t count, missing = 0;
+    assert_ok(tl_arena_new(&arena));
+    const tl_field **fields = tl_desc_sorted(arena, cls->config, &count);
+    assert_non_null(fields);
+    for (int64_t i = 0; i < count; i++) missing += (fields[i]->flags & TL_FIELD_REQUIRED) != 0;
+    tl_arena_free(&arena);
+    return missing;
+}
+
+/* Whatever ships is fine by default, or says which of its fields are required. */
+static void a_class_says_what_it_requires(void **state)
+{
+    (void)state;
+    tl_registry *all;
+    int64_t demanding = 0;
+    assert_ok(tl_registry_new_builtin(&all));
+    for (int64_t k = 0; k < tl_registry_kind_count(all); k++) {
+        const tl_kind *kind = tl_registry_kind_at(all, k);
+        for (int64_t i = 0; i < tl_registry_count(all, kind); i++) {
+            const tl_class *cls = tl_registry_at(all, kind, i);
+            tl_arena *arena;
+            void *value;
+            if (!cls->config) continue;
+            assert_ok(tl_arena_new(&arena));
+            assert_ok(tl_desc_new(&value, arena, cls->config));
+            tl_status st = tl_desc_check(cls->config, value);
+            if (st == TL_EUNSUPPORTED) st = TL_OK; // there is no such optimizer to give fields to
+            if ((st != TL_OK) != (missing_fields(cls) > 0))
+                fail_msg("%s '%s' has %lld required fields, and its defaults give: %s", kind->name,
+                         cls->name, (long long)missing_fields(cls),
+                         st == TL_OK ? "no failure" : tl_error_message());
+            demanding += st != TL_OK;
+            tl_arena_free(&arena);
+        }
+    }
+    assert_true(demanding >= 7);
+    tl_registry_free(&all);
+}
+
 /* --- mistakes --------------------------------------------------------------------------------- */
 
 static void mistakes_are_told(void **state)
@@ -310,9 +376,15 @@ static void a_registered_layer_has_a_layers_configuration(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAB_TEST(every_layer_has_a_name),  LAB_TEST(choices_survive_being_written),
-        LAB_TEST(a_zero_in_yaml_is_meant), LAB_TEST(names_come_from_three_places),
-        LAB_TEST(mistakes_are_told),       LAB_TEST(a_registered_layer_has_a_layers_configuration),
+        LAB_TEST(every_layer_has_a_name),
+        LAB_TEST(choices_survive_being_written),
+        LAB_TEST(a_zero_in_yaml_is_meant),
+        LAB_TEST(names_come_from_three_places),
+        LAB_TEST(mistakes_are_told),
+        LAB_TEST(a_registered_layer_has_a_layers_configuration),
+        LAB_TEST(lists_in_literals_are_completed),
+        LAB_TEST(zeros_of_complete_configurations_stay),
+        LAB_TEST(a_class_says_what_it_requires),
     };
     return cmocka_run_group_tests(tests, open_registry, close_registry);
 }

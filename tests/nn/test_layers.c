@@ -4,7 +4,8 @@
 
 typedef tl_tensor *formula(const tl_model *m, tl_tensor *x);
 
-/* Compares a model with a formula in float64: values, and gradients by the input and all parameters. */
+/* Compares a model with a formula in float64: values, and gradients by the input and all
+ * parameters. */
 static void check_training(const recipe *r, tl_dtype dtype, tl_shape shape, formula *by_hand,
                            bool training)
 {
@@ -25,7 +26,8 @@ static void check_training(const recipe *r, tl_dtype dtype, tl_shape shape, form
     if (n) {
         tl_tensor *weights = numbers(TL_F64, y->shape);
         assert_ok(tl_gradient(c, tl_sum(c, tl_mul(c, y, weights), TL_ALL, false), by, n, found));
-        assert_ok(tl_gradient(c, tl_sum(c, tl_mul(c, want, weights), TL_ALL, false), by, n, wanted));
+        assert_ok(
+            tl_gradient(c, tl_sum(c, tl_mul(c, want, weights), TL_ALL, false), by, n, wanted));
     }
     for (int64_t i = 0; i < n; i++) assert_same(found[i], wanted[i], 1e-11);
     tl_ctx_set_taping(c, false);
@@ -59,8 +61,9 @@ static void check(const recipe *r, tl_dtype dtype, tl_shape shape, formula *by_h
 
 LAYER(dense, TL_F64, TL_SHAPE(2, 3, 4), tl_dense(s, "l", .units = 5, .activation = TL_ACT_TANH),
       return tl_tanh(c, tl_add(c, tl_matmul(c, x, param(m, "l/kernel")), param(m, "l/bias"))))
-LAYER(dense_without_bias, TL_F64, TL_SHAPE(3, 4), tl_dense(s, "l", .units = 5, .without_bias = true),
-      assert_null(tl_model_find(m, "l/bias")); return tl_matmul(c, x, param(m, "l/kernel")))
+LAYER(dense_without_bias, TL_F64, TL_SHAPE(3, 4),
+      tl_dense(s, "l", .units = 5, .without_bias = true), assert_null(tl_model_find(m, "l/bias"));
+      return tl_matmul(c, x, param(m, "l/kernel")))
 LAYER(dense_mish, TL_F64, TL_SHAPE(3, 4), tl_dense(s, "l", .units = 5, .activation = TL_ACT_MISH),
       return tl_mish(c, tl_add(c, tl_matmul(c, x, param(m, "l/kernel")), param(m, "l/bias"))))
 LAYER(embedding, TL_I64, TL_SHAPE(2, 3), tl_embedding(s, "l", .entries = 5, .size = 4, .scale = 3),
@@ -89,12 +92,13 @@ LAYER(conv2d, TL_F64, TL_SHAPE(2, 7, 7, 3),
                                          tap(param(m, "l/kernel"), i / 3, i % 3)));
       return tl_elu(c, sum, 1))
 LAYER(conv2d_padded, TL_F64, TL_SHAPE(1, 4, 4, 2),
-      tl_conv2d(s, "l", .filters = 3, .kernel = 3, .padding = TL_EXPLICIT, .pad = 1, .without_bias = true),
+      tl_conv2d(s, "l", .filters = 3, .kernel = 3, .padding = TL_EXPLICIT, .pad = 1,
+                .without_bias = true),
       tl_tensor *sum = tl_number(c, TL_F64, 0);
       tl_tensor *wide = tl_pad(c, x, .before = {0, 1, 1}, .after = {0, 1, 1});
-      for (int i = 0; i < 9; i++)
-          sum = tl_add(c, sum, tl_matmul(c, seen(wide, i / 3, i % 3, 1, 4),
-                                         tap(param(m, "l/kernel"), i / 3, i % 3)));
+      for (int i = 0; i < 9; i++) sum = tl_add(c, sum,
+                                               tl_matmul(c, seen(wide, i / 3, i % 3, 1, 4),
+                                                         tap(param(m, "l/kernel"), i / 3, i % 3)));
       return sum)
 LAYER(conv2d_groups, TL_F64, TL_SHAPE(2, 2, 2, 4),
       tl_conv2d(s, "l", .filters = 6, .kernel = 1, .groups = 2, .without_bias = true),
@@ -102,16 +106,17 @@ LAYER(conv2d_groups, TL_F64, TL_SHAPE(2, 2, 2, 4),
       tl_tensor *halves[2] = {tl_matmul(c, tl_slice(c, x, 3, 0, 2, 1), tl_slice(c, k, 1, 0, 3, 1)),
                               tl_matmul(c, tl_slice(c, x, 3, 2, 4, 1), tl_slice(c, k, 1, 3, 6, 1))};
       return tl_concat(c, halves, 2, 3))
-LAYER(conv2d_transpose, TL_F64, TL_SHAPE(2, 3, 3, 2),
-      tl_conv2d_transpose(s, "l", .filters = 4, .kernel = 2, .stride = 2),
-      tl_tensor *sum = param(m, "l/bias");
-      for (int i = 0; i < 4; i++) {
-          tl_tensor *part = tl_matmul_with(c, x, tap(param(m, "l/kernel"), i / 2, i % 2), false, true);
-          const int64_t starts[4] = {0, i / 2, i % 2, 0};
-          const int64_t steps[4] = {1, 2, 2, 1};
-          sum = tl_add(c, sum, tl_unslice(c, part, TL_SHAPE(2, 6, 6, 4), starts, steps, 4));
-      }
-      return sum)
+LAYER(
+    conv2d_transpose, TL_F64, TL_SHAPE(2, 3, 3, 2),
+    tl_conv2d_transpose(s, "l", .filters = 4, .kernel = 2, .stride = 2),
+    tl_tensor *sum = param(m, "l/bias");
+    for (int i = 0; i < 4; i++) {
+        tl_tensor *part =
+            tl_matmul_with(c, x, tap(param(m, "l/kernel"), i / 2, i % 2), false, true);
+        const int64_t starts[4] = {0, i / 2, i % 2, 0};
+        const int64_t steps[4] = {1, 2, 2, 1};
+        sum = tl_add(c, sum, tl_unslice(c, part, TL_SHAPE(2, 6, 6, 4), starts, steps, 4));
+    } return sum)
 LAYER(depthwise, TL_F64, TL_SHAPE(2, 4, 4, 3),
       tl_depthwise_conv2d(s, "l", .kernel = 2, .multiplier = 2),
       tl_tensor *sum = tl_number(c, TL_F64, 0);
@@ -119,11 +124,12 @@ LAYER(depthwise, TL_F64, TL_SHAPE(2, 4, 4, 3),
           sum = tl_add(c, sum, tl_mul(c, tl_expand_dims(c, seen(x, i / 2, i % 2, 1, 3), 4),
                                       tap(param(m, "l/kernel"), i / 2, i % 2)));
       return tl_add(c, tl_reshape(c, sum, TL_SHAPE(2, 3, 3, 6)), param(m, "l/bias")))
-LAYER(conv1d, TL_F64, TL_SHAPE(2, 9, 3), tl_conv1d(s, "l", .filters = 4, .kernel = 3, .dilation = 2),
+LAYER(conv1d, TL_F64, TL_SHAPE(2, 9, 3),
+      tl_conv1d(s, "l", .filters = 4, .kernel = 3, .dilation = 2),
       tl_tensor *sum = param(m, "l/bias");
-      for (int i = 0; i < 3; i++)
-          sum = tl_add(c, sum, tl_matmul(c, tl_slice(c, x, 1, 2 * i, 2 * i + 5, 1),
-                                         tl_take(c, param(m, "l/kernel"), 0, i)));
+      for (int i = 0; i < 3; i++) sum = tl_add(c, sum,
+                                               tl_matmul(c, tl_slice(c, x, 1, 2 * i, 2 * i + 5, 1),
+                                                         tl_take(c, param(m, "l/kernel"), 0, i)));
       return sum)
 
 /* --- normalisation ---------------------------------------------------------------------------- */
@@ -135,7 +141,8 @@ static tl_tensor *normal(tl_tensor *x, tl_axes axes, double epsilon)
 }
 
 LAYER(layer_norm, TL_F64, TL_SHAPE(2, 3, 6), tl_layer_norm(s, "l"),
-      return tl_add(c, tl_mul(c, normal(x, TL_AXES(-1), 1e-5), param(m, "l/gamma")), param(m, "l/beta")))
+      return tl_add(c, tl_mul(c, normal(x, TL_AXES(-1), 1e-5), param(m, "l/gamma")),
+                    param(m, "l/beta")))
 LAYER(layer_norm_bare, TL_F64, TL_SHAPE(3, 6),
       tl_layer_norm(s, "l", .epsilon = 0.1, .without_scale = true, .without_shift = true),
       assert_int_equal(tl_model_param_count(m), 0); return normal(x, TL_AXES(-1), 0.1))
@@ -153,7 +160,8 @@ LAYER(batch_norm_in_evaluation, TL_F64, TL_SHAPE(3, 2, 4), tl_batch_norm(s, "l")
 
 static tl_tensor *batch_formula(const tl_model *m, tl_tensor *x)
 {
-    return tl_add(c, tl_mul(c, normal(x, TL_AXES(0, 1), 1e-3), param(m, "l/gamma")), param(m, "l/beta"));
+    return tl_add(c, tl_mul(c, normal(x, TL_AXES(0, 1), 1e-3), param(m, "l/gamma")),
+                  param(m, "l/beta"));
 }
 
 static void batch_norm_in_training(void **state)
@@ -244,8 +252,10 @@ LAYER(global_avg_pool, TL_F64, TL_SHAPE(2, 3, 4, 5), tl_global_avg_pool_layer(s,
       return tl_mean(c, x, TL_AXES(1, 2), false))
 LAYER(global_max_pool, TL_F64, TL_SHAPE(2, 6, 5), tl_global_max_pool_layer(s, "l"),
       return tl_max(c, x, TL_AXES(1), false))
-LAYER(flatten, TL_F64, TL_SHAPE(2, 3, 4), tl_flatten_layer(s, "l"), return tl_reshape(c, x, TL_SHAPE(2, 12)))
-LAYER(dropout_in_evaluation, TL_F64, TL_SHAPE(2, 3), tl_dropout_layer(s, "l", .rate = 0.5), return x)
+LAYER(flatten, TL_F64, TL_SHAPE(2, 3, 4), tl_flatten_layer(s, "l"),
+      return tl_reshape(c, x, TL_SHAPE(2, 12)))
+LAYER(dropout_in_evaluation, TL_F64, TL_SHAPE(2, 3), tl_dropout_layer(s, "l", .rate = 0.5),
+      return x)
 
 static void a_global_pool_wants_something_to_pool(void **state)
 {
@@ -267,7 +277,13 @@ static void flatten_keeps_an_empty_batch(void **state)
 
 /* --- made of others --------------------------------------------------------------------------- */
 
-#define DENSE(n) {.type = "dense", .value = &(tl_dense_config){.units = (n), .activation = TL_ACT_TANH}}
+#define DENSE(n)                                                                                   \
+    {                                                                                              \
+        .type = "dense", .value = &(tl_dense_config)                                               \
+        {                                                                                          \
+            .units = (n), .activation = TL_ACT_TANH                                                \
+        }                                                                                          \
+    }
 static tl_tensor *dense_of(const tl_model *m, const char *path, tl_tensor *x)
 {
     char kernel[64], bias[64];
@@ -277,9 +293,13 @@ static tl_tensor *dense_of(const tl_model *m, const char *path, tl_tensor *x)
 }
 
 LAYER(sequential, TL_F64, TL_SHAPE(2, 3),
-      tl_sequential(s, "l", .layers = TL_LAYERS({.layer = DENSE(4)}, {.name = "named", .layer = DENSE(2)},
-                    {.layer = {.type = "dense", .value = &(tl_dense_config){.layer.name = "own", .units = 3,
-                                                                            .activation = TL_ACT_TANH}}})),
+      tl_sequential(
+          s, "l",
+          .layers = TL_LAYERS({.layer = DENSE(4)}, {.name = "named", .layer = DENSE(2)},
+                              {.layer = {.type = "dense",
+                                         .value = &(tl_dense_config){.layer.name = "own",
+                                                                     .units = 3,
+                                                                     .activation = TL_ACT_TANH}}})),
       return dense_of(m, "l/own", dense_of(m, "l/named", dense_of(m, "l/dense_0", x))))
 LAYER(residual, TL_F64, TL_SHAPE(2, 3),
       tl_residual(s, "l", .layers = TL_LAYERS({.layer = DENSE(4)}, {.layer = DENSE(3)})),
@@ -288,8 +308,12 @@ LAYER(residual_with_a_shortcut, TL_F64, TL_SHAPE(2, 3),
       tl_residual(s, "l", .layers = TL_LAYERS({.layer = DENSE(4)}), .shortcut = DENSE(4)),
       return tl_add(c, dense_of(m, "l/shortcut", x), dense_of(m, "l/dense_0", x)))
 LAYER(nested, TL_F64, TL_SHAPE(2, 3),
-      tl_sequential(s, "l", .layers = TL_LAYERS({.layer = {.type = "sequential", .value = &(tl_sequential_config){
-          .layers = TL_LAYERS({.layer = DENSE(4)}, {.layer = DENSE(5)})}}})),
+      tl_sequential(s, "l",
+                    .layers = TL_LAYERS(
+                        {.layer = {.type = "sequential",
+                                   .value = &(tl_sequential_config){.layers = TL_LAYERS(
+                                                                        {.layer = DENSE(4)},
+                                                                        {.layer = DENSE(5)})}}})),
       return dense_of(m, "l/sequential_0/dense_1", dense_of(m, "l/sequential_0/dense_0", x)))
 
 static void bad_residual(probe *p, tl_scope *s)
@@ -301,13 +325,15 @@ static void a_residual_does_not_stretch(void **state)
 {
     (void)state;
     tl_model *m;
-    assert_fails(try_model(&m, &(recipe){bad_residual, NULL}, TL_SHAPE(2, 3)), TL_EINVAL,
-                 "l: the layers make [2, 1], which cannot be added to [2, 3]; a shortcut is missing");
+    assert_fails(
+        try_model(&m, &(recipe){bad_residual, NULL}, TL_SHAPE(2, 3)), TL_EINVAL,
+        "l: the layers make [2, 1], which cannot be added to [2, 3]; a shortcut is missing");
 }
 
 /* --- attention -------------------------------------------------------------------------------- */
 
-static tl_tensor *project(const tl_model *m, const char *name, tl_tensor *x, int64_t heads, int64_t size)
+static tl_tensor *project(const tl_model *m, const char *name, tl_tensor *x, int64_t heads,
+                          int64_t size)
 {
     char kernel[64], bias[64];
     snprintf(kernel, sizeof kernel, "l/%s/kernel", name);
@@ -316,11 +342,13 @@ static tl_tensor *project(const tl_model *m, const char *name, tl_tensor *x, int
     return heads ? tl_reshape(c, y, TL_SHAPE(x->shape.dims[0], x->shape.dims[1], heads, size)) : y;
 }
 
-static tl_tensor *attended(const tl_model *m, tl_tensor *q, tl_tensor *k, tl_tensor *v, tl_tensor *mask,
-                           int64_t heads, int64_t kv_heads, int64_t size, bool causal)
+static tl_tensor *attended(const tl_model *m, tl_tensor *q, tl_tensor *k, tl_tensor *v,
+                           tl_tensor *mask, int64_t heads, int64_t kv_heads, int64_t size,
+                           bool causal)
 {
-    tl_tensor *y = tl_attend(c, project(m, "query", q, heads, size), project(m, "key", k, kv_heads, size),
-                             project(m, "value", v, kv_heads, size), .mask = mask, .causal = causal);
+    tl_tensor *y =
+        tl_attend(c, project(m, "query", q, heads, size), project(m, "key", k, kv_heads, size),
+                  project(m, "value", v, kv_heads, size), .mask = mask, .causal = causal);
     y = tl_reshape(c, y, TL_SHAPE(q->shape.dims[0], q->shape.dims[1], heads * size));
     return project(m, "output", y, 0, 0);
 }
@@ -342,7 +370,8 @@ static tl_tensor *cross_forward(probe *p, tl_ctx *ctx, tl_tensor *x)
 {
     tl_tensors in = {0}, out = {0};
     tl_tensor *memory = tl_slice(ctx, x, 1, 3, 7, 1);
-    tl_tensor *mask = tl_from_doubles(ctx, TL_BOOL, TL_SHAPE(2, 4), (double[]){1, 1, 0, 1, 0, 1, 1, 0});
+    tl_tensor *mask =
+        tl_from_doubles(ctx, TL_BOOL, TL_SHAPE(2, 4), (double[]){1, 1, 0, 1, 0, 1, 1, 0});
     tl_tensors_put(ctx, &in, "mask", mask); // the order must not matter
     tl_tensors_put(ctx, &in, "value", tl_slice(ctx, memory, 2, 0, 6, 1));
     tl_tensors_put(ctx, &in, "key", tl_slice(ctx, memory, 2, 0, 5, 1));
@@ -354,7 +383,8 @@ static tl_tensor *cross_forward(probe *p, tl_ctx *ctx, tl_tensor *x)
 static tl_tensor *cross_formula(const tl_model *m, tl_tensor *x)
 {
     tl_tensor *memory = tl_slice(c, x, 1, 3, 7, 1);
-    tl_tensor *mask = tl_from_doubles(c, TL_BOOL, TL_SHAPE(2, 4), (double[]){1, 1, 0, 1, 0, 1, 1, 0});
+    tl_tensor *mask =
+        tl_from_doubles(c, TL_BOOL, TL_SHAPE(2, 4), (double[]){1, 1, 0, 1, 0, 1, 1, 0});
     return attended(m, tl_slice(c, x, 1, 0, 3, 1), tl_slice(c, memory, 2, 0, 5, 1),
                     tl_slice(c, memory, 2, 0, 6, 1), mask, 2, 2, 4, false);
 }
@@ -437,8 +467,11 @@ static void draws_are_keyed_by_path_call_and_step(void **state)
 
 static void inner_drop(probe *p, tl_scope *s)
 {
-    p->part[0] = tl_sequential(s, "body", .layers = TL_LAYERS({.name = "drop", .layer = {.type = "dropout",
-                               .value = &(tl_dropout_config){.rate = 0.5}}}));
+    p->part[0] = tl_sequential(
+        s, "body",
+        .layers =
+            TL_LAYERS({.name = "drop",
+                       .layer = {.type = "dropout", .value = &(tl_dropout_config){.rate = 0.5}}}));
 }
 
 // A layer that is called from outside has its whole path all the same, in messages too.
@@ -457,18 +490,43 @@ static void a_layer_has_its_path_wherever_it_is_called(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAB_TEST(dense), LAB_TEST(dense_without_bias), LAB_TEST(dense_mish), LAB_TEST(embedding),
-        LAB_TEST(conv2d), LAB_TEST(conv2d_padded), LAB_TEST(conv2d_groups), LAB_TEST(conv2d_transpose),
-        LAB_TEST(depthwise), LAB_TEST(conv1d), LAB_TEST(layer_norm), LAB_TEST(layer_norm_bare),
-        LAB_TEST(rms_norm), LAB_TEST(group_norm), LAB_TEST(batch_norm_in_evaluation),
-        LAB_TEST(batch_norm_in_training), LAB_TEST(every_activation),
-        LAB_TEST(every_activation_after_a_linear_map), LAB_TEST(max_pool), LAB_TEST(avg_pool),
-        LAB_TEST(padded_pool), LAB_TEST(global_avg_pool), LAB_TEST(global_max_pool),
-        LAB_TEST(a_global_pool_wants_something_to_pool), LAB_TEST(flatten), LAB_TEST(dropout_in_evaluation),
-        LAB_TEST(flatten_keeps_an_empty_batch), LAB_TEST(sequential), LAB_TEST(residual),
-        LAB_TEST(residual_with_a_shortcut), LAB_TEST(nested), LAB_TEST(a_residual_does_not_stretch),
-        LAB_TEST(self_attention), LAB_TEST(grouped_attention), LAB_TEST(attention_to_others_with_a_mask),
-        LAB_TEST(heads_must_fit), LAB_TEST(draws_are_keyed_by_path_call_and_step),
+        LAB_TEST(dense),
+        LAB_TEST(dense_without_bias),
+        LAB_TEST(dense_mish),
+        LAB_TEST(embedding),
+        LAB_TEST(conv2d),
+        LAB_TEST(conv2d_padded),
+        LAB_TEST(conv2d_groups),
+        LAB_TEST(conv2d_transpose),
+        LAB_TEST(depthwise),
+        LAB_TEST(conv1d),
+        LAB_TEST(layer_norm),
+        LAB_TEST(layer_norm_bare),
+        LAB_TEST(rms_norm),
+        LAB_TEST(group_norm),
+        LAB_TEST(batch_norm_in_evaluation),
+        LAB_TEST(batch_norm_in_training),
+        LAB_TEST(every_activation),
+        LAB_TEST(every_activation_after_a_linear_map),
+        LAB_TEST(max_pool),
+        LAB_TEST(avg_pool),
+        LAB_TEST(padded_pool),
+        LAB_TEST(global_avg_pool),
+        LAB_TEST(global_max_pool),
+        LAB_TEST(a_global_pool_wants_something_to_pool),
+        LAB_TEST(flatten),
+        LAB_TEST(dropout_in_evaluation),
+        LAB_TEST(flatten_keeps_an_empty_batch),
+        LAB_TEST(sequential),
+        LAB_TEST(residual),
+        LAB_TEST(residual_with_a_shortcut),
+        LAB_TEST(nested),
+        LAB_TEST(a_residual_does_not_stretch),
+        LAB_TEST(self_attention),
+        LAB_TEST(grouped_attention),
+        LAB_TEST(attention_to_others_with_a_mask),
+        LAB_TEST(heads_must_fit),
+        LAB_TEST(draws_are_keyed_by_path_call_and_step),
         LAB_TEST(a_layer_has_its_path_wherever_it_is_called),
     };
     return cmocka_run_group_tests(tests, open_lab, close_lab);

@@ -43,13 +43,17 @@ static void paths_follow_the_tree(void **state)
         assert_null(m);                                                                            \
     }
 
-REFUSED(a_name_is_taken_once, TL_EEXISTS, "model 'probe': up: there is a layer of that name already",
-        p->part[0] = tl_dense(s, "up", .units = 1); tl_dense(s, "up", .units = 2))
-REFUSED(a_name_holds_no_slash, TL_EINVAL, "a/b: 'a/b' is not a name", tl_dense(s, "a/b", .units = 1))
+REFUSED(a_name_is_taken_once, TL_EEXISTS,
+        "model 'probe': up: there is a layer of that name already",
+        p->part[0] = tl_dense(s, "up", .units = 1);
+        tl_dense(s, "up", .units = 2))
+REFUSED(a_name_holds_no_slash, TL_EINVAL, "a/b: 'a/b' is not a name",
+        tl_dense(s, "a/b", .units = 1))
 REFUSED(a_name_is_there, TL_EINVAL, "'' is not a name", tl_dense(s, "", .units = 1))
 REFUSED(a_name_is_not_null, TL_EINVAL, "a layer without a name",
         tl_scope_layer(s, NULL, &tl_layer_flatten, NULL))
-REFUSED(units_are_required, TL_EINVAL, "model 'probe': up: units: it has no default and must be given",
+REFUSED(units_are_required, TL_EINVAL,
+        "model 'probe': up: units: it has no default and must be given",
         tl_dense(s, "up", .without_bias = true))
 REFUSED(numbers_keep_to_their_range, TL_EINVAL, "up: units is -3 and must be at least 1",
         tl_dense(s, "up", .units = -3))
@@ -57,9 +61,11 @@ REFUSED(rates_keep_to_their_range, TL_EINVAL, "drop: rate is 1.5 and must lie be
         tl_dropout_layer(s, "drop", .rate = 1.5))
 REFUSED(enums_keep_to_their_names, TL_EINVAL, "up: activation is 99",
         tl_dense(s, "up", .units = 1, .activation = (tl_activation)99))
-REFUSED(initializers_are_checked, TL_EINVAL, "up: kernel_initializer: stddev is -1 and must be at least 0",
-        tl_dense(s, "up", .units = 1, .kernel_initializer = TL_INITIALIZER_OF("random_normal",
-                 tl_normal_initializer, .stddev = -1)))
+REFUSED(initializers_are_checked, TL_EINVAL,
+        "up: kernel_initializer: stddev is -1 and must be at least 0",
+        tl_dense(s, "up", .units = 1,
+                 .kernel_initializer = TL_INITIALIZER_OF("random_normal", tl_normal_initializer,
+                                                         .stddev = -1)))
 REFUSED(initializers_must_exist, TL_ENOTFOUND,
         "up: kernel_initializer: unknown type 'he_norml', did you mean 'he_normal'",
         tl_dense(s, "up", .units = 1, .kernel_initializer = TL_INITIALIZER("he_norml")))
@@ -69,31 +75,36 @@ REFUSED(parts_have_one_name, TL_EEXISTS, "backbone: another part has that name: 
         tl_scope_item(s, "backbone", tl_dense(s, "up", .units = 1));
         tl_scope_item(s, "backbone", tl_dense(s, "down", .units = 1)))
 REFUSED(parameters_and_layers_share_names, TL_EEXISTS, "up: there is a layer of that name already",
-        tl_dense(s, "up", .units = 1); tl_scope_param(s, "up", &(tl_param_args){.shape = TL_SHAPE(2)}))
+        tl_dense(s, "up", .units = 1);
+        tl_scope_param(s, "up", &(tl_param_args){.shape = TL_SHAPE(2)}))
 REFUSED(parameters_are_declared_once, TL_EEXISTS, "w: there is a parameter of that name already",
         tl_scope_param(s, "w", &(tl_param_args){.shape = TL_SHAPE(2)});
         tl_scope_param(s, "w", &(tl_param_args){.shape = TL_SHAPE(3)}))
 REFUSED(shapes_of_parameters_are_checked, TL_EINVAL, "w: shape",
         tl_scope_param(s, "w", &(tl_param_args){.shape = TL_SHAPE(2, -1)}))
-REFUSED(only_own_parameters_are_tied, TL_ENOTFOUND, "w: only a parameter of the same model can be tied",
+REFUSED(only_own_parameters_are_tied, TL_ENOTFOUND,
+        "w: only a parameter of the same model can be tied",
         tl_scope_tie(s, "w", numbers(TL_F32, TL_SHAPE(2))))
 REFUSED(a_choice_must_be_made, TL_EINVAL, "up: no layer was chosen",
         tl_scope_layer_of(s, "up", &(tl_oneof){0}))
 REFUSED(layers_must_exist, TL_ENOTFOUND, "up: there is no layer 'dens', did you mean 'dense'",
         tl_scope_layer_of(s, "up", &(tl_oneof){.type = "dens"}))
 REFUSED(the_first_failure_is_kept, TL_EINVAL, "first: units: it has no default",
-        tl_dense(s, "first"); tl_dense(s, "a/b", .units = 1); assert_null(tl_dense(s, "good", .units = 1)))
+        tl_dense(s, "first");
+        tl_dense(s, "a/b", .units = 1); assert_null(tl_dense(s, "good", .units = 1)))
 
-static const tl_layer_class empty_class = {.cls = TL_CLASS(tl_layer_class, "empty", NULL, tl_layer, NULL)};
+static const tl_layer_class empty_class = {
+    .cls = TL_CLASS(tl_layer_class, "empty", NULL, tl_layer, NULL)};
 static tl_tensor *identity(tl_layer *l, tl_ctx *ctx, tl_tensor *x)
 {
     (void)l;
     (void)ctx;
     return x;
 }
-static const tl_layer_class small_class = {.cls = TL_CLASS(tl_layer_class, "small", NULL, int, NULL),
-                                           .forward = identity};
-REFUSED(a_class_computes_something, TL_EINVAL, "class 'empty': it has neither 'forward' nor 'forward_all'",
+static const tl_layer_class small_class = {
+    .cls = TL_CLASS(tl_layer_class, "small", NULL, int, NULL), .forward = identity};
+REFUSED(a_class_computes_something, TL_EINVAL,
+        "class 'empty': it has neither 'forward' nor 'forward_all'",
         tl_scope_layer(s, "x", &empty_class, NULL))
 REFUSED(an_instance_begins_with_a_layer, TL_EINVAL, "class 'small': its instances have 4 bytes",
         tl_scope_layer(s, "x", &small_class, NULL))
@@ -115,9 +126,13 @@ static void a_wrong_rank_names_the_layer(void **state)
 
 static void inner(probe *p, tl_scope *s)
 {
-    p->part[0] = tl_sequential(s, "body", .layers = TL_LAYERS(
-        {.name = "up", .layer = {.type = "dense", .value = &(tl_dense_config){.units = 8}}},
-        {.name = "conv", .layer = {.type = "conv1d", .value = &(tl_conv1d_config){.filters = 8, .kernel = 3}}}));
+    p->part[0] = tl_sequential(
+        s, "body",
+        .layers = TL_LAYERS(
+            {.name = "up", .layer = {.type = "dense", .value = &(tl_dense_config){.units = 8}}},
+            {.name = "conv",
+             .layer = {.type = "conv1d",
+                       .value = &(tl_conv1d_config){.filters = 8, .kernel = 3}}}));
 }
 
 static void a_deep_failure_names_the_whole_path(void **state)
@@ -155,7 +170,8 @@ static void a_layer_that_is_never_called_has_no_parameters(void **state)
     assert_int_equal(tl_model_param_count(m), 2);
     assert_false(m->last->called);
     tl_call(c, m->last, numbers(TL_F32, TL_SHAPE(2, 4)));
-    assert_fails(tl_ctx_status(c), TL_ESTATE, "second: the layer was not called when the model was made");
+    assert_fails(tl_ctx_status(c), TL_ESTATE,
+                 "second: the layer was not called when the model was made");
     tl_model_free(&m);
 }
 
@@ -289,7 +305,8 @@ static void a_tied_parameter_is_stored_once(void **state)
     // Both uses reach the one gradient.
     tl_ctx_set_taping(c, true);
     tl_tensor *ids = tl_from_doubles(c, TL_I64, TL_SHAPE(1, 2), (double[]){1, 4});
-    tl_tensor *table = param(m, "head"), *grad, *want, *y = tl_sum(c, tl_call(c, m, ids), TL_ALL, false);
+    tl_tensor *table = param(m, "head"), *grad, *want,
+              *y = tl_sum(c, tl_call(c, m, ids), TL_ALL, false);
     assert_ok(tl_gradient(c, y, &table, 1, &grad));
     tl_tensor *rows = tl_lookup(c, table, ids);
     tl_tensor *by_hand = tl_sum(c, tl_matmul_with(c, rows, table, false, true), TL_ALL, false);
@@ -311,21 +328,38 @@ static void scores_want_an_embedding(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAB_TEST(paths_follow_the_tree), LAB_TEST(a_name_is_taken_once), LAB_TEST(a_name_holds_no_slash),
-        LAB_TEST(a_name_is_there), LAB_TEST(a_name_is_not_null), LAB_TEST(units_are_required),
-        LAB_TEST(numbers_keep_to_their_range), LAB_TEST(rates_keep_to_their_range),
-        LAB_TEST(enums_keep_to_their_names), LAB_TEST(initializers_are_checked),
-        LAB_TEST(initializers_must_exist), LAB_TEST(pads_want_explicit_padding), LAB_TEST(parts_have_one_name),
-        LAB_TEST(parameters_and_layers_share_names), LAB_TEST(parameters_are_declared_once),
-        LAB_TEST(shapes_of_parameters_are_checked), LAB_TEST(only_own_parameters_are_tied),
-        LAB_TEST(a_choice_must_be_made), LAB_TEST(layers_must_exist), LAB_TEST(the_first_failure_is_kept),
-        LAB_TEST(a_class_computes_something), LAB_TEST(an_instance_begins_with_a_layer),
-        LAB_TEST(a_wrong_rank_names_the_layer), LAB_TEST(a_deep_failure_names_the_whole_path),
+        LAB_TEST(paths_follow_the_tree),
+        LAB_TEST(a_name_is_taken_once),
+        LAB_TEST(a_name_holds_no_slash),
+        LAB_TEST(a_name_is_there),
+        LAB_TEST(a_name_is_not_null),
+        LAB_TEST(units_are_required),
+        LAB_TEST(numbers_keep_to_their_range),
+        LAB_TEST(rates_keep_to_their_range),
+        LAB_TEST(enums_keep_to_their_names),
+        LAB_TEST(initializers_are_checked),
+        LAB_TEST(initializers_must_exist),
+        LAB_TEST(pads_want_explicit_padding),
+        LAB_TEST(parts_have_one_name),
+        LAB_TEST(parameters_and_layers_share_names),
+        LAB_TEST(parameters_are_declared_once),
+        LAB_TEST(shapes_of_parameters_are_checked),
+        LAB_TEST(only_own_parameters_are_tied),
+        LAB_TEST(a_choice_must_be_made),
+        LAB_TEST(layers_must_exist),
+        LAB_TEST(the_first_failure_is_kept),
+        LAB_TEST(a_class_computes_something),
+        LAB_TEST(an_instance_begins_with_a_layer),
+        LAB_TEST(a_wrong_rank_names_the_layer),
+        LAB_TEST(a_deep_failure_names_the_whole_path),
         LAB_TEST(other_batch_sizes_are_fine_other_widths_are_not),
         LAB_TEST(a_layer_that_is_never_called_has_no_parameters),
-        LAB_TEST(layers_without_parameters_may_come_late), LAB_TEST(null_is_refused_by_name),
-        LAB_TEST(a_forward_gives_something), LAB_TEST(a_tied_parameter_is_stored_once),
-        LAB_TEST(scores_want_an_embedding), LAB_TEST(what_was_built_is_given_back),
+        LAB_TEST(layers_without_parameters_may_come_late),
+        LAB_TEST(null_is_refused_by_name),
+        LAB_TEST(a_forward_gives_something),
+        LAB_TEST(a_tied_parameter_is_stored_once),
+        LAB_TEST(scores_want_an_embedding),
+        LAB_TEST(what_was_built_is_given_back),
     };
     return cmocka_run_group_tests(tests, open_lab, close_lab);
 }

@@ -11,12 +11,14 @@
 
 typedef struct options {
     const char *only, *golden_inputs;
-    bool no_golden, verbose;
+    bool no_golden, verbose, coverage;
 } options;
 
 static void usage(const char *program)
 {
-    fprintf(stderr, "usage: %s [--only TEXT] [--no-golden] [--verbose] [--golden-inputs FILE]\n",
+    fprintf(stderr,
+            "usage: %s [--only TEXT] [--no-golden] [--verbose] [--golden-inputs FILE] "
+            "[--coverage]\n",
             program);
     exit(2);
 }
@@ -34,6 +36,8 @@ static options parse_options(int argc, char **argv)
             o.no_golden = true;
         else if (strcmp(argv[i], "--verbose") == 0)
             o.verbose = true;
+        else if (strcmp(argv[i], "--coverage") == 0)
+            o.coverage = true;
         else
             usage(argv[0]);
     }
@@ -239,6 +243,20 @@ static int write_golden_inputs(const char *path, const char *family, const op_ca
     return 2;
 }
 
+static int tell_coverage(const op_case *cases, int64_t count, const oc_places *places)
+{
+    unsigned seen[TL_OP_COUNT] = {0};
+    for (int64_t i = 0; i < count; i++) {
+        oc_plan p;
+        if (cases[i].fails) continue;
+        if (make_plan(&p, &cases[i], &places->at[0][0]))
+            oc_note_coverage(&p, &places->at[0][0], seen);
+        oc_give_back(&p.memory);
+    }
+    oc_print_coverage(seen);
+    return oc_failures != 0;
+}
+
 static void check_names(const op_case *cases, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
@@ -257,8 +275,9 @@ int op_cases_main(int argc, char **argv, const char *family, const op_case *case
     oc_checks = oc_failures = 0;
     open_places(&places);
     open_checked(&places);
-    if (o.golden_inputs) {
-        int code = write_golden_inputs(o.golden_inputs, family, cases, count, &places);
+    if (o.golden_inputs || o.coverage) {
+        int code = o.coverage ? tell_coverage(cases, count, &places)
+                              : write_golden_inputs(o.golden_inputs, family, cases, count, &places);
         close_places(&places);
         exit(code);
     }

@@ -18,8 +18,9 @@
  *  - the checking backend's complaints; memory given back; failing allocations (some rows);
  *  - PyTorch's values, for rows with an expression (made by tests/golden/ops.py).
  *
- * Programs take `--only TEXT` (rows whose name contains it), `--no-golden`, `--verbose` and
- * `--golden-inputs FILE` (writes what ops.py reads, and exits). */
+ * Programs take `--only TEXT` (rows whose name contains it), `--no-golden`, `--verbose`,
+ * `--golden-inputs FILE` (writes what ops.py reads, and exits) and `--coverage` (tells what ops the
+ * rows run, and exits; test_coverage.c asks for it). */
 #ifndef TILTH_TESTS_OP_CASES_H
 #define TILTH_TESTS_OP_CASES_H
 

@@ -121,6 +121,7 @@ typedef struct oc_run {
     tl_tensor *in[OP_CASE_MAX], *out[OP_CASE_MAX];
     tl_tensor *by[OP_CASE_MAX], *gradient[OP_CASE_MAX];
     int by_input[OP_CASE_MAX], by_count; /* by[i] is input by_input[i] */
+    const tl_node *loss;                 /* what follows it in the list belongs to gradients */
 } oc_run;
 
 TL_NODISCARD tl_status oc_begin(oc_run *r);
@@ -169,6 +170,18 @@ void oc_check_capture(oc_plan *p, const oc_place *place);
 void oc_check_threads(oc_plan *p, const oc_places *places);
 void oc_check_checked(oc_plan *p, const oc_places *places);
 void oc_check_allocations(oc_plan *p, const oc_place *place);
+
+/* What the rows of a table do to an op. */
+enum {
+    OC_CALLED = 1,         /* by a row */
+    OC_IN_GRADIENT = 2,    /* by a gradient that is compared with differences */
+    OC_DIFFERENTIATED = 4, /* its own gradient is compared with differences, or with PyTorch's */
+    OC_GIVES_FLOAT = 8,
+    OC_PYTORCH = 16        /* its result goes into something that PyTorch's is compared with */
+};
+void oc_note_coverage(oc_plan *p, const oc_place *reference, unsigned seen[TL_OP_COUNT]);
+/* A line for each op that the rows run. */
+void oc_print_coverage(const unsigned seen[TL_OP_COUNT]);
 
 typedef struct oc_golden oc_golden;
 /* Reads tests/golden/ops_<family>.bin; a file that is not there has no entries. NULL: it is

@@ -86,6 +86,7 @@ tl_status oc_differentiate(oc_run *r)
     tl_ctx *c = r->place->c;
     tl_tensor *loss = weighted_sum(r);
     TL_TRY(tl_ctx_status(c));
+    r->loss = tl_ctx_last_node(c);
     if (!loss)
         return TL_FAIL(TL_EINTERNAL,
                        "no output depends on the inputs in a differentiable way; a row that "

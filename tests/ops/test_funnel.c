@@ -1,41 +1,10 @@
-#include "test.h"
+#include "ops/lab.h"
 
 #include <tilth/base/alloc.h>
-#include <tilth/cpu/cpu.h>
-#include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/gradient.h>
 #include <tilth/ops/reduce.h>
 #include <tilth/ops/view.h>
-
-typedef struct fixture {
-    tl_engine *engine;
-    tl_ctx *c;
-} fixture;
-
-static int setup(void **state)
-{
-    static fixture f;
-    assert_ok(tl_cpu_engine_new(&f.engine, 2));
-    assert_ok(tl_ctx_new(&f.c, f.engine));
-    *state = &f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fixture *f = *state;
-    tl_ctx_free(&f->c);
-    tl_engine_free(&f->engine);
-    return 0;
-}
-
-static tl_tensor *counting(tl_ctx *c, tl_shape shape)
-{
-    double values[64];
-    for (int i = 0; i < 64; i++) values[i] = i;
-    return tl_from_doubles(c, TL_F64, shape, values);
-}
 
 static void first_and_second_derivative(void **state)
 {
@@ -56,7 +25,8 @@ static void first_and_second_derivative(void **state)
 static void broadcasting_is_summed_back(void **state)
 {
     tl_ctx *c = ((fixture *)*state)->c;
-    tl_tensor *a = counting(c, TL_SHAPE(2, 3)), *b = counting(c, TL_SHAPE(3)), *g[2];
+    tl_tensor *a = counting(c, TL_F64, TL_SHAPE(2, 3)), *b = counting(c, TL_F64, TL_SHAPE(3)),
+              *g[2];
     assert_ok(tl_watch(a));
     assert_ok(tl_watch(b));
     tl_ctx_set_taping(c, true);
@@ -75,7 +45,7 @@ static void the_first_error_stays(void **state)
 {
     tl_ctx *c = ((fixture *)*state)->c;
     tl_ctx_enter(c, "net");
-    tl_tensor *x = counting(c, TL_SHAPE(3)), *bad = counting(c, TL_SHAPE(4));
+    tl_tensor *x = counting(c, TL_F64, TL_SHAPE(3)), *bad = counting(c, TL_F64, TL_SHAPE(4));
     tl_tensor *y = tl_sum(c, tl_add(c, tl_mul(c, x, bad), x), TL_AXES(7), false);
     tl_ctx_leave(c);
     assert_null(y);
@@ -105,7 +75,7 @@ static void steady_state_allocates_nothing(void **state)
 static void captured_nodes_replay(void **state)
 {
     tl_ctx *c = ((fixture *)*state)->c;
-    tl_tensor *x = counting(c, TL_SHAPE(2, 2));
+    tl_tensor *x = counting(c, TL_F64, TL_SHAPE(2, 2));
     tl_ctx_set_capturing(c, true);
     tl_tensor *y = tl_sum(c, tl_exp(c, x), TL_ALL, false);
     double v;
@@ -119,11 +89,9 @@ static void captured_nodes_replay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(first_and_second_derivative, setup, teardown),
-        cmocka_unit_test_setup_teardown(broadcasting_is_summed_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_first_error_stays, setup, teardown),
-        cmocka_unit_test_setup_teardown(steady_state_allocates_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(captured_nodes_replay, setup, teardown),
+        LAB_TEST(first_and_second_derivative), LAB_TEST(broadcasting_is_summed_back),
+        LAB_TEST(the_first_error_stays),       LAB_TEST(steady_state_allocates_nothing),
+        LAB_TEST(captured_nodes_replay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

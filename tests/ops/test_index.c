@@ -1,7 +1,5 @@
-#include "test.h"
+#include "ops/lab.h"
 
-#include <tilth/cpu/cpu.h>
-#include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/gradient.h>
 #include <tilth/ops/index.h>
@@ -204,28 +202,6 @@ static const op_case cases[] = {
 
 /* --- what rows cannot say ------------------------------------------------------------------------- */
 
-typedef struct fixture {
-    tl_engine *engine;
-    tl_ctx *c;
-} fixture;
-
-static int setup(void **state)
-{
-    static fixture f;
-    assert_ok(tl_cpu_engine_new(&f.engine, 1));
-    assert_ok(tl_ctx_new(&f.c, f.engine));
-    *state = &f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fixture *f = *state;
-    tl_ctx_free(&f->c);
-    tl_engine_free(&f->engine);
-    return 0;
-}
-
 static void true_elements_are_listed(void **state)
 {
     tl_ctx *c = ((fixture *)*state)->c;
@@ -316,13 +292,13 @@ int main(int argc, char **argv)
     int failed = op_cases_main(argc, argv, "index", cases, TL_COUNT(cases));
     if (argc > 2) return failed; // some rows only, or their inputs
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(true_elements_are_listed, setup, teardown),
+        LAB_TEST(true_elements_are_listed),
         cmocka_unit_test_setup_teardown(counting_the_true_is_refused_while_capturing, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(captured_indices_are_checked_when_they_run, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(sums_of_integers_are_exact, setup, teardown),
-        cmocka_unit_test_setup_teardown(repeated_updates_are_rounded_once, setup, teardown),
+        LAB_TEST(sums_of_integers_are_exact),
+        LAB_TEST(repeated_updates_are_rounded_once),
     };
     int broken = cmocka_run_group_tests(tests, NULL, NULL);
     return failed ? failed : broken;

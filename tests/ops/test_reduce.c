@@ -1,7 +1,5 @@
-#include "test.h"
+#include "ops/lab.h"
 
-#include <tilth/cpu/cpu.h>
-#include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/gradient.h>
 #include <tilth/ops/reduce.h>
@@ -344,28 +342,6 @@ static const op_case cases[] = {
 
 /* --- what rows cannot say ------------------------------------------------------------------------- */
 
-typedef struct fixture {
-    tl_engine *engine;
-    tl_ctx *c;
-} fixture;
-
-static int setup(void **state)
-{
-    static fixture f;
-    assert_ok(tl_cpu_engine_new(&f.engine, 1));
-    assert_ok(tl_ctx_new(&f.c, f.engine));
-    *state = &f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fixture *f = *state;
-    tl_ctx_free(&f->c);
-    tl_engine_free(&f->engine);
-    return 0;
-}
-
 static double item(tl_tensor *t)
 {
     double v = -77;
@@ -453,11 +429,9 @@ int main(int argc, char **argv)
     int failed = op_cases_main(argc, argv, "reduce", cases, TL_COUNT(cases));
     if (argc > 2) return failed; // some rows only, or their inputs
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(nothing_comes_together_as_documented, setup, teardown),
-        cmocka_unit_test_setup_teardown(integers_are_exact_and_wrap, setup, teardown),
-        cmocka_unit_test_setup_teardown(sums_of_16_bits_are_rounded_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(ties_share_the_gradient, setup, teardown),
-        cmocka_unit_test_setup_teardown(minus_infinity_has_no_gradient, setup, teardown),
+        LAB_TEST(nothing_comes_together_as_documented), LAB_TEST(integers_are_exact_and_wrap),
+        LAB_TEST(sums_of_16_bits_are_rounded_once),     LAB_TEST(ties_share_the_gradient),
+        LAB_TEST(minus_infinity_has_no_gradient),
     };
     int broken = cmocka_run_group_tests(tests, NULL, NULL);
     return failed ? failed : broken;

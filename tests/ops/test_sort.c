@@ -1,7 +1,5 @@
-#include "test.h"
+#include "ops/lab.h"
 
-#include <tilth/cpu/cpu.h>
-#include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/gradient.h>
 #include <tilth/ops/index.h>
@@ -123,28 +121,6 @@ static const op_case cases[] = {
 
 /* --- what rows cannot say ------------------------------------------------------------------------- */
 
-typedef struct fixture {
-    tl_engine *engine;
-    tl_ctx *c;
-} fixture;
-
-static int setup(void **state)
-{
-    static fixture f;
-    assert_ok(tl_cpu_engine_new(&f.engine, 1));
-    assert_ok(tl_ctx_new(&f.c, f.engine));
-    *state = &f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fixture *f = *state;
-    tl_ctx_free(&f->c);
-    tl_engine_free(&f->engine);
-    return 0;
-}
-
 static void ties_keep_their_order(void **state)
 {
     tl_ctx *c = ((fixture *)*state)->c;
@@ -211,10 +187,10 @@ int main(int argc, char **argv)
     int failed = op_cases_main(argc, argv, "sort", cases, TL_COUNT(cases));
     if (argc > 2) return failed; // some rows only, or their inputs
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(ties_keep_their_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(nan_is_above_everything, setup, teardown),
-        cmocka_unit_test_setup_teardown(wide_integers_are_told_apart, setup, teardown),
-        cmocka_unit_test_setup_teardown(failures_leave_nothing, setup, teardown),
+        LAB_TEST(ties_keep_their_order),
+        LAB_TEST(nan_is_above_everything),
+        LAB_TEST(wide_integers_are_told_apart),
+        LAB_TEST(failures_leave_nothing),
     };
     int broken = cmocka_run_group_tests(tests, NULL, NULL);
     return failed ? failed : broken;

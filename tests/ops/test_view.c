@@ -1,10 +1,9 @@
-#include "test.h"
+#include "ops/lab.h"
 
-#include <tilth/cpu/cpu.h>
-#include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/gradient.h>
 #include <tilth/ops/index.h>
+#include <tilth/ops/pack.h>
 #include <tilth/ops/view.h>
 
 #include "op_cases.h"
@@ -36,6 +35,8 @@ OP_CALL(take, tl_take(c, in[0], k->p[0], k->p[1]))
 OP_CALL(flip, tl_flip(c, in[0], axes_at(k, 0)))
 OP_CALL(concat, tl_concat(c, in, inputs(k), k->p[0]))
 OP_CALL(stack, tl_stack(c, in, inputs(k), k->p[0]))
+/* Offsets, and behind them in p[11] the elements of the result. */
+OP_CALL(pack, tl_pack(c, inputs(k), in, k->p, k->p[11]))
 OP_CALL(tile, tl_tile(c, in[0], k->p + 1, (int)k->p[0]))
 OP_CALL(unslice, tl_unslice(c, in[0], tl_shape_of((int)k->p[0], k->p + 1), k->p + 4, k->p + 7,
                             (int)k->p[10]))
@@ -241,6 +242,31 @@ static const op_case cases[] = {
     {"split_even outside", {"5x2"}, split_even, 2, {2, 2}, .fails = "split: axis 2"},
 
     /* --- concat, stack -------------------------------------------------------------------------- */
+    {"pack", {"2x3", "4"}, pack, .p = {0, 6, [11] = 10}, EXACT,
+     .torch = "torch.cat([a.reshape(-1), b])"},
+    {"pack with gaps", {"2x3", "4", "-"}, pack, .p = {2, 16, 20, [11] = 32}, EXACT,
+     .torch = "torch.cat([a.new_zeros(2), a.reshape(-1), a.new_zeros(8), b, c.reshape(1), "
+              "a.new_zeros(11)])"},
+    {"pack one", {"5"}, pack, .p = {0, [11] = 5}, EXACT, .torch = "a * 1"},
+    {"pack nothing", {"0x3", "2", "0"}, pack, .p = {0, 1, 3, [11] = 4}, EXACT,
+     .torch = "torch.cat([a.new_zeros(1), b, a.new_zeros(1)])"},
+    {"pack views", {"3x4:T", "2x5:S", "3x3:B"}, pack, .p = {0, 16, 32, [11] = 48}, EXACT,
+     .torch = "torch.cat([a.reshape(-1), a.new_zeros(4), b.reshape(-1), a.new_zeros(6), "
+              "c.reshape(-1), a.new_zeros(7)])"},
+    {"pack long", {"67x31", "1029", "3"}, pack, .p = {16, 2112, 3152, [11] = 3168}, EXACT},
+    {"pack longer than a task", {"300x301", "7"}, pack, .p = {0, 90304, [11] = 90320}, EXACT},
+    {"pack eight", {"1", "2", "1", "3", "1", "2", "1", "1"}, pack,
+     .p = {0, 1, 3, 4, 7, 8, 10, 11, [11] = 12}, EXACT},
+    {"pack const", {"2x3:const", "4"}, pack, .p = {0, 6, [11] = 10}, EXACT},
+    {"pack integers", {"3:i64", "2x2:i64"}, pack, .p = {0, 4, [11] = 9},
+     .flags = CASE_EXACT | CASE_NO_GRADIENT,
+     .torch = "torch.cat([a, a.new_zeros(1), b.reshape(-1), a.new_zeros(1)])"},
+    {"pack types", {"3:i64", "2:i32"}, pack, .p = {0, 3, [11] = 5},
+     .fails = "tensor 1 is int32[2] and must be of the type of the first, int64"},
+    {"pack overlapping", {"3", "2"}, pack, .p = {0, 2, [11] = 5},
+     .fails = "tensor 1, float32[2], does not fit at 2: it must begin at 3 or later and end within 5"},
+    {"pack past the end", {"3", "2"}, pack, .p = {0, 4, [11] = 5},
+     .fails = "tensor 1, float32[2], does not fit at 4"},
     {"concat", {"2x3", "1x3"}, concat, .p = {0}, EXACT, .torch = "torch.cat([a, b])"},
     {"concat last", {"2x3", "2x1", "2x4"}, concat, .p = {-1}, EXACT,
      .torch = "torch.cat([a, b, c], -1)"},
@@ -372,39 +398,10 @@ static const op_case cases[] = {
 
 /* --- what rows cannot say ------------------------------------------------------------------------- */
 
-typedef struct fixture {
-    tl_engine *engine;
-    tl_ctx *c;
-} fixture;
-
-static int setup(void **state)
-{
-    static fixture f;
-    assert_ok(tl_cpu_engine_new(&f.engine, 1));
-    assert_ok(tl_ctx_new(&f.c, f.engine));
-    *state = &f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fixture *f = *state;
-    tl_ctx_free(&f->c);
-    tl_engine_free(&f->engine);
-    return 0;
-}
-
-static tl_tensor *counting(tl_ctx *c, tl_shape shape)
-{
-    double values[64];
-    for (int i = 0; i < 64; i++) values[i] = i;
-    return tl_from_doubles(c, TL_I32, shape, values);
-}
-
 static void views_share_their_storage(void **state)
 {
     tl_ctx *c = ((fixture *)*state)->c;
-    tl_tensor *x = counting(c, TL_SHAPE(4, 6)), *parts[2];
+    tl_tensor *x = counting(c, TL_I32, TL_SHAPE(4, 6)), *parts[2];
     tl_tensor *column = tl_slice(c, x, 1, 1, TL_OPEN, 2);
     tl_split_even(c, x, 0, 2, parts);
     tl_tensor *views[] = {
@@ -436,7 +433,7 @@ static void views_share_their_storage(void **state)
 static void nothing_to_do_gives_the_tensor_itself(void **state)
 {
     tl_ctx *c = ((fixture *)*state)->c;
-    tl_tensor *x = counting(c, TL_SHAPE(4, 1));
+    tl_tensor *x = counting(c, TL_I32, TL_SHAPE(4, 1));
     assert_ptr_equal(tl_reshape(c, x, TL_SHAPE(4, -1)), x);
     assert_ptr_equal(tl_slice(c, x, 0, 0, 4, 1), x);
     assert_ptr_equal(tl_flip(c, x, TL_AXES(1)), x);
@@ -449,7 +446,7 @@ static void nothing_to_do_gives_the_tensor_itself(void **state)
 static void missing_inputs_are_told(void **state)
 {
     tl_ctx *c = ((fixture *)*state)->c;
-    tl_tensor *x = counting(c, TL_SHAPE(4, 1)), *out[2] = {x, x};
+    tl_tensor *x = counting(c, TL_I32, TL_SHAPE(4, 1)), *out[2] = {x, x};
     assert_null(tl_concat(c, (tl_tensor *[]){x, NULL}, 2, 0));
     assert_fails(tl_ctx_status(c), TL_EINVAL, "concat: an input is NULL");
     // The first message stays, and nothing runs.
@@ -471,7 +468,7 @@ static void missing_inputs_are_told(void **state)
 static void types_meet_when_put_together(void **state)
 {
     tl_ctx *c = ((fixture *)*state)->c;
-    tl_tensor *a = tl_ones(c, TL_BF16, TL_SHAPE(2)), *b = counting(c, TL_SHAPE(2));
+    tl_tensor *a = tl_ones(c, TL_BF16, TL_SHAPE(2)), *b = counting(c, TL_I32, TL_SHAPE(2));
     assert_int_equal(tl_concat(c, (tl_tensor *[]){a, b}, 2, 0)->dtype, TL_BF16);
     assert_int_equal(
         tl_stack(c, (tl_tensor *[]){b, a, tl_ones(c, TL_F16, TL_SHAPE(2))}, 3, 0)->dtype, TL_F32);
@@ -498,11 +495,11 @@ int main(int argc, char **argv)
     int failed = op_cases_main(argc, argv, "view", cases, TL_COUNT(cases));
     if (argc > 2) return failed; // some rows only, or their inputs
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(views_share_their_storage, setup, teardown),
-        cmocka_unit_test_setup_teardown(nothing_to_do_gives_the_tensor_itself, setup, teardown),
-        cmocka_unit_test_setup_teardown(missing_inputs_are_told, setup, teardown),
-        cmocka_unit_test_setup_teardown(types_meet_when_put_together, setup, teardown),
-        cmocka_unit_test_setup_teardown(many_tensors_are_put_together, setup, teardown),
+        LAB_TEST(views_share_their_storage),
+        LAB_TEST(nothing_to_do_gives_the_tensor_itself),
+        LAB_TEST(missing_inputs_are_told),
+        LAB_TEST(types_meet_when_put_together),
+        LAB_TEST(many_tensors_are_put_together),
     };
     int broken = cmocka_run_group_tests(tests, NULL, NULL);
     return failed ? failed : broken;

@@ -234,6 +234,13 @@ static void test_describe(void **state)
     has(out, "\n  sgd ");
 }
 
+static void test_describe_required(void **state)
+{
+    (void)state;
+    run("describe", "layer:dense", "units");
+    assert_string_equal(out, "units: int, required\n    size of the result's last axis (at least 1)\n");
+}
+
 static void test_describe_experiment(void **state)
 {
     (void)state;
@@ -728,7 +735,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         t(test_usage), t(test_version), t(test_help_of_commands),
         t(test_unknown_commands_and_flags), t(test_list), t(test_list_for_scripts),
-        t(test_list_mistakes), t(test_describe), t(test_describe_experiment),
+        t(test_list_mistakes), t(test_describe), t(test_describe_required),
+        t(test_describe_experiment),
         t(test_describe_a_part), t(test_describe_means_the_experiment_first),
         t(test_describe_for_scripts), t(test_describe_mistakes),
         t(test_params), t(test_params_later_sources_win), t(test_params_words),

@@ -46,7 +46,8 @@ struct tl_kind {
     bool config_required;
     /* The config names the class: one class a config, found with tl_registry_find_by_config. */
     bool by_config;
-    /* Names are keys in configurations (of one-ofs): letters, digits, '_' and '-' alone. */
+    /* Names are keys in configurations (of one-ofs): letters, digits, '_' and '-' alone. gin can
+     * name the classes of such a kind (gin.h). */
     bool names_are_keys;
     /* Optional: what else must hold of a class. */
     tl_status (*verify)(const tl_class *cls);

@@ -73,11 +73,12 @@ typedef struct tl_branch {
     const tl_desc *desc;
 } tl_branch;
 
-/* Names a configurable (gin.h): `@scope/name` before, the object after it was called. */
+/* Names a configurable (gin.h): `@scope/name` before, the object after it was called. A row with a
+ * kind takes classes of that kind alone. */
 typedef struct tl_ref {
     const tl_class *target; /* NULL: none */
     const char *scope;      /* "" or "a/b" */
-    void *object;           /* what `@name()` gave */
+    void *object;           /* what `@name()` gave; of a class that one-ofs choose, a tl_oneof */
 } tl_ref;
 
 /* --- rows ------------------------------------------------------------------------------------- */
@@ -100,7 +101,8 @@ typedef enum tl_arity { TL_ONE, TL_OPTIONAL, TL_LIST } tl_arity;
 enum { /* flags of a row */
     TL_FIELD_NULLABLE = 1,   /* a string, value, object or list that may be null (optionals always
                               * may); a list is null when its items are NULL */
-    TL_FIELD_REQUIRED = 2,   /* must be given: a flag, or a gin parameter marked REQUIRED */
+    TL_FIELD_REQUIRED = 2,   /* must be given: a flag, a gin parameter; of a configuration, a number
+                              * whose range leaves its default out */
     TL_FIELD_LATER = 4,      /* the feature is not there yet: an error when it differs from its default */
     TL_FIELD_UNREAD = 8,     /* Model Garden never reads it, nor do we: one notice when it is changed */
     TL_FIELD_QUIET = 16,     /* left out of YAML while it is at its default */
@@ -138,7 +140,8 @@ struct tl_field {
     const tl_desc *desc;          /* struct, list of structs; default of an object */
     const char *const *names;     /* enum: its names by number, then NULL; the name "null" is null */
     const tl_branch *branches;    /* one-of: closed list, then {NULL, NULL} ... */
-    const tl_kind *kind;          /* ... or open: the registered classes of this kind */
+    const tl_kind *kind;          /* ... or open: the registered classes of this kind; a reference:
+                                   * those that it may name */
 };
 
 struct tl_desc {
@@ -154,6 +157,9 @@ struct tl_desc {
     tl_status (*check)(const void *value);
     /* Optional: "task.train_data.is_training != None" and the like, then NULL. Paths start here. */
     const char *const *restrictions;
+    /* Optional: true for a struct whose zeros are meant, so that tl_desc_complete copies it as it
+     * is. A base's counts as well. */
+    bool (*complete)(const void *value);
 };
 
 #define TL_MEMBER_(T, member) (((T *)0)->member)
@@ -218,9 +224,9 @@ TL_API TL_NODISCARD tl_status tl_desc_new(void **out, tl_arena *arena, const tl_
 /* Deep copy: `to` shares nothing with `from` but what is static in the tables. */
 TL_API TL_NODISCARD tl_status tl_desc_copy(tl_arena *arena, const tl_desc *desc, void *to,
                                            const void *from);
-/* For structs written as C literals, where a member that is left out is zero: `to` becomes a deep copy of
- * `from` with every zero member at its default. One-ofs may name a branch and point at its struct, the
- * rest is found in the registry. */
+/* For structs written as C literals, where a member that is left out is zero: `to` becomes a deep
+ * copy of `from` with every zero member at its default, also in structs inside it and in lists of
+ * structs. One-ofs may name a branch and point at its struct, the rest is found in the registry. */
 TL_API TL_NODISCARD tl_status tl_desc_complete(tl_arena *arena, const tl_desc *desc, void *to,
                                                const void *from, const tl_registry *registry);
 /* Deep equality; two NaNs are equal. Branches of a one-of that are not chosen do not count. */

@@ -36,8 +36,22 @@
  * A later binding wins. `@key/gin.singleton()` is made once for each key, by what is bound to its
  * parameter `constructor`.
  *
- * Objects: what your own calls give is yours. Objects that were made for `@name()` arguments, and
- * singletons, are gin's, and are freed with it (last ones first, through their class's `free`).
+ * Besides configurables, gin names every class that YAML can choose in a one-of (kinds whose
+ * `names_are_keys`): layers, initialisers, optimizers and so on. Their parameters are their
+ * configuration; a call gives the {class, configuration} that YAML gives, as a tl_oneof:
+ *
+ *     Dense.units = 32                                 # layers.Dense is the layer `dense`
+ *     encoder/Dense.kernel_initializer = @HeNormal()   # a one-of takes choices of its kind, or None
+ *     Sequential.layers = [@encoder/Dense(), @Dropout()]
+ *     my_model.head = @Dense()                         # a one-of, or a tl_ref with its tl_oneof
+ *
+ * The name is the plural of the kind and the class's name as Python writes it; capitals and '_' do
+ * not count when nothing has just that name (`Conv2D`, `conv2d`). A reference in place of a struct
+ * goes to the one-of in it, if there is one alone (the items of `layers`).
+ *
+ * Objects: what your own calls give is yours, but choices live as long as gin. Objects that were
+ * made for `@name()` arguments, and singletons, are gin's, and are freed with it (last ones first,
+ * through their class's `free`).
  *
  * Thread word: one thread at a time. */
 #ifndef TILTH_DESC_GIN_H

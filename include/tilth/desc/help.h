@@ -8,7 +8,7 @@
  * done:
  *     tl_str_deinit(&text);
  *
- * gives, for each field, its dotted key, type, default and help:
+ * gives, for each field, its dotted key, type, default (or `required`) and help:
  *
  *     hidden: int, default 512
  *         units of the hidden layer (from 1 to 1000000)

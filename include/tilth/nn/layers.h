@@ -1,5 +1,5 @@
-/* The layers that ship. Each is a registered class with a described configuration, so YAML can name
- * it (`type: dense`), and a constructor that reads like a sentence:
+/* The layers that ship. Each is a registered class with a described configuration, so YAML and gin
+ * can name it (`type: dense`, `@Dense()`), and a constructor that reads like a sentence:
  *
  *     l->up = tl_dense(s, "up", .units = 4 * c->size, .activation = TL_ACT_GELU);
  *     l->norm = tl_layer_norm(s, "norm");
