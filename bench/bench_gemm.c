@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include <tilth/base/alloc.h>
+#include <tilth/base/clock.h>
 #include <tilth/base/pool.h>
 
 #include "core/half.h"
@@ -52,7 +53,6 @@ typedef struct work {
     const shape *s;
     tli_gemm g;
     const tli_gemm_kernels *k; /* of the limit */
-    int64_t rounds;            /* of the limit, on each thread */
 } work;
 
 static void multiply(void *payload)
@@ -74,19 +74,41 @@ static void multiply_openblas(void *payload)
                  (float *)w->g.c + i * s->m * s->n, n);
 }
 
+/* --- the limit -------------------------------------------------------------------------------- */
+
+enum { LIMIT_OPERATIONS = 200000000 }; /* of a thread: long beside the time it takes to start it */
+
+static int64_t rounds_of_limit(const work *w)
+{
+    return LIMIT_OPERATIONS / w->k->peak(1) + 1;
+}
+
 static tl_status multiply_in_registers(int64_t begin, int64_t end, void *payload)
 {
     const work *w = payload;
-    for (int64_t i = begin; i < end; i++) BENCH_KEEP(w->k->peak(w->rounds));
+    for (int64_t i = begin; i < end; i++) BENCH_KEEP(w->k->peak(rounds_of_limit(w)));
     return TL_OK;
 }
 
-static void reach_limit(void *payload)
+/* Operations a nanosecond of all threads of the pool together. The work of a small case is over
+ * before a second thread could help, so that it has no limit of its own. */
+static double limit_of(const work *w)
 {
-    work *w = payload;
-    if (tl_parallel_for(w->pool, tl_pool_threads(w->pool), 1, multiply_in_registers, w) != TL_OK)
-        abort();
+    enum { TRIES = 15 };
+    const int threads = tl_pool_threads(w->pool);
+    int64_t best = INT64_MAX;
+    for (int i = 0; i < TRIES; i++) {
+        const int64_t start = tl_clock_ns();
+        if (tl_parallel_for(w->pool, threads, 1, multiply_in_registers, (void *)(uintptr_t)w)
+            != TL_OK)
+            abort();
+        const int64_t taken = tl_clock_ns() - start;
+        if (taken < best) best = taken;
+    }
+    return (double)w->k->peak(rounds_of_limit(w)) * threads / (double)best;
 }
+
+/* --- cases ------------------------------------------------------------------------------------ */
 
 static void *random_matrix(tl_dtype type, int64_t count)
 {
@@ -140,8 +162,6 @@ static tl_status run_case(bench *b, work *w, bench_peer *torch)
     };
     const double operations = 2.0 * (double)s->batch * (double)s->m * (double)s->n * (double)s->k;
     w->k = tli_gemm_kernels_of(w->isa, tli_gemm_kind_of(w->isa, s->type, s->type));
-    // The limit does as many operations as the case, so that the two share a unit.
-    w->rounds = (int64_t)(operations / (double)w->k->peak(1) / tl_pool_threads(w->pool)) + 1;
     const bool f32 = s->type == TL_F32;
     status = bench_run(b, &(bench_case){
                               .name = s->name,
@@ -152,7 +172,7 @@ static tl_status run_case(bench *b, work *w, bench_peer *torch)
                               .peer = f32 && w->sgemm ? multiply_openblas : NULL,
                               .program = f32 ? NULL : torch,
                               .peer_name = f32 ? "OpenBLAS" : "PyTorch",
-                              .limit_fn = reach_limit,
+                              .limit = limit_of(w),
                               .rest_s = 0.01,
                               .sample_s = 0.01,
                               .rounds = 15,
@@ -182,7 +202,10 @@ int main(int argc, char **argv)
     TL_TRY_DONE(st, tl_pool_new(&w.pool, 0));
     TL_TRY_DONE(st, tli_isa_choose(&w.isa));
     snprintf(threads, sizeof threads, "%d", tl_pool_threads(w.pool));
-    setenv("OPENBLAS_NUM_THREADS", threads, 1); // before it starts threads of its own
+    // Before it starts threads of its own. They would watch for work for 2^26 ticks, much longer
+    // than a rest, and hold CPUs that others are measured on; 2^16 last from call to call.
+    setenv("OPENBLAS_NUM_THREADS", threads, 1);
+    setenv("OPENBLAS_THREAD_TIMEOUT", "16", 1);
     void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
     if (!library) printf("no OpenBLAS: %s\n", dlerror());
     find_function(&w.sgemm, library, "cblas_sgemm");

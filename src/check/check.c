@@ -28,15 +28,15 @@ static const char *const level_names[] = {"off", "warn", "fail", NULL};
 static const tl_field option_fields[] = {
     TL_F(tl_check_options, finite, .i = TL_CHECK_FAIL, .names = level_names,
          .help = "what to do about the first NaN or infinity that comes from finite inputs"),
-    TL_F(tl_check_options, outputs, .b = true, .help = "find elements that a kernel leaves unwritten"),
+    TL_F(tl_check_options, outputs, .b = true,
+         .help = "find elements that a kernel leaves unwritten"),
     TL_F(tl_check_options, inputs, .b = true, .help = "find kernels that change their inputs"),
     TL_F(tl_check_options, unwritten, .b = true, .help = "find inputs that nobody has written"),
     TL_F(tl_check_options, memory, .b = true,
          .help = "guard zones around tensors, leases, and what lies over what"),
     TL_F(tl_check_options, input_bytes, .i = 1 << 20, TL_AT_LEAST(0),
          .help = "of a larger input, only so many bytes are compared, spread over it"),
-    TL_F_END
-};
+    TL_F_END};
 static tl_status check_options(const void *value)
 {
     const tl_check_options *o = value; // may come from C, where no parser has looked at the ranges
@@ -83,7 +83,8 @@ static tl_status check_place(const tl_tensor *t, const char *side, int i)
     char what[SIDE_TEXT];
     if (!t->storage) return TL_FAIL(TL_ESTATE, "%s has no elements", side_text(what, side, i, t));
     if (atomic_load(&t->storage->refs) <= 0)
-        return TL_FAIL(TL_ESTATE, "%s is stale: its storage was given back", side_text(what, side, i, t));
+        return TL_FAIL(TL_ESTATE, "%s is stale: its storage was given back",
+                       side_text(what, side, i, t));
     tli_extent e = tli_extent_of(t);
     if (e.from < 0 || e.to > (int64_t)t->storage->bytes)
         return TL_FAIL(TL_ESTATE,
@@ -98,8 +99,8 @@ static tl_status check_guards(const tl_tensor *t, const char *side, int i, bool 
     if (tli_storage_intact(t->storage, &at)) return TL_OK;
     char what[SIDE_TEXT];
     return TL_FAIL(TL_EINTERNAL, "%s outside of %s at byte %" PRId64 " of a storage of %zu bytes",
-                   before ? "somebody wrote earlier" : "the kernel wrote", side_text(what, side, i, t), at,
-                   t->storage->bytes);
+                   before ? "somebody wrote earlier" : "the kernel wrote",
+                   side_text(what, side, i, t), at, t->storage->bytes);
 }
 
 static tl_status check_lease(const tl_tensor *t, const char *side, int i)
@@ -117,12 +118,14 @@ static tl_status check_alone(const tl_node *call, int output)
     char what[SIDE_TEXT], other[SIDE_TEXT];
     for (int i = 0; i < call->inputs; i++)
         if (overlap(t, call->in[i]))
-            return TL_FAIL(TL_EINTERNAL, "%s lies over %s so that the kernel would overwrite what it reads",
-                           side_text(what, "output", output, t), side_text(other, "input", i, call->in[i]));
+            return TL_FAIL(
+                TL_EINTERNAL, "%s lies over %s so that the kernel would overwrite what it reads",
+                side_text(what, "output", output, t), side_text(other, "input", i, call->in[i]));
     for (int i = 0; i < output; i++)
         if (overlap(t, call->out[i]))
             return TL_FAIL(TL_EINTERNAL, "%s lies over %s so that one overwrites the other",
-                           side_text(what, "output", output, t), side_text(other, "output", i, call->out[i]));
+                           side_text(what, "output", output, t),
+                           side_text(other, "output", i, call->out[i]));
     return TL_OK;
 }
 
@@ -178,16 +181,57 @@ static void fill_outputs(const tl_node *call, tli_fill fill)
     for (int i = 0; i < call->outputs; i++) tli_fill_output(call->out[i], fill);
 }
 
-static tl_status find_left(const tl_node *call, tli_search left, bool proof_only)
+static tl_status tell_left(const tl_node *call, int i, int64_t at)
+{
+    char what[SIDE_TEXT], place[TL_SHAPE_TEXT];
+    return TL_FAIL(TL_EINTERNAL, "the kernel left %s unwritten at element %s",
+                   side_text(what, "output", i, call->out[i]),
+                   tli_element_text(place, call->out[i], at));
+}
+
+// For an op that cannot run twice: what cannot be a number is told.
+static tl_status check_left_once(const tl_node *call)
 {
     for (int i = 0; i < call->outputs; i++) {
-        const tl_tensor *t = call->out[i];
-        if (proof_only && !pattern_is_proof(t)) continue;
-        int64_t at = tli_find(t, left, 0);
-        if (at < 0) continue;
-        char what[SIDE_TEXT], place[TL_SHAPE_TEXT];
-        return TL_FAIL(TL_EINTERNAL, "the kernel left %s unwritten at element %s",
-                       side_text(what, "output", i, t), tli_element_text(place, t, at));
+        int64_t at =
+            pattern_is_proof(call->out[i]) ? tli_find(call->out[i], TLI_FIND_LEFT_FIRST, 0) : -1;
+        if (at >= 0) return tell_left(call, i, at);
+    }
+    return TL_OK;
+}
+
+static tl_status run_inner(const tl_check *check, const tl_run *run, const tl_node *call,
+                           tl_kernel_fn *kernel)
+{
+    return check->inner->around ? check->inner->around(run, call, kernel) : kernel(run, call);
+}
+
+static int64_t outputs_count(const tl_node *call)
+{
+    int64_t count = 0;
+    for (int i = 0; i < call->outputs; i++) count += tl_tensor_count(call->out[i]);
+    return count;
+}
+
+/* `marks` has a bit for each element of the outputs, one output behind the other: set where it
+ * looks unwritten. */
+static void mark_left(const tl_node *call, unsigned char *marks)
+{
+    int64_t first = 0;
+    for (int i = 0; i < call->outputs; first += tl_tensor_count(call->out[i++])) {
+        int64_t at = -1;
+        while ((at = tli_find(call->out[i], TLI_FIND_LEFT_FIRST, at + 1)) >= 0)
+            marks[(first + at) / 8] |= (unsigned char)(1u << (first + at) % 8);
+    }
+}
+
+static tl_status check_marked(const tl_node *call, const unsigned char *marks)
+{
+    int64_t first = 0;
+    for (int i = 0; i < call->outputs; first += tl_tensor_count(call->out[i++])) {
+        int64_t at = -1;
+        while ((at = tli_find(call->out[i], TLI_FIND_LEFT_SECOND, at + 1)) >= 0)
+            if (marks[(first + at) / 8] >> (first + at) % 8 & 1) return tell_left(call, i, at);
     }
     return TL_OK;
 }
@@ -199,22 +243,23 @@ static bool any_left(const tl_node *call)
     return false;
 }
 
-static tl_status run_inner(const tl_check *check, const tl_run *run, const tl_node *call,
-                           tl_kernel_fn *kernel)
-{
-    return check->inner->around ? check->inner->around(run, call, kernel) : kernel(run, call);
-}
-
-// What looks unwritten may be a number: the kernel runs again over another pattern, and what looks
-// unwritten then too was left. An op that changes its inputs cannot run twice.
+// What looks unwritten may be a number: the kernel runs again over another pattern, and the same
+// element must look unwritten both times, since bytes hold both patterns by right. An op that
+// changes its inputs cannot run twice.
 static tl_status check_left(const tl_check *check, const tl_run *run, const tl_node *call,
                             tl_kernel_fn *kernel)
 {
     if (!any_left(call)) return TL_OK;
-    if (call->op->writes) return find_left(call, TLI_FIND_LEFT_FIRST, true);
+    if (call->op->writes) return check_left_once(call);
+    size_t bytes = (size_t)(outputs_count(call) / 8 + 1);
+    unsigned char *marks = tl_alloc_zero(bytes);
+    if (!marks) return TL_FAIL_NOMEM(bytes);
+    mark_left(call, marks);
     fill_outputs(call, TLI_FILL_SECOND);
-    TL_TRY(run_inner(check, run, call, kernel));
-    return find_left(call, TLI_FIND_LEFT_SECOND, false);
+    tl_status st = run_inner(check, run, call, kernel);
+    if (st == TL_OK) st = check_marked(call, marks);
+    tl_free(marks);
+    return st;
 }
 
 static tl_status check_bools(const tl_node *call)
@@ -253,7 +298,8 @@ static tl_status check_sums(const tl_check *check, const tl_node *call, const ui
         if (may_change(call, i)) continue;
         if (sums[i] == tli_checksum(call->in[i], check->options.input_bytes)) continue;
         char what[SIDE_TEXT];
-        return TL_FAIL(TL_EINTERNAL, "the kernel changed %s which the op does not list among those it writes",
+        return TL_FAIL(TL_EINTERNAL,
+                       "the kernel changed %s which the op does not list among those it writes",
                        side_text(what, "input", i, call->in[i]));
     }
     return TL_OK;
@@ -280,13 +326,14 @@ static void add_inputs(tl_str *out, const tl_node *call)
         tli_range(call->in[i], &least, &most);
         tli_number_text(from, sizeof from, "%.*g", 6, least);
         tli_number_text(to, sizeof to, "%.*g", 6, most);
-        tl_str_addf(out, "%s%s from %s to %s", i ? ", " : "", tl_tensor_spec(spec, call->in[i]), from, to);
+        tl_str_addf(out, "%s%s from %s to %s", i ? ", " : "", tl_tensor_spec(spec, call->in[i]),
+                    from, to);
         if (written(call, i)) tl_str_add(out, " (as written)");
     }
 }
 
-// "encoder: exp: output 0, float32[2, 3], is inf at element [1, 2], ...". The funnel adds module and op to
-// failures itself, so only what is warned about and kept begins with them.
+// "encoder: exp: output 0, float32[2, 3], is inf at element [1, 2], ...". The funnel adds module
+// and op to failures itself, so only what is warned about and kept begins with them.
 static tl_status tell(tl_check *check, const tl_node *call, const char *side, int i, int64_t at)
 {
     const tl_tensor *t = *side == 'o' ? call->out[i] : call->in[i];
@@ -295,15 +342,16 @@ static tl_status tell(tl_check *check, const tl_node *call, const char *side, in
     add_inputs(&inputs, call);
     tl_double_text(number, tli_element_at(t, at));
     snprintf(text, sizeof text, "%s is %s at element %s, and all inputs were finite: %s",
-             side_text(what, side, i, t), number, tli_element_text(place, t, at), tl_str_text(&inputs));
+             side_text(what, side, i, t), number, tli_element_text(place, t, at),
+             tl_str_text(&inputs));
     tl_str_deinit(&inputs);
 
     const char *path = call->path ? call->path : "";
     pthread_mutex_lock(&check->lock);
     bool first = check->count++ == 0;
     if (first)
-        snprintf(check->first, sizeof check->first, "%s%s%s: %.*s", path, *path ? ": " : "", call->op->name,
-                 TL_ERROR_TEXT / 2, text);
+        snprintf(check->first, sizeof check->first, "%s%s%s: %.*s", path, *path ? ": " : "",
+                 call->op->name, TL_ERROR_TEXT / 2, text);
     pthread_mutex_unlock(&check->lock);
     if (check->options.finite == TL_CHECK_FAIL) return TL_FAIL(TL_EINVAL, "%s", text);
     if (first) TL_LOG_WARNING("%s", check->first);
@@ -327,8 +375,8 @@ static tl_status check_finite(tl_check *check, const tl_node *call)
 
 /* --- around the kernel ------------------------------------------------------------------------ */
 
-static tl_status watch(tl_check *check, const tl_run *run, const tl_node *call, tl_kernel_fn *kernel,
-                       uint32_t *sums)
+static tl_status watch(tl_check *check, const tl_run *run, const tl_node *call,
+                       tl_kernel_fn *kernel, uint32_t *sums)
 {
     const tl_check_options *o = &check->options;
     if (o->memory) TL_TRY(check_memory_before(call));
@@ -372,7 +420,8 @@ static tl_status options_set(tl_check_options *to, const tl_check_options *from)
     return st;
 }
 
-tl_status tl_check_new(tl_check **out, const tl_backend_class *inner, const tl_check_options *options)
+tl_status tl_check_new(tl_check **out, const tl_backend_class *inner,
+                       const tl_check_options *options)
 {
     tl_check *check = tl_alloc_zero(sizeof *check);
     if (!check) return TL_FAIL_NOMEM(sizeof *check);

@@ -26,7 +26,8 @@ tli_extent tli_extent_of(const tl_tensor *t)
 
 /* --- patterns --------------------------------------------------------------------------------- */
 
-// Floats get a quiet NaN, repeated in pairs of bytes; other types two bytes that are no small number.
+// Floats get a quiet NaN, repeated in pairs of bytes; other types two bytes that are no small
+// number.
 static uint16_t pattern_of(tl_dtype dtype, tli_fill fill)
 {
     if (tl_dtype_is_float(dtype)) return fill == TLI_FILL_FIRST ? TLI_UNWRITTEN : 0x7ffb;
@@ -41,13 +42,15 @@ void tli_fill_output(const tl_tensor *t, tli_fill fill)
     if (tl_dtype_size(t->dtype) == 1)
         memset(data, pattern & 0xff, bytes);
     else
-        for (size_t i = 0; i < bytes; i += sizeof pattern) memcpy(data + i, &pattern, sizeof pattern);
+        for (size_t i = 0; i < bytes; i += sizeof pattern)
+            memcpy(data + i, &pattern, sizeof pattern);
 }
 
 static uint64_t bits_at(const char *element, size_t size)
 {
     uint64_t bits = 0;
-    memcpy((char *)&bits + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? sizeof bits - size : 0), element, size);
+    memcpy((char *)&bits + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? sizeof bits - size : 0),
+           element, size);
     return bits;
 }
 
@@ -150,7 +153,8 @@ uint32_t tli_checksum(const tl_tensor *t, int64_t most)
     int64_t length = e.to - e.from;
     if (length <= most) return length ? tl_crc32c(0, bytes, (size_t)length) : 0;
     uint32_t crc = 0;
-    int64_t pieces = most / PIECE > 1 ? most / PIECE : 2; // the first and the last are always among them
+    int64_t pieces =
+        most / PIECE > 1 ? most / PIECE : 2; // the first and the last are always among them
     for (int64_t i = 0; i < pieces; i++) {
         int64_t size = length < PIECE ? length : PIECE;
         int64_t at = (int64_t)((double)(length - size) * (double)i / (double)(pieces - 1));

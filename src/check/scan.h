@@ -4,8 +4,8 @@
 
 #include <tilth/core/tensor.h>
 
-/* What an output is filled with before its kernel. The second one tells a number that happens to look like
- * the first from an element that was left. */
+/* What an output is filled with before its kernel. The second one tells a number that happens to
+ * look like the first from an element that was left. */
 typedef enum tli_fill { TLI_FILL_FIRST, TLI_FILL_SECOND } tli_fill;
 
 typedef enum tli_search {
@@ -24,8 +24,8 @@ tli_extent tli_extent_of(const tl_tensor *t);
 
 /* `t` is row-major. */
 void tli_fill_output(const tl_tensor *t, tli_fill fill);
-/* The first element from `start` on (row-major) that is what is looked for; -1 when none is. Elements that
- * are seen many times are looked at once. */
+/* The first element from `start` on (row-major) that is what is looked for; -1 when none is.
+ * Elements that are seen many times are looked at once. */
 int64_t tli_find(const tl_tensor *t, tli_search what, int64_t start);
 /* A checksum of the bytes in its extent, or of `most` of them that are spread over it. */
 uint32_t tli_checksum(const tl_tensor *t, int64_t most);

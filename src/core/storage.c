@@ -2,10 +2,11 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <tilth/base/alloc.h>
 #include <tilth/base/status.h>
 
-enum { GUARD_BYTE = 0xc7 };
+enum { GUARD_BYTE = 0xc7, HUGE_PAGE = 2 << 20 };
 
 // Sizes are rounded up to four steps a power of two, from 64 bytes on: at most a quarter is wasted,
 // and few lists serve all.
@@ -95,10 +96,22 @@ bool tli_storage_intact(const tl_storage *s, int64_t *at)
 
 /* --- storages --------------------------------------------------------------------------------- */
 
+/* Large storages lie in huge pages where the system has them: fewer misses in the translation of addresses,
+ * and prefetching goes on beyond 4 KiB. */
+static char *allocate_elements(size_t bytes)
+{
+    const bool large = bytes >= 2 * (size_t)HUGE_PAGE;
+    char *data = tl_alloc_aligned(large ? HUGE_PAGE : TLI_STORAGE_ALIGNMENT, bytes);
+#ifdef MADV_HUGEPAGE
+    if (data && large) (void)madvise(data, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); // a wish
+#endif
+    return data;
+}
+
 static tl_storage *storage_allocate(tli_memory *m, int class_, size_t capacity)
 {
     tl_storage *s = tl_alloc_zero(sizeof *s);
-    char *data = s ? tl_alloc_aligned(TLI_STORAGE_ALIGNMENT, capacity + 2 * guard_size(m)) : NULL;
+    char *data = s ? allocate_elements(capacity + 2 * guard_size(m)) : NULL;
     if (!data) {
         tl_free(s);
         return NULL;

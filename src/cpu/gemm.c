@@ -80,9 +80,14 @@ static int64_t batch_count(const tli_gemm *g)
 }
 
 /* Moves on to product number `index`. */
-static product product_of(const tli_gemm *g, const tli_gemm_kernels *k, int64_t index)
+static product product_of(const tli_gemm *g, const tli_gemm_kernels *k, int64_t index, bool whole)
 {
-    product p = {.g = g, .k = k, .batch = index, .depth = g->k, .accumulate = g->accumulate};
+    product p = {.g = g,
+                 .k = k,
+                 .batch = index,
+                 .depth = g->k,
+                 .accumulate = g->accumulate,
+                 .whole = whole};
     int64_t a = 0, b = 0, c = 0, residual = 0, pre = 0;
     for (int d = g->batch_rank - 1; d >= 0; d--) {
         const int64_t i = index % g->batch[d];
@@ -115,7 +120,7 @@ static tl_status run_some(int64_t begin, int64_t end, void *payload)
 {
     const batch_run *r = payload;
     for (int64_t i = begin; i < end; i++) {
-        product p = product_of(r->g, r->k, i);
+        product p = product_of(r->g, r->k, i, true);
         TL_TRY(tli_gemm_run_product(NULL, &p));
     }
     return TL_OK;
@@ -144,18 +149,18 @@ tl_status tli_gemm_run(tl_pool *pool, tli_isa isa, const tli_gemm *wanted)
     const int64_t count = batch_count(&g);
     if (g.m <= 0 || g.n <= 0 || count <= 0) return TL_OK;
     const batch_run r = {&g, tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, g.a_type, g.b_type))};
-    const double work = (double)g.m * (double)g.n * (double)(g.k + 1) * (double)count;
-    if (work < TLI_GEMM_LONELY_WORK) pool = NULL;
+    const double each =
+        (double)g.m * (double)g.n * (double)(g.k + 1) * tli_gemm_weight(r.k) / TLI_GEMM_TASK_WORK;
+    if (each * (double)count <= 1) pool = NULL; // less than a task
 
-    enum { MANY = 16 };
-    const double each = work / (double)count;
-    if (count > 1 && (count >= MANY || each < TLI_GEMM_TASK_WORK)) {
-        const double grain = TLI_GEMM_LONELY_WORK / each;
-        return tl_parallel_for(pool, count, grain > 1 ? (int64_t)grain : 1, run_some,
-                               (void *)(uintptr_t)&r);
+    // Products that are small, or enough of them, are spread whole.
+    enum { MANY = 64, SMALL = 8 };
+    if (count > 1 && (count >= MANY || each < SMALL)) {
+        const int64_t grain = each < 1 ? (int64_t)(1 / each) : 1;
+        return tl_parallel_for(pool, count, grain, run_some, (void *)(uintptr_t)&r);
     }
     for (int64_t i = 0; i < count; i++) {
-        product p = product_of(&g, r.k, i);
+        product p = product_of(&g, r.k, i, false);
         TL_TRY(tli_gemm_run_product(pool, &p));
     }
     return TL_OK;

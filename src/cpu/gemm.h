@@ -142,6 +142,7 @@ typedef struct tli_gemm_kernels {
     tli_gemm_kind kind;
     int mr, nr, kr;
     int mc, kc;        /* rows and depth of a block of a that stays in the second-level cache */
+    int packs_from;    /* columns of c for which packing rows of a that lie in memory pays */
     size_t element;    /* bytes of one in a panel */
     tl_dtype sum_type; /* F32 or F64 */
 

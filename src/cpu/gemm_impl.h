@@ -5,11 +5,9 @@
 
 #include "cpu/gemm.h"
 
-/* In multiply-adds. Less than this is done by the calling thread alone: waking others costs as
- * much. */
-#define TLI_GEMM_LONELY_WORK 1.0e6
-/* What a task should have, at least, where a product has that much. */
-#define TLI_GEMM_TASK_WORK 8.0e6
+/* What a task should have, in multiply-adds of floats: some microseconds, where handing one to
+ * another thread costs a few tenths of one. What has less is done by the calling thread alone. */
+#define TLI_GEMM_TASK_WORK 2.0e5
 
 typedef enum tli_gemm_mode {
     TLI_GEMM_TILES,
@@ -35,6 +33,7 @@ typedef struct product {
     int64_t k0, depth; /* the part of the depth that is summed up here */
     bool accumulate;
     bool finish; /* the sums still need the epilogue */
+    bool whole;  /* one thread does all of it, beside others that do such products */
 
     /* the cut */
     tli_gemm_mode mode;
@@ -61,6 +60,8 @@ static inline void *tli_gemm_at_out(void *base, tl_dtype type, int64_t index)
 
 /* The depth of a block of panels: about kc, and nearly the same for all blocks of a product. */
 int64_t tli_gemm_block_depth(const tli_gemm_kernels *k, int64_t depth);
+/* Multiply-adds of floats that take the time of one on these kernels' numbers. */
+double tli_gemm_weight(const tli_gemm_kernels *k);
 void tli_gemm_cut(product *p);
 TL_NODISCARD tl_status tli_gemm_run_product(tl_pool *pool, const product *p);
 /* Fills both; one without lanes is left alone. */

@@ -55,7 +55,7 @@ static bool a_stays(const product *p)
 {
     const tli_gemm *g = p->g;
     if (g->pack_a || !p->k->strided || g->a_type != p->k->sum_type) return false;
-    if (g->a_col == 1) return g->n < 8 * p->k->nr;
+    if (g->a_col == 1) return g->n < p->k->packs_from;
     return g->n < 2 * p->k->nr || (g->a_row == 1 && g->n < 8 * p->k->nr);
 }
 
@@ -68,30 +68,70 @@ static bool b_stays(const product *p)
     return g->m <= 2 * p->k->mr || (int64_t)p->k->element * g->n * p->depth <= NEAR;
 }
 
+double tli_gemm_weight(const tli_gemm_kernels *k)
+{
+    return k->kind == TLI_GEMM_BF16 ? 0.25 : k->kind == TLI_GEMM_F64 ? 2 : 1;
+}
+
+/* How many tasks the work is enough for: a power of two, so that threads get equal shares. */
+static int64_t tasks_of(const product *p)
+{
+    enum { TASKS = 64, READ = 4 }; // in a row each number of b is read for one multiply-add
+    const double work = (double)p->g->m * (double)p->g->n * (double)p->depth;
+    const double weight = p->mode == TLI_GEMM_TILES ? tli_gemm_weight(p->k) : READ;
+    int64_t tasks = 1;
+    if (p->whole) return 1;
+    while (tasks < TASKS && (double)tasks * TLI_GEMM_TASK_WORK < work * weight) tasks *= 2;
+    return tasks;
+}
+
+/* The length of a piece of a side that is cut into `tasks` of whole panels, `fewest` at least. */
+static int64_t piece_of(int64_t side, int64_t tasks, int64_t panel, int64_t fewest)
+{
+    return max_of(round_up(div_up(side, tasks), panel), fewest * panel);
+}
+
+/* Cuts c into tasks of mb x nb. */
+static void cut_sides(product *p, bool b_direct)
+{
+    enum { WIDEST = 1024 };              // columns of a task
+    enum { ROW_PANELS = 2, PANELS = 4 }; // of a task, at least
+    enum { NEAR = 1 << 19 };             // bytes of b that every task may read
+    enum { ENOUGH = 8 };                 // tasks of whole rows
+    const tli_gemm_kernels *k = p->k;
+    const int64_t m = p->g->m, n = p->g->n, tasks = tasks_of(p);
+    // A column that is read along its rows is a row: tasks should be long.
+    const bool column = p->mode == TLI_GEMM_COLUMN;
+    const int64_t highest = column ? WIDEST : k->mc, rows_least = column ? 2 * PANELS : ROW_PANELS;
+    // Short rows of b that is not packed are read badly.
+    const int64_t cols_least = b_direct || p->mode == TLI_GEMM_ROW ? 2 * PANELS : PANELS;
+    // Tasks of whole rows of c pack what they read of a for themselves, and share little.
+    const double bytes = (double)n * (double)p->depth * (double)k->element;
+    const bool near = b_direct || bytes <= NEAR * tli_gemm_weight(k); // faster kernels read faster
+    const int64_t down = near && p->mode == TLI_GEMM_TILES ? tasks : 1;
+    p->mb = min_of(piece_of(m, down, k->mr, rows_least), piece_of(m, div_up(m, highest), k->mr, 1));
+    const int64_t rows = div_up(m, p->mb);
+    const int64_t across = near && rows >= ENOUGH ? 1 : tasks / rows;
+    p->nb = piece_of(n, max_of(across, div_up(n, WIDEST)), k->nr, cols_least);
+    p->nb = min_of(p->nb, WIDEST / k->nr * k->nr);
+    // What the columns did not give.
+    const int64_t missing = tasks / div_up(n, p->nb);
+    if (missing > rows) p->mb = min_of(p->mb, piece_of(m, missing, k->mr, rows_least));
+}
+
 void tli_gemm_cut(product *p)
 {
-    enum { TASKS = 64 };                // to cut into
-    enum { PANELS = 8, WIDEST = 1024 }; // of b for a task: panels at least, columns at most
     const tli_gemm_kernels *k = p->k;
-    const int64_t m = p->g->m, n = p->g->n;
     p->mode = choose_mode(p);
-    p->kb = p->mode == TLI_GEMM_TILES  ? tli_gemm_block_depth(k, p->g->k)
+    // Panels that were packed before are in blocks of the whole depth.
+    const int64_t depth = p->g->packed_b ? p->g->k : p->depth;
+    p->kb = p->mode == TLI_GEMM_TILES  ? tli_gemm_block_depth(k, depth)
             : p->mode == TLI_GEMM_DOTS ? DOTS_DEPTH
                                        : ROW_DEPTH;
-    // A column that is read along its rows is a row: tasks should be long.
-    const int64_t row_tasks = div_up(m, p->mode == TLI_GEMM_COLUMN ? WIDEST : k->mc);
-    p->mb = round_up(div_up(m, row_tasks), k->mr);
-    const double unit = k->kind == TLI_GEMM_BF16 ? 4 * TLI_GEMM_TASK_WORK : TLI_GEMM_TASK_WORK;
-    const double work = (double)m * (double)n * (double)p->depth;
-    // A single row of tasks shares nothing, so that its tasks may be smaller.
-    const double fit = work / (row_tasks == 1 ? unit / 4 : unit);
-    const int64_t tasks = fit < 1 ? 1 : fit > TASKS ? TASKS : (int64_t)fit;
-    const int64_t col_tasks = div_up(tasks, row_tasks);
-    p->nb = max_of(round_up(div_up(n, col_tasks), k->nr), PANELS * k->nr);
-    p->nb = min_of(p->nb, WIDEST / k->nr * k->nr);
-
-    p->a_from = a_stays(p) ? TLI_GEMM_DIRECT : p->nb >= n ? TLI_GEMM_OWN : TLI_GEMM_SHARED;
-    p->b_from = b_stays(p) ? TLI_GEMM_DIRECT : p->mb >= m ? TLI_GEMM_OWN : TLI_GEMM_SHARED;
+    const bool a_direct = a_stays(p), b_direct = b_stays(p);
+    cut_sides(p, b_direct);
+    p->a_from = a_direct ? TLI_GEMM_DIRECT : p->nb >= p->g->n ? TLI_GEMM_OWN : TLI_GEMM_SHARED;
+    p->b_from = b_direct ? TLI_GEMM_DIRECT : p->mb >= p->g->m ? TLI_GEMM_OWN : TLI_GEMM_SHARED;
     if (p->g->packed_b) p->b_from = TLI_GEMM_SHARED;
 }
 
@@ -167,7 +207,7 @@ static tl_status pack_units(int64_t begin, int64_t end, void *payload)
 
 tl_status tli_gemm_pack_panels(tl_pool *pool, const product *p, const panels *a, const panels *b)
 {
-    enum { CHUNK = 1 << 16 }; // bytes that make a chunk of the loop worth while
+    enum { CHUNK = 1 << 15 }; // bytes that make a chunk of the loop worth while
     const packing work = {p, a, b, units_of(p, a, p->k->mr)};
     const int64_t units = work.a_units + units_of(p, b, p->k->nr);
     const size_t bytes = panels_bytes(p, a, p->k->mr) + panels_bytes(p, b, p->k->nr);
@@ -200,11 +240,6 @@ static size_t sum_bytes(const product *p)
     return tl_dtype_size(p->k->sum_type);
 }
 
-static char *sums_at(const product *p, const block *t, int64_t i, int64_t j)
-{
-    return t->sums + (size_t)((i - t->i0) * t->row + j - t->j0) * sum_bytes(p);
-}
-
 enum { OWN_PANELS = 4 }; /* of b, that a task packs at a time */
 
 /* The panel of b for columns j .. j + cols - 1, and the distance of its rows. */
@@ -232,34 +267,60 @@ static tl_status panel_of_b(const char **out, int64_t *row, const part *s, const
     return pack_b(p, (char *)(uintptr_t)*out, j, min_of(left, panels_ * p->k->nr), k0, depth);
 }
 
+/* Tiles of one block of depth. */
+typedef struct tiling {
+    const part *s;
+    const block *t;
+    int64_t k0, depth;
+    size_t a_panel, a_size, sum; /* bytes: of a panel, of an element of a, of a sum */
+} tiling;
+
+/* The tile at (i, j); `a` is its panel where a is packed. */
+static inline void run_tile(const tiling *w, int64_t i, int64_t j, int cols, const char *a,
+                            const char *b, int64_t b_row)
+{
+    const product *p = w->s->p;
+    const block *t = w->t;
+    const tli_gemm *g = p->g;
+    const tli_gemm_kernels *k = p->k;
+    const int rows = (int)min_of(k->mr, t->i0 + t->rows - i);
+    char *c = t->sums + (size_t)((i - t->i0) * t->row + j - t->j0) * w->sum;
+    if (p->a_from == TLI_GEMM_DIRECT)
+        k->strided(rows, cols, w->depth,
+                   (const char *)p->a + (i * g->a_row + w->k0 * g->a_col) * (int64_t)w->a_size,
+                   g->a_row, g->a_col, b, b_row, c, t->row, g->alpha, t->accumulate);
+    else if (b_row != k->nr)
+        k->strided(rows, cols, w->depth, a, 1, k->mr, b, b_row, c, t->row, g->alpha, t->accumulate);
+    else
+        k->tile(rows, cols, w->depth, a, b, c, t->row, g->alpha, t->accumulate);
+}
+
+static const char *panel_of_a(const tiling *w, int64_t i)
+{
+    const product *p = w->s->p;
+    if (p->a_from == TLI_GEMM_SHARED) return panel_at(p, &w->s->a, p->k->mr, i, w->k0);
+    if (!w->t->a_room) return NULL; // read in place, or without depth
+    return w->t->a_room + (size_t)((i - w->t->i0) / p->k->mr) * w->a_panel;
+}
+
 static tl_status run_tiles(const part *s, const block *t, int64_t k0, int64_t depth)
 {
     const product *p = s->p;
-    const tli_gemm *g = p->g;
-    const tli_gemm_kernels *k = p->k;
+    const tiling w = {s,
+                      t,
+                      k0,
+                      depth,
+                      tli_gemm_panel_bytes(p->k, p->k->mr, depth),
+                      tl_dtype_size(p->g->a_type),
+                      sum_bytes(p)};
     if (p->a_from == TLI_GEMM_OWN) TL_TRY(pack_a(p, t->a_room, t->i0, t->rows, k0, depth));
-    const size_t a_panel = tli_gemm_panel_bytes(k, k->mr, depth);
-    for (int64_t j = t->j0; j < t->j0 + t->cols; j += k->nr) {
-        const int cols = (int)min_of(k->nr, t->j0 + t->cols - j);
+    for (int64_t j = t->j0; j < t->j0 + t->cols; j += p->k->nr) {
+        const int cols = (int)min_of(p->k->nr, t->j0 + t->cols - j);
         const char *b;
         int64_t b_row;
         TL_TRY(panel_of_b(&b, &b_row, s, t, j, cols, k0, depth));
-        for (int64_t i = t->i0; i < t->i0 + t->rows; i += k->mr) {
-            const int rows = (int)min_of(k->mr, t->i0 + t->rows - i);
-            char *c = sums_at(p, t, i, j);
-            const char *a = p->a_from == TLI_GEMM_SHARED ? panel_at(p, &s->a, k->mr, i, k0)
-                            : t->a_room ? t->a_room + (size_t)((i - t->i0) / k->mr) * a_panel
-                                        : NULL;
-            if (p->a_from == TLI_GEMM_DIRECT)
-                k->strided(rows, cols, depth,
-                           tli_gemm_at(p->a, g->a_type, i * g->a_row + k0 * g->a_col), g->a_row,
-                           g->a_col, b, b_row, c, t->row, g->alpha, t->accumulate);
-            else if (b_row != k->nr)
-                k->strided(rows, cols, depth, a, 1, k->mr, b, b_row, c, t->row, g->alpha,
-                           t->accumulate);
-            else
-                k->tile(rows, cols, depth, a, b, c, t->row, g->alpha, t->accumulate);
-        }
+        for (int64_t i = t->i0; i < t->i0 + t->rows; i += p->k->mr)
+            run_tile(&w, i, j, cols, panel_of_a(&w, i), b, b_row);
     }
     return TL_OK;
 }
@@ -491,6 +552,7 @@ static tl_status run_slices(int64_t begin, int64_t end, void *payload)
         slice.c_row = g->n;
         slice.accumulate = false;
         slice.finish = false;
+        slice.whole = true;
         tli_gemm_cut(&slice);
         TL_TRY(run_parts(NULL, &slice));
     }
@@ -547,15 +609,22 @@ static tl_status join_rows(int64_t begin, int64_t end, void *payload)
     return TL_OK;
 }
 
-/* How many slices; 1 where there are enough tasks without. */
+/* How many slices: 1 where c has enough tasks, or there would be few of them. A slice is one
+ * thread's, so that its panels are packed once and stay near. */
 static int64_t slices_of(const product *p)
 {
-    enum { TASKS = 32, SHORTEST = 1024, BYTES = 8 << 20 };
+    enum { TASKS = 32, ENOUGH = 16, FEWEST = 4, SHORTEST = 384, BYTES = 16 << 20 };
+    enum { PANELS = 8 }; // of b in a task that is not small
     const int64_t m = p->g->m, n = p->g->n;
-    const int64_t tasks = div_up(m, p->mb) * div_up(n, p->nb);
-    if (tasks > TASKS / 4 || p->depth < 4 * SHORTEST) return 1;
+    const int64_t tasks = div_up(m, p->k->mc) * div_up(n, PANELS * p->k->nr);
     const int64_t bytes = m * n * (int64_t)sum_bytes(p);
-    return max_of(1, min_of(min_of(TASKS / tasks, p->depth / SHORTEST), BYTES / bytes));
+    const double work = (double)m * (double)n * (double)p->depth * tli_gemm_weight(p->k);
+    if (p->whole || tasks >= TASKS) return 1;
+    int64_t slices = 1;
+    while (slices < TASKS && 2 * slices * SHORTEST <= p->depth && 2 * slices * bytes <= BYTES
+           && 2.0 * (double)slices * TLI_GEMM_TASK_WORK <= work)
+        slices *= 2;
+    return slices >= ENOUGH || (slices > tasks && slices >= FEWEST) ? slices : 1;
 }
 
 tl_status tli_gemm_run_product(tl_pool *pool, const product *p)
@@ -564,7 +633,8 @@ tl_status tli_gemm_run_product(tl_pool *pool, const product *p)
     split s = {.p = p, .slices = slices_of(p)};
     if (s.slices <= 1) return run_parts(pool, p);
     // Blocks of panels that were packed before start at multiples of theirs.
-    s.depth = round_up(div_up(p->depth, s.slices), tli_gemm_block_depth(p->k, p->g->k));
+    const int64_t unit = p->g->packed_b ? tli_gemm_block_depth(p->k, p->g->k) : p->k->kr;
+    s.depth = round_up(div_up(p->depth, s.slices), unit);
     s.slices = div_up(p->depth, s.depth);
     void *sums;
     TL_TRY(tli_scratch(&sums, TLI_SCRATCH_SPLIT,

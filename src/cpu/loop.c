@@ -55,7 +55,8 @@ void tli_loop_init(tli_loop *l, const tl_shape *shape, int operands, const tl_te
     for (int d = 0; d < l->rank; d++) l->rows *= l->dims[d];
 }
 
-/* --- running ------------------------------------------------------------------------------------ */
+/* --- running ------------------------------------------------------------------------------------
+ */
 
 typedef struct job {
     const tli_loop *l;
@@ -104,7 +105,7 @@ tl_status tli_loop_run(tl_pool *threads, const tli_loop *l, tli_loop_fn *fn, voi
 {
     job j = {l, fn, payload};
     if (l->n == 0) return TL_OK;
-    if (l->rows == 1) return tl_parallel_for(threads, l->n, TLI_LOOP_GRAIN, run_piece, &j);
-    int64_t grain = TLI_LOOP_GRAIN / l->n;
+    if (l->rows == 1) return tl_parallel_for(threads, l->n, tli_loop_grain(l->n), run_piece, &j);
+    int64_t grain = tli_loop_grain(l->n * l->rows) / l->n;
     return tl_parallel_for(threads, l->rows, grain > 0 ? grain : 1, run_rows, &j);
 }

@@ -23,11 +23,14 @@ static tl_status run_the_kernel(const tl_run *run, const tl_node *call)
     return the_kernel(run, call);
 }
 
-static const tl_kernel toy_rows[] = {{TL_OP_exp, TL_DTYPE_COUNT, run_the_kernel, TL_KERNEL_STRIDED}};
+static const tl_kernel toy_rows[] = {
+    {TL_OP_exp, TL_DTYPE_COUNT, run_the_kernel, TL_KERNEL_STRIDED}};
 static const tl_kernels toy_kernels = {toy_rows, TL_COUNT(toy_rows)};
 static const tl_kernels *const toy_tables[] = {&toy_kernels, NULL};
 static const tl_backend_class toy_backend = {
-    .cls = {.class_size = sizeof(tl_backend_class), .name = "toy", .help = "does what the test says"},
+    .cls = {.class_size = sizeof(tl_backend_class),
+            .name = "toy",
+            .help = "does what the test says"},
     .fallback = &tl_backend_reference,
     .tables = toy_tables,
 };
@@ -41,8 +44,8 @@ typedef struct fixture {
 static void fixture_open(fixture *f, const tl_backend_class *inner, const tl_check_options *options)
 {
     assert_ok(tl_check_new(&f->check, inner, options));
-    assert_ok(tl_engine_new(&f->engine,
-                            &(tl_engine_args){.backend = tl_check_backend(f->check), .threads = 2}));
+    assert_ok(tl_engine_new(
+        &f->engine, &(tl_engine_args){.backend = tl_check_backend(f->check), .threads = 2}));
     assert_ok(tl_ctx_new(&f->c, f->engine));
 }
 
@@ -67,11 +70,12 @@ static int teardown(void **state)
     return 0;
 }
 
-static tl_status call_toy(fixture *f, tl_kernel_fn *kernel, uint32_t writes, int inputs, tl_tensor *const *in,
-                          int outputs, tl_tensor *const *out)
+static tl_status call_toy(fixture *f, tl_kernel_fn *kernel, uint32_t writes, int inputs,
+                          tl_tensor *const *in, int outputs, tl_tensor *const *out)
 {
     tl_op_class op = {.op = TL_OP_exp, .name = "toy", .by = -1, .writes = writes};
-    tl_node call = {.op = &op, .in = in, .out = out, .inputs = inputs, .outputs = outputs, .path = "net"};
+    tl_node call = {
+        .op = &op, .in = in, .out = out, .inputs = inputs, .outputs = outputs, .path = "net"};
     the_kernel = kernel;
     tl_draws draws = {0};
     return tl_engine_run(f->engine, &draws, &call);
@@ -106,6 +110,30 @@ static tl_status zeros(const tl_run *run, const tl_node *n)
 {
     (void)run;
     for (int i = 0; i < n->outputs; i++) memset(bytes_of(n->out[i]), 0, tl_tensor_bytes(n->out[i]));
+    return TL_OK;
+}
+
+// Both patterns, each meant where it stands.
+static tl_status both_patterns(const tl_run *run, const tl_node *n)
+{
+    (void)run;
+    for (int i = 0; i < n->outputs; i++) {
+        size_t bytes = tl_tensor_bytes(n->out[i]);
+        memset(bytes_of(n->out[i]), 0xa5, bytes / 2);
+        memset(bytes_of(n->out[i]) + bytes / 2, 0x5a, bytes - bytes / 2);
+    }
+    return TL_OK;
+}
+
+// The same, but for the last element of the last output.
+static tl_status both_patterns_but_one(const tl_run *run, const tl_node *n)
+{
+    const tl_tensor *last = n->out[n->outputs - 1];
+    size_t one = tl_dtype_size(last->dtype), at = tl_tensor_bytes(last) - one;
+    char before[8];
+    memcpy(before, bytes_of(last) + at, one);
+    TL_TRY(both_patterns(run, n));
+    memcpy(bytes_of(last) + at, before, one);
     return TL_OK;
 }
 
@@ -193,7 +221,8 @@ static void unwritten_outputs_are_found_in_every_type(void **state)
     fixture *f = *state;
     for (int d = 0; d < TL_DTYPE_COUNT; d++) {
         tl_mark m = tl_ctx_begin(f->c);
-        tl_tensor *y = blank(f, (tl_dtype)d, TL_SHAPE(2, 3)), *whole = blank(f, (tl_dtype)d, TL_SHAPE(5));
+        tl_tensor *y = blank(f, (tl_dtype)d, TL_SHAPE(2, 3)),
+                  *whole = blank(f, (tl_dtype)d, TL_SHAPE(5));
         char want[160];
         snprintf(want, sizeof want, "left output 0, %s[2, 3], unwritten at element [1, 2]",
                  tl_dtype_name((tl_dtype)d));
@@ -214,14 +243,32 @@ static void a_number_like_the_pattern_is_no_mistake(void **state)
     }
 }
 
+static void both_patterns_at_once_are_no_mistake(void **state)
+{
+    fixture *f = *state;
+    const tl_dtype types[] = {TL_I8, TL_U8, TL_I16, TL_I32, TL_I64};
+    for (int i = 0; i < TL_COUNT(types); i++) {
+        tl_tensor *y[] = {blank(f, types[i], TL_SHAPE(3, 5)), blank(f, TL_U8, TL_SHAPE(11))};
+        assert_ok(call_toy(f, both_patterns, 0, 0, NULL, 2, y));
+        assert_int_equal((unsigned char)bytes_of(y[0])[0], 0xa5);
+        assert_int_equal((unsigned char)bytes_of(y[1])[10], 0x5a);
+        assert_fails(call_toy(f, both_patterns_but_one, 0, 0, NULL, 2, y), TL_EINTERNAL,
+                     "left output 1, uint8[11], unwritten at element [10]");
+        assert_fails(call_toy(f, both_patterns_but_one, 0, 0, NULL, 1, y), TL_EINTERNAL,
+                     "unwritten at element [2, 4]");
+    }
+}
+
 static void an_op_that_writes_inputs_runs_once(void **state)
 {
     fixture *f = *state;
     tl_tensor *x = counting(f->c, TL_F32, TL_SHAPE(3)), *y = blank(f, TL_F32, TL_SHAPE(2));
     tl_tensor *small = blank(f, TL_U8, TL_SHAPE(2)), *wide = blank(f, TL_I64, TL_SHAPE(2));
-    assert_fails(call_toy(f, all_but_the_last, 1, 1, &x, 1, &y), TL_EINTERNAL, "unwritten at element [1]");
+    assert_fails(call_toy(f, all_but_the_last, 1, 1, &x, 1, &y), TL_EINTERNAL,
+                 "unwritten at element [1]");
     assert_ok(call_toy(f, the_pattern_itself, 1, 1, &x, 1, &small)); // cannot be told apart
-    assert_fails(call_toy(f, the_pattern_itself, 1, 1, &x, 1, &wide), TL_EINTERNAL, "unwritten at element [0]");
+    assert_fails(call_toy(f, the_pattern_itself, 1, 1, &x, 1, &wide), TL_EINTERNAL,
+                 "unwritten at element [0]");
 }
 
 static void bools_are_0_or_1(void **state)
@@ -235,8 +282,10 @@ static void bools_are_0_or_1(void **state)
 static void outputs_lie_alone(void **state)
 {
     fixture *f = *state;
-    tl_tensor *x = counting(f->c, TL_F32, TL_SHAPE(6)), *part = NULL, *y = blank(f, TL_F32, TL_SHAPE(6));
-    assert_fails(call_toy(f, zeros, 0, 1, &x, 1, &x), TL_EINTERNAL, "output 0, float32[6], lies over input 0");
+    tl_tensor *x = counting(f->c, TL_F32, TL_SHAPE(6)), *part = NULL,
+              *y = blank(f, TL_F32, TL_SHAPE(6));
+    assert_fails(call_toy(f, zeros, 0, 1, &x, 1, &x), TL_EINTERNAL,
+                 "output 0, float32[6], lies over input 0");
     assert_ok(tl_tensor_part(&part, y, 2, TL_SHAPE(2)));
     assert_fails(call_toy(f, zeros, 0, 1, &x, 2, (tl_tensor *[]){y, part}), TL_EINTERNAL,
                  "output 1, float32[2], lies over output 0, float32[6], so that");
@@ -287,7 +336,8 @@ static void stale_and_outlying_tensors_are_refused(void **state)
     assert_fails(call_toy(f, zeros, 0, 1, &p, 1, &y), TL_ESTATE, "input 0, float32[2], is stale");
     p = &outlying;
     outlying.offset = 1;
-    assert_fails(call_toy(f, zeros, 0, 1, &p, 1, &y), TL_ESTATE, "takes bytes 4 to 12 of a storage of 8 bytes");
+    assert_fails(call_toy(f, zeros, 0, 1, &p, 1, &y), TL_ESTATE,
+                 "takes bytes 4 to 12 of a storage of 8 bytes");
     outlying.offset = 0;
     outlying.strides[0] = -1;
     outlying.contiguous = false;
@@ -345,7 +395,8 @@ static void large_inputs_are_compared_in_pieces(void **state)
     fixture_open(&few, &toy_backend, &options);
     x = tl_zeros(few.c, TL_U8, TL_SHAPE(3));
     y = blank(&few, TL_F32, TL_SHAPE(1));
-    assert_fails(call_toy(&few, changes_its_input, 0, 1, &x, 1, &y), TL_EINTERNAL, "changed input 0");
+    assert_fails(call_toy(&few, changes_its_input, 0, 1, &x, 1, &y), TL_EINTERNAL,
+                 "changed input 0");
     fixture_close(&few);
 }
 
@@ -356,7 +407,8 @@ static void many_inputs_are_looked_at_alike(void **state)
     for (int i = 0; i < 20; i++) in[i] = counting(f->c, TL_F32, TL_SHAPE(2));
     assert_ok(call_toy(f, zeros, 0, 20, in, 1, &y));
     in[19] = blank(f, TL_F32, TL_SHAPE(2));
-    assert_fails(call_toy(f, zeros, 0, 20, in, 1, &y), TL_ESTATE, "input 19, float32[2], is read before");
+    assert_fails(call_toy(f, zeros, 0, 20, in, 1, &y), TL_ESTATE,
+                 "input 19, float32[2], is read before");
     tl_alloc_fail_at(1, 1);
     assert_fails(call_toy(f, zeros, 0, 20, in, 1, &y), TL_ENOMEM, "out of memory");
     tl_alloc_fail_at(0, 0);
@@ -370,15 +422,18 @@ static void unwritten_inputs_are_found(void **state)
     for (int i = 0; i < TL_COUNT(types); i++) {
         tl_tensor *x, *part, *y = blank(f, TL_F32, TL_SHAPE(1));
         assert_ok(tl_tensor_new(&x, f->engine, types[i], TL_SHAPE(2, 3)));
-        assert_fails(call_toy(f, zeros, 0, 1, &x, 1, &y), TL_ESTATE, "nobody has set element [0, 0]");
+        assert_fails(call_toy(f, zeros, 0, 1, &x, 1, &y), TL_ESTATE,
+                     "nobody has set element [0, 0]");
         assert_ok(tl_tensor_part(&part, x, 0, TL_SHAPE(4)));
         assert_ok(tl_tensor_set_doubles(part, ones, 4));
         tl_tensor_free(&part);
-        assert_fails(call_toy(f, zeros, 0, 1, &x, 1, &y), TL_ESTATE, "nobody has set element [1, 1]");
+        assert_fails(call_toy(f, zeros, 0, 1, &x, 1, &y), TL_ESTATE,
+                     "nobody has set element [1, 1]");
         // In a transposed view the element has another place.
         tl_tensor *t = tl_transpose(f->c, x, (const int64_t[]){1, 0}, 2);
         assert_non_null(t);
-        assert_fails(call_toy(f, zeros, 0, 1, &t, 1, &y), TL_ESTATE, "nobody has set element [1, 1]");
+        assert_fails(call_toy(f, zeros, 0, 1, &t, 1, &y), TL_ESTATE,
+                     "nobody has set element [1, 1]");
         tl_ctx_drop(f->c, t);
         assert_ok(tl_tensor_set_doubles(x, ones, 6));
         assert_ok(call_toy(f, zeros, 0, 1, &x, 1, &y));
@@ -392,7 +447,8 @@ static void memory_that_comes_back_is_unwritten_again(void **state)
     tl_tensor *x, *y = blank(f, TL_F32, TL_SHAPE(1));
     for (int i = 0; i < 3; i++) {
         assert_ok(tl_tensor_new(&x, f->engine, TL_F32, TL_SHAPE(2)));
-        assert_fails(call_toy(f, zeros, 0, 1, &x, 1, &y), TL_ESTATE, "is read before it was written");
+        assert_fails(call_toy(f, zeros, 0, 1, &x, 1, &y), TL_ESTATE,
+                     "is read before it was written");
         assert_ok(tl_tensor_set_doubles(x, (const double[]){1, 2}, 2));
         assert_ok(call_toy(f, zeros, 0, 1, &x, 1, &y));
         const uint16_t *late = tl_kernel_data(x); // whoever keeps such a pointer reads NaN
@@ -411,11 +467,14 @@ static void the_first_strange_number_is_named(void **state)
     const char *names[] = {"is nan", "is inf", "is -inf"};
     for (int i = 0; i < TL_COUNT(types); i++) {
         for (int v = 0; v < 3; v++) {
-            tl_tensor *x = counting(f->c, TL_F32, TL_SHAPE(3)), *y = blank(f, types[i], TL_SHAPE(2, 2));
+            tl_tensor *x = counting(f->c, TL_F32, TL_SHAPE(3)),
+                      *y = blank(f, types[i], TL_SHAPE(2, 2));
             strange = values[v];
             char want[160];
-            snprintf(want, sizeof want, "%s[2, 2], %s at element [1, 1], and all inputs were finite: "
-                     "float32[3] from 0 to 2", tl_dtype_name(types[i]), names[v]);
+            snprintf(want, sizeof want,
+                     "%s[2, 2], %s at element [1, 1], and all inputs were finite: "
+                     "float32[3] from 0 to 2",
+                     tl_dtype_name(types[i]), names[v]);
             assert_fails(call_toy(f, strange_at_the_end, 0, 1, &x, 1, &y), TL_EINVAL, want);
         }
     }
@@ -590,8 +649,8 @@ static void small_program(tl_ctx *c, double out[13])
     assert_ok(tl_watch(x));
     bool before = tl_ctx_set_taping(c, true);
     tl_ctx_enter(c, "net");
-    tl_tensor *y = tl_sum(c, tl_exp(c, tl_mul(c, tl_transpose(c, x, (const int64_t[]){1, 0}, 2), b)),
-                          TL_ALL, false);
+    tl_tensor *y = tl_sum(
+        c, tl_exp(c, tl_mul(c, tl_transpose(c, x, (const int64_t[]){1, 0}, 2), b)), TL_ALL, false);
     tl_ctx_leave(c);
     assert_ok(tl_gradient(c, y, &x, 1, &g));
     tl_ctx_set_taping(c, before);
@@ -635,14 +694,16 @@ static void mistakes_are_told_with_module_and_op(void **state)
     tl_tensor *y = tl_sum(f.c, tl_exp(f.c, x), TL_ALL, false);
     tl_ctx_leave(f.c);
     assert_null(y);
-    assert_fails(tl_ctx_status(f.c), TL_EINVAL,
-                 "encoder: exp: output 0, float32[1], is inf at element [0], and all inputs were finite: "
-                 "float32[1] from 1000 to 1000");
+    assert_fails(
+        tl_ctx_status(f.c), TL_EINVAL,
+        "encoder: exp: output 0, float32[1], is inf at element [0], and all inputs were finite: "
+        "float32[1] from 1000 to 1000");
     tl_ctx_clear(f.c);
     tl_tensor *fresh;
     assert_ok(tl_tensor_new(&fresh, f.engine, TL_F32, TL_SHAPE(2)));
     assert_null(tl_add(f.c, x, fresh));
-    assert_fails(tl_ctx_status(f.c), TL_ESTATE, "add: input 1, float32[2], is read before it was written");
+    assert_fails(tl_ctx_status(f.c), TL_ESTATE,
+                 "add: input 1, float32[2], is read before it was written");
     tl_tensor_free(&fresh);
     fixture_close(&f);
 }
@@ -685,6 +746,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(unwritten_outputs_are_found_in_every_type),
         T(a_number_like_the_pattern_is_no_mistake),
+        T(both_patterns_at_once_are_no_mistake),
         T(an_op_that_writes_inputs_runs_once),
         T(bools_are_0_or_1),
         T(outputs_lie_alone),

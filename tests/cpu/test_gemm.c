@@ -611,8 +611,9 @@ static void test_same_bits_on_any_threads(void **state)
     static const int64_t shapes[][4] = {
         {130, 200, 60, 1}, {16, 900, 300, 1}, {1, 6000, 400, 1}, {600, 1, 2000, 1},
         {30, 40, 4500, 1}, {70, 30, 50, 20},  {5, 3, 4500, 2},   {140, 100, 80, 3},
+        {64, 64, 64, 1},   {128, 124, 96, 1}, {24, 52, 9000, 1}, {150, 600, 300, 1},
     };
-    static const int threads[] = {1, 2, 3, 7};
+    static const int threads[] = {1, 2, 3, 7, 16};
     tl_pool *pools[TL_COUNT(threads)];
     for (int64_t i = 0; i < TL_COUNT(threads); i++) assert_ok(tl_pool_new(&pools[i], threads[i]));
     for (int64_t s = 0; s < TL_COUNT(shapes); s++)

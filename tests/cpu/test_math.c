@@ -81,6 +81,19 @@ static double ref_mish(double x)
     return x > 30 ? x : x * tanh(log1p(exp(x)));
 }
 
+/* Functions with a number beside, at one of it: tests of their own have others. */
+static const float elu_scale = 1, leaky_slope = 0.25f;
+
+static double ref_elu(double x)
+{
+    return x > 0 ? x : (double)elu_scale * expm1(x);
+}
+
+static double ref_leaky_relu(double x)
+{
+    return x > 0 ? x : (double)leaky_slope * x;
+}
+
 typedef struct function {
     const char *name;
     size_t member; /* of tli_unary_fns */
@@ -88,10 +101,12 @@ typedef struct function {
     double ulps;     /* so many units in the last place are allowed, */
     double absolute; /* or so much, times |x| where that is above 1 */
     bool signs;      /* zeros have the sign that `right` gives them */
+    const float *number; /* NULL: a function of one argument */
 } function;
 
 // clang-format off
-#define FUNCTION(name, ...) {#name, offsetof(tli_unary_fns, name), __VA_ARGS__}
+#define NUMBERED(name, number, ...) {#name, offsetof(tli_unary_fns, name), __VA_ARGS__, number}
+#define FUNCTION(name, ...) NUMBERED(name, NULL, __VA_ARGS__)
 // clang-format on
 static const function functions[] = {
     FUNCTION(exp, exp, 2, 0, true),
@@ -116,13 +131,22 @@ static const function functions[] = {
     FUNCTION(softplus, ref_softplus, 4, 1e-37, false),
     FUNCTION(log_sigmoid, ref_log_sigmoid, 4, 1e-37, false),
     FUNCTION(mish, ref_mish, 4, 1e-7, false),
+    NUMBERED(elu, &elu_scale, ref_elu, 4, 1e-37, false),
+    NUMBERED(leaky_relu, &leaky_slope, ref_leaky_relu, 0.50001, 0, true),
 };
 
-static tli_unary_fn *find(const function *f, tli_isa isa)
+static void apply(const function *f, tli_isa isa, float *y, const float *x, int64_t n)
 {
-    tli_unary_fn *fn;
-    memcpy(&fn, (const char *)tli_unary_fns_of(isa) + f->member, sizeof fn);
-    return fn;
+    const char *member = (const char *)tli_unary_fns_of(isa) + f->member;
+    tli_unary_fn *one;
+    tli_unary_1_fn *numbered;
+    if (f->number) {
+        memcpy(&numbered, member, sizeof numbered);
+        numbered(y, x, *f->number, n);
+    } else {
+        memcpy(&one, member, sizeof one);
+        one(y, x, n);
+    }
 }
 
 /* --- errors ----------------------------------------------------------------------------------- */
@@ -223,7 +247,7 @@ static void test_accuracy(void **state)
         for (int64_t i = 0; i < SPREAD; i++) right[i] = f->right((double)x[i]);
         for (int isa = 0; isa < TLI_ISA_COUNT; isa++) {
             if (!tli_isa_supported((tli_isa)isa)) continue;
-            find(f, (tli_isa)isa)(isa ? y : first, x, SPREAD);
+            apply(f, (tli_isa)isa, isa ? y : first, x, SPREAD);
             worst w = {0};
             compare(&w, f, x, isa ? y : first, right, SPREAD);
             judge(&w, f, tli_isa_text((tli_isa)isa));
@@ -261,14 +285,14 @@ static void test_places(void **state)
     for (int isa = 0; isa < TLI_ISA_COUNT; isa++) {
         if (!tli_isa_supported((tli_isa)isa)) continue;
         for (int64_t k = 0; k < TL_COUNT(functions); k++) {
-            tli_unary_fn *fn = find(&functions[k], (tli_isa)isa);
-            fn(whole, x, MOST);
+            const function *f = &functions[k];
+            apply(f, (tli_isa)isa, whole, x, MOST);
             for (int64_t n = 0; n <= MOST; n = n < 70 ? n + 1 : n + 13)
                 for (int64_t from = 0; from + n <= MOST; from += from < 5 ? 1 : 31) {
                     memcpy(part + 1, x + from, (size_t)n * sizeof *x);
                     part[0] = part[n + 1] = 77;
-                    fn(part + 1, n % 2 ? part + 1 : x + from, n);
-                    assert_same(part + 1, whole + from, x + from, n, functions[k].name);
+                    apply(f, (tli_isa)isa, part + 1, n % 2 ? part + 1 : x + from, n);
+                    assert_same(part + 1, whole + from, x + from, n, f->name);
                     assert_true(part[0] == 77 && part[n + 1] == 77);
                 }
         }
@@ -282,7 +306,7 @@ static void test_elu_and_leaky_relu(void **state)
 {
     (void)state;
     static const float numbers[] = {1, 0.25f, 2.5f, 0, -1};
-    static const function elu = {"elu", 0, NULL, 4, 1e-37, false};
+    static const function elu = {"elu", 0, NULL, 4, 1e-37, false, NULL};
     float *x = make_spread(), *y = malloc(SPREAD * sizeof *y);
     assert_non_null(y);
     for (int isa = 0; isa < TLI_ISA_COUNT; isa++) {
@@ -304,7 +328,7 @@ static void test_elu_and_leaky_relu(void **state)
     free(x), free(y);
 }
 
-static const function power = {"pow", 0, NULL, 2, 0, true};
+static const function power = {"pow", 0, NULL, 2, 0, true, NULL};
 
 static void check_pow(const tli_unary_fns *fns, const float *x, const float *exponents, int64_t n)
 {
@@ -368,6 +392,7 @@ enum { BLOCK = 4096, BLOCKS_A_CHUNK = 64 };
 typedef struct sweep {
     const function *f;
     tli_isa best;
+    int64_t every; /* chunks from one that is swept to the next */
     worst found[(INT64_C(1) << 32) / BLOCK / BLOCKS_A_CHUNK]; /* one a chunk */
 } sweep;
 
@@ -376,6 +401,7 @@ static tl_status sweep_chunk(int64_t begin, int64_t end, void *payload)
     sweep *s = payload;
     worst *w = &s->found[begin / BLOCKS_A_CHUNK];
     *w = (worst){0};
+    if (begin / BLOCKS_A_CHUNK % s->every) return TL_OK;
     for (int64_t block = begin; block < end; block++) {
         float x[BLOCK], y[BLOCK], other[BLOCK];
         double right[BLOCK];
@@ -383,10 +409,10 @@ static tl_status sweep_chunk(int64_t begin, int64_t end, void *payload)
             x[i] = tli_bits_to_float((uint32_t)(block * BLOCK + i));
             right[i] = s->f->right((double)x[i]);
         }
-        find(s->f, s->best)(y, x, BLOCK);
+        apply(s->f, s->best, y, x, BLOCK);
         compare(w, s->f, x, y, right, BLOCK);
         for (int isa = 0; isa < (int)s->best; isa++) {
-            find(s->f, (tli_isa)isa)(other, x, BLOCK);
+            apply(s->f, (tli_isa)isa, other, x, BLOCK);
             for (int i = 0; i < BLOCK; i++)
                 if (!same_bits(y[i], other[i])) *w = (worst){INFINITY, x[i], other[i]};
         }
@@ -394,13 +420,17 @@ static tl_status sweep_chunk(int64_t begin, int64_t end, void *payload)
     return TL_OK;
 }
 
-/* TILTH_FLOATS: "all", or the name of one function. */
+/* TILTH_FLOATS: "all", or the name of one function. TILTH_FLOATS_EVERY: only every so many chunks
+ * of 2^18 floats. */
 static void test_all_floats(void **state)
 {
     (void)state;
     const char *wanted = getenv("TILTH_FLOATS");
     if (!wanted || !*wanted) return;
     static sweep s;
+    const char *every = getenv("TILTH_FLOATS_EVERY");
+    s.every = every ? atoll(every) : 1;
+    assert_true(s.every > 0);
     tl_pool *pool;
     assert_ok(tl_pool_new(&pool, 0));
     assert_ok(tli_isa_choose(&s.best));

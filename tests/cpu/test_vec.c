@@ -9,7 +9,7 @@
 #include <tilth/base/rng.h>
 
 #include "core/half.h"
-#include "cpu/simd/vec_probe.h"
+#include "vec_probe.h"
 
 enum { LANES = 16, ROUNDS = 4000 };
 

@@ -1,12 +1,13 @@
-/* Casts between all types. Values pass through one of four: float (of the short float types), double,
- * int32 and int64 (of the integers); what they become is rounded once. */
+/* Casts between all types. Values pass through one of four: float (of the short float types),
+ * double, int32 and int64 (of the integers); what they become is rounded once. */
 #include <math.h>
 
 #include "cpu/loop.h"
 #include "cpu/simd/kernels.h"
 #include "cpu/simd/vec.h"
 
-/* --- one value ---------------------------------------------------------------------------------- */
+/* --- one value ----------------------------------------------------------------------------------
+ */
 
 // A float that rounds to any shorter type as the double would: where it cannot be the double, it is
 // the odd one of the two beside it.
@@ -104,7 +105,8 @@ typedef double value_D;
 typedef int32_t value_I;
 typedef int64_t value_L;
 
-/* --- rows, `step` elements apart at the source ---------------------------------------------------- */
+/* --- rows, `step` elements apart at the source
+ * ---------------------------------------------------- */
 
 typedef void cast_fn(void *to, const void *from, int64_t step, int64_t n);
 
@@ -147,7 +149,8 @@ TYPES(TO_I64)
 TYPES(TO_U8)
 TYPES(TO_BOOL)
 
-/* --- in vectors ----------------------------------------------------------------------------------- */
+/* --- in vectors
+ * ----------------------------------------------------------------------------------- */
 
 TLI_INLINE vi saturated(vf x)
 {
@@ -251,7 +254,8 @@ static void F32_to_I64_vector(void *to, const void *from, int64_t step, int64_t 
 #define F32_to_I64_vector NULL
 #endif
 
-/* --- the table ---------------------------------------------------------------------------------- */
+/* --- the table ----------------------------------------------------------------------------------
+ */
 
 // clang-format off
 #define COLUMN_F32(id, t, k, r) [TL_##id] = id##_to_F32,

@@ -1,4 +1,5 @@
 /* Ops that move elements, and those that make them from one number. */
+#include <math.h>
 #include <string.h>
 
 #include "core/element.h"
@@ -22,7 +23,8 @@ static tl_status copy_kernel(const tl_run *run, const tl_node *n)
     return move_to(run, tl_kernel_data(n->out[0]), n->out[0]->strides, n->in[0]);
 }
 
-/* --- into a part of the result -------------------------------------------------------------------- */
+/* --- into a part of the result
+ * -------------------------------------------------------------------- */
 
 static tl_status unslice_kernel(const tl_run *run, const tl_node *n)
 {
@@ -78,7 +80,8 @@ static tl_status concat_kernel(const tl_run *run, const tl_node *n)
     return TL_OK;
 }
 
-/* --- pack --------------------------------------------------------------------------------------- */
+/* --- pack ---------------------------------------------------------------------------------------
+ */
 
 // Elements begin .. end - 1 of the result, from inputs without gaps and the zeros between them.
 static tl_status pack_part(int64_t begin, int64_t end, void *payload)
@@ -120,7 +123,8 @@ static tl_status pack_kernel(const tl_run *run, const tl_node *n)
     return tl_parallel_for(run->threads, a->count, PACK_GRAIN, pack_part, (void *)n);
 }
 
-/* --- pad ---------------------------------------------------------------------------------------- */
+/* --- pad ----------------------------------------------------------------------------------------
+ */
 
 typedef struct padding {
     const tl_pad_attr *a;
@@ -180,7 +184,8 @@ static tl_status pad_kernel(const tl_run *run, const tl_node *n)
     return tl_parallel_for(run->threads, rows, PACK_GRAIN * 2 / whole, pad_rows, &p);
 }
 
-/* --- from numbers ------------------------------------------------------------------------------- */
+/* --- from numbers -------------------------------------------------------------------------------
+ */
 
 static tl_status full_kernel(const tl_run *run, const tl_node *n)
 {
@@ -190,6 +195,24 @@ static tl_status full_kernel(const tl_run *run, const tl_node *n)
     tli_element_set(y->dtype, element, 0, a->value);
     return tli_fill(run->threads, tl_kernel_data(y), element, tl_dtype_size(y->dtype),
                     tl_tensor_count(y));
+}
+
+// Whole numbers that int32 holds: converting them rounds once, as from float64.
+static bool is_whole(double start, double step, int64_t count)
+{
+    const double last = start + (double)count * step, most = INT32_MAX;
+    return start == (double)(int32_t)start && step == (double)(int32_t)step && fabs(last) < most;
+}
+
+static void arange_whole(float *y, int32_t start, int32_t step, int64_t begin, int64_t end)
+{
+    int32_t lanes[VF];
+    for (int k = 0; k < VF; k++) lanes[k] = (int32_t)(start + (begin + k) * step);
+    vi v = vi_load(lanes);
+    const vi on = vi_set1(VF * step);
+    int64_t i = begin;
+    for (; i + VF <= end; i += VF, v = vi_add(v, on)) vf_store(y + i, vi_to_vf(v));
+    for (; i < end; i++) y[i] = (float)(start + i * step);
 }
 
 // start + i * step in float64; i is counted there, too.
@@ -215,7 +238,13 @@ static tl_status arange_part(int64_t begin, int64_t end, void *payload)
     void *y = tl_kernel_data(n->out[0]);
     const int64_t start = (int64_t)a->start, step = (int64_t)a->step;
     switch (n->out[0]->dtype) {
-    case TL_F32: arange_floats(y, a->start, a->step, begin, end); break;
+    case TL_F32:
+        if (fabs(a->start) < INT32_MAX && fabs(a->step) < INT32_MAX / VF
+            && is_whole(a->start, a->step, tl_tensor_count(n->out[0]) + VF))
+            arange_whole(y, (int32_t)start, (int32_t)step, begin, end);
+        else
+            arange_floats(y, a->start, a->step, begin, end);
+        break;
     case TL_I32:
         for (int64_t i = begin; i < end; i++) ((int32_t *)y)[i] = (int32_t)(start + i * step);
         break;

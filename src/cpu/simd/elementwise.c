@@ -1,5 +1,6 @@
-/* Ops on each element, for float32, bfloat16 and float16. Rows are cut into pieces that stay in the first
- * cache; pieces that are not plain float32 are brought into that form, computed, and stored. */
+/* Ops on each element, for float32, bfloat16 and float16. Rows that are plain float32 go through as
+ * they are; others in pieces that stay in the first cache, which are brought into that form,
+ * computed, and stored. */
 #include "cpu/loop.h"
 #include "cpu/simd/any_float.h"
 #include "cpu/simd/kernels.h"
@@ -8,7 +9,8 @@
 
 enum { PIECE = 512 };
 
-/* --- pieces ------------------------------------------------------------------------------------- */
+/* --- pieces -------------------------------------------------------------------------------------
+ */
 
 static void widen(tl_dtype dtype, float *to, const char *from, int64_t n)
 {
@@ -23,7 +25,8 @@ static void narrow(tl_dtype dtype, char *to, const float *from, int64_t n)
 static float one_value(tl_dtype dtype, const char *p)
 {
     if (dtype == TL_F32) return *(const float *)p;
-    return dtype == TL_BF16 ? tli_from_bf16(*(const uint16_t *)p) : tli_from_f16(*(const uint16_t *)p);
+    return dtype == TL_BF16 ? tli_from_bf16(*(const uint16_t *)p)
+                            : tli_from_f16(*(const uint16_t *)p);
 }
 
 /* One operand of a row: gives its pieces as float32 without gaps. */
@@ -43,13 +46,19 @@ static source source_of(tl_dtype dtype, const char *data, int64_t step, float *b
     return (source){dtype, data, step, buffer};
 }
 
+static bool is_plain(const source *s)
+{
+    return s->dtype == TL_F32 && s->step == 1;
+}
+
 static const float *piece(const source *s, int64_t at, int64_t n)
 {
     const size_t size = s->dtype == TL_F32 ? 4 : 2;
     const char *p = s->data + at * s->step * (int64_t)size;
     if (s->step == 0) return s->buffer;
     if (s->step != 1) {
-        for (int64_t i = 0; i < n; i++, p += s->step * (int64_t)size) s->buffer[i] = one_value(s->dtype, p);
+        for (int64_t i = 0; i < n; i++, p += s->step * (int64_t)size)
+            s->buffer[i] = one_value(s->dtype, p);
         return s->buffer;
     }
     if (s->dtype == TL_F32) return (const float *)p;
@@ -57,7 +66,8 @@ static const float *piece(const source *s, int64_t at, int64_t n)
     return s->buffer;
 }
 
-/* --- rows ----------------------------------------------------------------------------------------- */
+/* --- rows
+ * ----------------------------------------------------------------------------------------- */
 
 typedef void unary_fn(float *y, const float *x, int64_t n);
 typedef void number_fn(float *y, const float *x, const float *numbers, int64_t n);
@@ -81,8 +91,9 @@ static tl_status unary_row(void *payload, char *const *data, const int64_t *step
     float x_buffer[PIECE], y_buffer[PIECE];
     const bool direct = j->dtype == TL_F32;
     source x = source_of(j->dtype, data[1], step[1], x_buffer, n);
-    for (int64_t i = 0; i < n; i += PIECE) {
-        const int64_t m = n - i < PIECE ? n - i : PIECE;
+    const int64_t size = is_plain(&x) ? n : PIECE;
+    for (int64_t i = 0; i < n; i += size) {
+        const int64_t m = n - i < size ? n - i : size;
         float *y = direct ? (float *)data[0] + i : y_buffer;
         if (j->unary)
             j->unary(y, piece(&x, i, m), m);
@@ -100,8 +111,9 @@ static tl_status binary_row(void *payload, char *const *data, const int64_t *ste
     const bool direct = j->dtype == TL_F32;
     source a = source_of(j->dtype, data[1], step[1], a_buffer, n);
     source b = source_of(j->dtype, data[2], step[2], b_buffer, n);
-    for (int64_t i = 0; i < n; i += PIECE) {
-        const int64_t m = n - i < PIECE ? n - i : PIECE;
+    const int64_t size = is_plain(&a) && is_plain(&b) ? n : PIECE;
+    for (int64_t i = 0; i < n; i += size) {
+        const int64_t m = n - i < size ? n - i : size;
         float *y = direct ? (float *)data[0] + i : y_buffer;
         j->binary(y, piece(&a, i, m), piece(&b, i, m), m);
         if (!direct) narrow(j->dtype, data[0] + 2 * i, y, m);
@@ -115,8 +127,9 @@ static tl_status compare_row(void *payload, char *const *data, const int64_t *st
     float a_buffer[PIECE], b_buffer[PIECE];
     source a = source_of(j->dtype, data[1], step[1], a_buffer, n);
     source b = source_of(j->dtype, data[2], step[2], b_buffer, n);
-    for (int64_t i = 0; i < n; i += PIECE) {
-        const int64_t m = n - i < PIECE ? n - i : PIECE;
+    const int64_t size = is_plain(&a) && is_plain(&b) ? n : PIECE;
+    for (int64_t i = 0; i < n; i += size) {
+        const int64_t m = n - i < size ? n - i : size;
         j->compare((uint8_t *)data[0] + i, piece(&a, i, m), piece(&b, i, m), m);
     }
     return TL_OK;
@@ -127,8 +140,9 @@ static tl_status test_row(void *payload, char *const *data, const int64_t *step,
     const job *j = payload;
     float buffer[PIECE];
     source x = source_of(j->dtype, data[1], step[1], buffer, n);
-    for (int64_t i = 0; i < n; i += PIECE) {
-        const int64_t m = n - i < PIECE ? n - i : PIECE;
+    const int64_t size = is_plain(&x) ? n : PIECE;
+    for (int64_t i = 0; i < n; i += size) {
+        const int64_t m = n - i < size ? n - i : size;
         j->test((uint8_t *)data[0] + i, piece(&x, i, m), m);
     }
     return TL_OK;
@@ -142,14 +156,16 @@ static tl_status where_row(void *payload, char *const *data, const int64_t *step
     source a = source_of(j->dtype, data[2], step[2], a_buffer, n);
     source b = source_of(j->dtype, data[3], step[3], b_buffer, n);
     const uint8_t *condition = (const uint8_t *)data[1];
-    for (int64_t i = 0; i < n; i += PIECE) {
-        const int64_t m = n - i < PIECE ? n - i : PIECE;
+    const int64_t size = is_plain(&a) && is_plain(&b) ? n : PIECE;
+    for (int64_t i = 0; i < n; i += size) {
+        const int64_t m = n - i < size ? n - i : size;
         float *y = direct ? (float *)data[0] + i : y_buffer;
         const float *pa = piece(&a, i, m), *pb = piece(&b, i, m);
         if (step[1] == 1) {
             int64_t k = 0;
             for (; k + VF <= m; k += VF)
-                vf_store(y + k, vf_select(vm_load_bool(condition + i + k), vf_load(pa + k), vf_load(pb + k)));
+                vf_store(y + k, vf_select(vm_load_bool(condition + i + k), vf_load(pa + k),
+                                          vf_load(pb + k)));
             for (; k < m; k++) y[k] = condition[i + k] ? pa[k] : pb[k];
         } else {
             for (int64_t k = 0; k < m; k++) y[k] = condition[(i + k) * step[1]] ? pa[k] : pb[k];
@@ -159,23 +175,44 @@ static tl_status where_row(void *payload, char *const *data, const int64_t *step
     return TL_OK;
 }
 
-/* --- functions of pieces ---------------------------------------------------------------------------- */
+/* --- functions of pieces
+ * ---------------------------------------------------------------------------- */
+
+/* m elements from i on; where m is VF, as in most rounds, the compiler knows it. */
+#define VECTORS(...)                                                                               \
+    int64_t i = 0;                                                                                 \
+    _Pragma("GCC unroll 4") for (; i + VF <= n; i += VF)                                           \
+    {                                                                                              \
+        const int64_t m = VF;                                                                      \
+        __VA_ARGS__;                                                                               \
+    }                                                                                              \
+    if (i < n) {                                                                                   \
+        const int64_t m = n - i;                                                                   \
+        __VA_ARGS__;                                                                               \
+    }
+
+TLI_INLINE vf get(const float *p, int64_t i, int64_t m)
+{
+    return any_load(TL_F32, p, i, m);
+}
+
+TLI_INLINE void put(float *p, int64_t i, vf x, int64_t m)
+{
+    any_store(TL_F32, p, i, x, m);
+}
+
+TLI_INLINE void put_bools(uint8_t *p, int64_t i, vm x, int64_t m)
+{
+    if (m == VF)
+        vm_store_bool(p + i, x);
+    else
+        vm_store_bool_n(p + i, x, m);
+}
 
 #define BINARY(name, expression)                                                                   \
     static void name##_piece(float *y, const float *pa, const float *pb, int64_t n)                \
     {                                                                                              \
-        int64_t i = 0;                                                                             \
-        for (; i + 2 * VF <= n; i += 2 * VF) {                                                     \
-            vf a = vf_load(pa + i), b = vf_load(pb + i), first = expression;                       \
-            a = vf_load(pa + i + VF), b = vf_load(pb + i + VF);                                    \
-            vf_store(y + i, first);                                                                \
-            vf_store(y + i + VF, expression);                                                      \
-        }                                                                                          \
-        for (; i < n; i += VF) {                                                                   \
-            const int64_t m = n - i < VF ? n - i : VF;                                             \
-            const vf a = vf_load_n(pa + i, m), b = vf_load_n(pb + i, m);                           \
-            vf_store_n(y + i, expression, m);                                                      \
-        }                                                                                          \
+        VECTORS(const vf a = get(pa, i, m), b = get(pb, i, m); put(y, i, expression, m))           \
     }
 BINARY(add, vf_add(a, b))
 BINARY(sub, vf_sub(a, b))
@@ -191,11 +228,7 @@ BINARY(relu_grad, vf_keep(vf_gt(b, vf_zero()), a))
 #define COMPARE(name, expression)                                                                  \
     static void name##_piece(uint8_t *y, const float *pa, const float *pb, int64_t n)              \
     {                                                                                              \
-        for (int64_t i = 0; i < n; i += VF) {                                                      \
-            const int64_t m = n - i < VF ? n - i : VF;                                             \
-            const vf a = vf_load_n(pa + i, m), b = vf_load_n(pb + i, m);                           \
-            vm_store_bool_n(y + i, expression, m);                                                 \
-        }                                                                                          \
+        VECTORS(const vf a = get(pa, i, m), b = get(pb, i, m); put_bools(y, i, expression, m))     \
     }
 COMPARE(equal, vf_eq(a, b))
 COMPARE(not_equal, vf_ne(a, b))
@@ -205,14 +238,11 @@ COMPARE(less_equal, vf_le(a, b))
 #define UNARY(name, expression)                                                                    \
     static void name##_piece(float *y, const float *px, int64_t n)                                 \
     {                                                                                              \
-        for (int64_t i = 0; i < n; i += VF) {                                                      \
-            const int64_t m = n - i < VF ? n - i : VF;                                             \
-            const vf x = vf_load_n(px + i, m);                                                     \
-            vf_store_n(y + i, expression, m);                                                      \
-        }                                                                                          \
+        VECTORS(const vf x = get(px, i, m); put(y, i, expression, m))                              \
     }
 UNARY(neg, vf_neg(x))
-UNARY(sign, vf_select(vf_eq(x, vf_zero()), x, vf_select(vf_is_nan(x), x, vf_copysign(vf_set1(1), x))))
+UNARY(sign,
+      vf_select(vf_eq(x, vf_zero()), x, vf_select(vf_is_nan(x), x, vf_copysign(vf_set1(1), x))))
 UNARY(abs, vf_abs(x))
 UNARY(square, vf_mul(x, x))
 UNARY(floor, vf_floor(x))
@@ -224,11 +254,7 @@ UNARY(round, vf_round(x))
     {                                                                                              \
         const vf p = vf_set1(numbers[0]), q = vf_set1(numbers[1]);                                 \
         (void)p, (void)q;                                                                          \
-        for (int64_t i = 0; i < n; i += VF) {                                                      \
-            const int64_t m = n - i < VF ? n - i : VF;                                             \
-            const vf x = vf_load_n(px + i, m);                                                     \
-            vf_store_n(y + i, expression, m);                                                      \
-        }                                                                                          \
+        VECTORS(const vf x = get(px, i, m); put(y, i, expression, m))                              \
     }
 NUMBER(affine, vf_fma(x, p, q))
 NUMBER(clip, vf_min_c(vf_max_c(x, p), q))
@@ -238,11 +264,7 @@ NUMBER(leaky_relu, vf_leaky_relu(x, p))
 #define TEST(name, expression)                                                                     \
     static void name##_piece(uint8_t *y, const float *px, int64_t n)                               \
     {                                                                                              \
-        for (int64_t i = 0; i < n; i += VF) {                                                      \
-            const int64_t m = n - i < VF ? n - i : VF;                                             \
-            const vf x = vf_load_n(px + i, m);                                                     \
-            vm_store_bool_n(y + i, expression, m);                                                 \
-        }                                                                                          \
+        VECTORS(const vf x = get(px, i, m); put_bools(y, i, expression, m))                        \
     }
 TEST(isnan, vf_is_nan(x))
 TEST(isfinite, vf_eq(vf_sub(x, x), vf_zero()))
@@ -250,8 +272,9 @@ TEST(isfinite, vf_eq(vf_sub(x, x), vf_zero()))
 /* g * (P(x) + x * density(x)) */
 TLI_INLINE vf gelu_slope(vf x)
 {
-    const vf below = vf_fma(tli_erf_near(x), vf_set1(0.5f), vf_set1(0.5f));
-    const vf density = vf_mul(vf_exp(vf_mul(vf_mul(x, x), vf_set1(-0.5f))), vf_set1(0.39894228040143268f));
+    const vf below = tli_normal_below(x);
+    const vf density =
+        vf_mul(vf_exp(vf_mul(vf_mul(x, x), vf_set1(-0.5f))), vf_set1(0.39894228040143268f));
     // Far out x * density is 0 * infinity; its limit is 0.
     return vf_add(below, vf_keep(vf_lt(vf_abs(x), vf_set1(20)), vf_mul(x, density)));
 }
@@ -272,16 +295,19 @@ TLI_INLINE vf gelu_tanh_slope(vf x)
 TLI_INLINE vf silu_slope(vf x)
 {
     const vf s = vf_sigmoid(x);
-    const vf rest = vf_mul(s, vf_mul(vf_max_c(vf_min_c(x, vf_set1(100)), vf_set1(-100)), vf_sub(vf_set1(1), s)));
+    const vf rest = vf_mul(
+        s, vf_mul(vf_max_c(vf_min_c(x, vf_set1(100)), vf_set1(-100)), vf_sub(vf_set1(1), s)));
     return vf_add(s, rest);
 }
 BINARY(gelu_grad, vf_mul(a, gelu_slope(b)))
 BINARY(gelu_tanh_grad, vf_mul(a, gelu_tanh_slope(b)))
 BINARY(silu_grad, vf_mul(a, silu_slope(b)))
 
-/* --- kernels ---------------------------------------------------------------------------------------- */
+/* --- kernels
+ * ---------------------------------------------------------------------------------------- */
 
-static tl_status run_job(const tl_run *run, const tl_node *n, tli_loop_fn *row, job *j, tl_dtype dtype)
+static tl_status run_job(const tl_run *run, const tl_node *n, tli_loop_fn *row, job *j,
+                         tl_dtype dtype)
 {
     tli_loop l;
     const tl_tensor *operands[TLI_LOOP_MOST] = {n->out[0]};

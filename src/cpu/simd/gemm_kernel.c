@@ -36,8 +36,11 @@
 #define LANES 4
 #define MR 8
 #define NV 3
-#define WRITTEN_OUT(a_row, a_col, fn)                                                              \
-    ((a_row) == 1 ? neon_tile_columns : (a_col) == 1 ? neon_tile_rows : (fn))
+#define WRITTEN_OUT(vectors, a_row, a_col, fn)                                                     \
+    ((a_row) == 1     ? neon_tile_columns_by[(vectors)-1]                                          \
+     : (vectors) < NV ? (fn)                                                                       \
+     : (a_col) == 1   ? neon_tile_rows                                                             \
+                      : (fn))
 #elif defined(TLI_ISA_avx512)
 #define LANES 16
 #define MR 8
@@ -189,11 +192,18 @@ PEAK(peak_f32, vf, vf, VF, PEAK_F32)
 PEAK(peak_f64, vd, vd, VD, PEAK_F64)
 #endif
 
+#if defined(GEMM_NEON)
+enum { PACKS_FROM = 4 * NR_f32 }; /* a lane of a panel costs nothing, one of a row does */
+#else
+enum { PACKS_FROM = 8 * NR_f32 };
+#endif
+
 /* --- the table -------------------------------------------------------------------------------- */
 
 const tli_gemm_kernels TLI_ISA_NAME(tli_gemm_kernels)[TLI_GEMM_KINDS] = {
     [TLI_GEMM_F32] = {
         .kind = TLI_GEMM_F32, .mr = MR_f32, .nr = NR_f32, .kr = 1, .mc = 128, .kc = 512,
+        .packs_from = PACKS_FROM,
         .element = sizeof(float), .sum_type = TL_F32, .vector = VF,
         .pack_a = TLI_ISA_NAME(tli_gemm_pack_a_f32), .pack_b = TLI_ISA_NAME(tli_gemm_pack_b_f32),
         .gather_a = TLI_ISA_NAME(tli_gemm_gather_a_f32),
@@ -216,6 +226,7 @@ const tli_gemm_kernels TLI_ISA_NAME(tli_gemm_kernels)[TLI_GEMM_KINDS] = {
 #endif
     [TLI_GEMM_F64] = {
         .kind = TLI_GEMM_F64, .mr = MR_f64, .nr = NR_f64, .kr = 1, .mc = 64, .kc = 256,
+        .packs_from = 8 * NR_f64,
         .element = sizeof(double), .sum_type = TL_F64, .vector = VD,
         .pack_a = TLI_ISA_NAME(tli_gemm_pack_a_f64), .pack_b = TLI_ISA_NAME(tli_gemm_pack_b_f64),
         .gather_a = TLI_ISA_NAME(tli_gemm_gather_a_f64),

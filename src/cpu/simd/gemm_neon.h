@@ -6,6 +6,7 @@
 #ifndef TLI_CPU_SIMD_GEMM_NEON_H
 #define TLI_CPU_SIMD_GEMM_NEON_H
 
+#include <arm_neon.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -123,6 +124,74 @@ static void neon_tile_columns(int64_t depth, const float *a, int64_t a_row, int6
           [alpha] "r"(tli_float_to_bits(alpha)), [accumulate] "r"((int)accumulate)
         : "memory", "cc", ALL_VECTORS);
 }
+
+/* Tiles of one or two vectors of columns. One vector alone has two sums an element, of the even and
+ * of the odd steps: 8 sums would wait for themselves. */
+#define EACH_OF_8(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define FMA_ROW(i, sums, upper, lower, b)                                                          \
+    sums[i] = vfmaq_laneq_f32(sums[i], b, (i) < 4 ? (upper) : (lower), (i) % 4);
+
+static inline void put_vector(float *c, float32x4_t sum, float alpha, bool accumulate)
+{
+    vst1q_f32(c, vfmaq_n_f32(accumulate ? vld1q_f32(c) : vdupq_n_f32(0), sum, alpha));
+}
+
+static void neon_tile_columns_1(int64_t depth, const float *a, int64_t a_row, int64_t a_col,
+                                const float *b, int64_t b_row, float *c, int64_t c_row, float alpha,
+                                bool accumulate)
+{
+    (void)a_row;
+    float32x4_t even[8], odd[8];
+#define START(i) even[i] = odd[i] = vdupq_n_f32(0);
+    EACH_OF_8(START)
+#undef START
+    int64_t p = 0;
+    for (; p + 2 <= depth; p += 2, a += 2 * a_col, b += 2 * b_row) {
+        const float32x4_t upper = vld1q_f32(a), lower = vld1q_f32(a + 4), row = vld1q_f32(b);
+        const float32x4_t upper2 = vld1q_f32(a + a_col), lower2 = vld1q_f32(a + a_col + 4);
+        const float32x4_t row2 = vld1q_f32(b + b_row);
+#define STEP(i) FMA_ROW(i, even, upper, lower, row) FMA_ROW(i, odd, upper2, lower2, row2)
+        EACH_OF_8(STEP)
+#undef STEP
+    }
+    if (p < depth) {
+        const float32x4_t upper = vld1q_f32(a), lower = vld1q_f32(a + 4), row = vld1q_f32(b);
+#define STEP(i) FMA_ROW(i, even, upper, lower, row)
+        EACH_OF_8(STEP)
+#undef STEP
+    }
+#define STORE(i) put_vector(c + (i) * c_row, vaddq_f32(even[i], odd[i]), alpha, accumulate);
+    EACH_OF_8(STORE)
+#undef STORE
+}
+
+static void neon_tile_columns_2(int64_t depth, const float *a, int64_t a_row, int64_t a_col,
+                                const float *b, int64_t b_row, float *c, int64_t c_row, float alpha,
+                                bool accumulate)
+{
+    (void)a_row;
+    float32x4_t left[8], right[8];
+#define START(i) left[i] = right[i] = vdupq_n_f32(0);
+    EACH_OF_8(START)
+#undef START
+    for (int64_t p = 0; p < depth; p++, a += a_col, b += b_row) {
+        const float32x4_t upper = vld1q_f32(a), lower = vld1q_f32(a + 4);
+        const float32x4_t row = vld1q_f32(b), row2 = vld1q_f32(b + 4);
+#define STEP(i) FMA_ROW(i, left, upper, lower, row) FMA_ROW(i, right, upper, lower, row2)
+        EACH_OF_8(STEP)
+#undef STEP
+    }
+#define STORE(i)                                                                                   \
+    put_vector(c + (i) * c_row, left[i], alpha, accumulate);                                       \
+    put_vector(c + (i) * c_row + 4, right[i], alpha, accumulate);
+    EACH_OF_8(STORE)
+#undef STORE
+}
+
+/* By vectors of columns. */
+static void (*const neon_tile_columns_by[])(int64_t, const float *, int64_t, int64_t, const float *,
+                                            int64_t, float *, int64_t, float, bool) = {
+    neon_tile_columns_1, neon_tile_columns_2, neon_tile_columns};
 
 /* --- a whose rows are each side by side in depth ---------------------------------------------- */
 

@@ -65,7 +65,8 @@ static bool all_inside(const tl_run *run, job *j)
     return tl_parallel_for(run->threads, j->count, TASK, check_part, j) == TL_OK;
 }
 
-/* --- whole places ------------------------------------------------------------------------------- */
+/* --- whole places -------------------------------------------------------------------------------
+ */
 
 // Indices at .. at + n - 1 as int64; `room` is used when they are of another type.
 static const int64_t *indices_at(const job *j, int64_t at, int64_t n, int64_t *room)
@@ -218,10 +219,12 @@ static tl_status gather_grad_kernel(const tl_run *run, const tl_node *n)
     if (!tl_tensor_count(j.y)) return TL_OK;
     TL_TRY(sort_positions(&j));
     const int64_t bytes = j.behind * (int64_t)j.size * (1 + j.count / j.axis);
-    return tl_parallel_for(run->threads, j.before * j.axis, TASK / (bytes + 16), scatter_places, &j);
+    return tl_parallel_for(run->threads, j.before * j.axis, TASK / (bytes + 16), scatter_places,
+                           &j);
 }
 
-/* --- a place for each element --------------------------------------------------------------------- */
+/* --- a place for each element
+ * --------------------------------------------------------------------- */
 
 #define TAKE_LOOP(type)                                                                            \
     if (j->behind == 1)                                                                            \

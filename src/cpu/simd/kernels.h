@@ -1,5 +1,5 @@
-/* Vector kernels: one table for each family of ops and each instruction set, tli_simd_elementwise_neon
- * and so on.
+/* Vector kernels: one table for each family of ops and each instruction set,
+ * tli_simd_elementwise_neon and so on.
  *
  * Thread word: free-threaded. */
 #ifndef TLI_CPU_SIMD_KERNELS_H

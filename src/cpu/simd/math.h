@@ -14,8 +14,8 @@
  * Infinities, NaNs, zeros and their signs, subnormal arguments and results are as in C's libm; an
  * activation at -infinity is its limit, not a NaN.
  *
- * Polynomials are minimax ones with float coefficients. They are evaluated in pairs of terms, so
- * that few constants have to be copied where a fused multiply-add overwrites its addend (NEON).
+ * Polynomials are minimax ones with float coefficients. They are evaluated in pairs of terms, whose
+ * chains run side by side.
  *
  * Thread word: free-threaded. */
 #ifndef TLI_CPU_SIMD_MATH_H
@@ -26,7 +26,9 @@
 #include "cpu/simd/vec.h"
 
 /* c0 + c1 * x */
-#define TLI_PAIR(c0, c1, x) vf_fma(vf_set1(c1), x, vf_set1(c0))
+#define TLI_PAIR(c0, c1, x) VF_FMA_LITERAL(x, vf_set1(c1), c0)
+/* The same where registers are left to keep the literals in, and loads would be in the way. */
+#define TLI_PAIR_KEPT(c0, c1, x) vf_fma(vf_set1(c1), x, vf_set1(c0))
 #define TLI_PAIR_D(c0, c1, x) vd_fma(vd_set1(c1), x, vd_set1(c0))
 
 /* Added to a float below 2^22 this rounds it to a whole number, which is left in the low bits; with
@@ -40,7 +42,7 @@
  * normal range, so that the last product rounds once, to subnormals and infinity too. */
 TLI_INLINE vf tli_exp_clamped(vf x)
 {
-    const vf z = vf_fma(x, vf_set1(0x1.715476p-1f), vf_set1(TLI_ROUNDER_127));
+    const vf z = VF_FMA_LITERAL(x, vf_set1(0x1.715476p-1f), TLI_ROUNDER_127);
     const vf n = vf_sub(z, vf_set1(TLI_ROUNDER_127)), s = vi_as_vf(vi_shl(vf_as_vi(z), 23));
     vf r = vf_fnma(n, vf_set1(0x1.62e43p0f), x);
     r = vf_fma(n, vf_set1(0x1.05c61p-28f), r);
@@ -84,7 +86,7 @@ TLI_INLINE vf vf_expm1(vf x)
 {
     // One half of the power, as the whole would be infinite just below the largest results.
     const vf in = vf_max_c(vf_min_c(x, vf_set1(89)), vf_set1(-18));
-    const vf z = vf_fma(in, vf_set1(0x1.715476p0f), vf_set1(TLI_ROUNDER_127 - 1));
+    const vf z = VF_FMA_LITERAL(in, vf_set1(0x1.715476p0f), TLI_ROUNDER_127 - 1);
     const vf n = vf_sub(z, vf_set1(TLI_ROUNDER_127 - 1)), half = vi_as_vf(vi_shl(vf_as_vi(z), 23));
     vf r = vf_fnma(n, vf_set1(0x1.62e43p-1f), in);
     r = vf_fma(n, vf_set1(0x1.05c61p-29f), r);
@@ -186,14 +188,14 @@ TLI_INLINE vf vf_sigmoid(vf x)
 TLI_INLINE vf vf_tanh(vf x)
 {
     const vf one = vf_set1(1), t = vf_min_c(vf_abs(x), vf_set1(9.1f)), x2 = vf_mul(x, x);
-    vf u = vf_fma(TLI_PAIR(-0x1.af877ap-5f, 0x1.0d7a02p-6f, x2), vf_mul(x2, x2),
-                  TLI_PAIR(-0x1.555454p-2f, 0x1.10cf5ep-3f, x2));
+    vf u = vf_fma(TLI_PAIR_KEPT(-0x1.af877ap-5f, 0x1.0d7a02p-6f, x2), vf_mul(x2, x2),
+                  TLI_PAIR_KEPT(-0x1.555454p-2f, 0x1.10cf5ep-3f, x2));
     const vf small = vf_fma(u, vf_mul(x2, t), t);
     const vf z = vf_fma(t, vf_set1(0x1.715476p1f), vf_set1(TLI_ROUNDER_127));
     const vf n = vf_sub(z, vf_set1(TLI_ROUNDER_127)), s = vi_as_vf(vi_shl(vf_as_vi(z), 23));
     const vf r = vf_fnma(n, vf_set1(0x1.62e43p-2f), t), r2 = vf_mul(r, r);
-    u = vf_fma(vf_set1(0x1.0fa744p-2f), r2, TLI_PAIR(0x1.555a78p0f, 0x1.573d58p-1f, r));
-    u = vf_fma(u, r2, TLI_PAIR(0x1.fffff6p0f, 0x1.fffdbep0f, r));
+    u = vf_fma(vf_set1(0x1.0fa744p-2f), r2, TLI_PAIR_KEPT(0x1.555a78p0f, 0x1.573d58p-1f, r));
+    u = vf_fma(u, r2, TLI_PAIR_KEPT(0x1.fffff6p0f, 0x1.fffdbep0f, r));
     const vf below = vf_fma(vf_mul(u, r), s, vf_add(s, one));
     const vf large = vf_sub(one, vf_div(vf_set1(2), below));
     return vf_copysign(vf_select(vf_lt(t, vf_set1(0.5493f)), small, large), x);
@@ -203,9 +205,9 @@ TLI_INLINE vf vf_tanh(vf x)
 TLI_INLINE vf tli_erf_small(vf t2)
 {
     const vf t4 = vf_mul(t2, t2);
-    vf p = vf_fma(TLI_PAIR(0x1.4b57d8p-8f, -0x1.4c57ap-11f, t2), t4,
-                  TLI_PAIR(0x1.ce2512p-4f, -0x1.b730dep-6f, t2));
-    return vf_fma(p, t4, TLI_PAIR(0x1.06eba8p-3f, -0x1.812724p-2f, t2));
+    vf p = vf_fma(TLI_PAIR_KEPT(0x1.4b57d8p-8f, -0x1.4c57ap-11f, t2), t4,
+                  TLI_PAIR_KEPT(0x1.ce2512p-4f, -0x1.b730dep-6f, t2));
+    return vf_fma(p, t4, TLI_PAIR_KEPT(0x1.06eba8p-3f, -0x1.812724p-2f, t2));
 }
 
 /* e^x for x in [-80, 80] with an error of 1e-7 of it, for what is added to something larger. */
@@ -214,8 +216,8 @@ TLI_INLINE vf tli_exp_rough(vf x)
     const vf z = vf_fma(x, vf_set1(0x1.715476p0f), vf_set1(TLI_ROUNDER_127));
     const vf n = vf_sub(z, vf_set1(TLI_ROUNDER_127)), s = vi_as_vf(vi_shl(vf_as_vi(z), 23));
     const vf r = vf_fnma(n, vf_set1(0x1.62e43p-1f), x), r2 = vf_mul(r, r);
-    vf u = vf_fma(vf_set1(0x1.0fa36ep-7f), r2, TLI_PAIR(0x1.555a7ep-3f, 0x1.573caap-5f, r));
-    u = vf_fma(u, r2, TLI_PAIR(0x1.fffff6p-1f, 0x1.fffdcp-2f, r));
+    vf u = vf_fma(vf_set1(0x1.0fa36ep-7f), r2, TLI_PAIR_KEPT(0x1.555a7ep-3f, 0x1.573caap-5f, r));
+    u = vf_fma(u, r2, TLI_PAIR_KEPT(0x1.fffff6p-1f, 0x1.fffdcp-2f, r));
     return vf_fma(vf_mul(u, r), s, s);
 }
 
@@ -223,9 +225,9 @@ TLI_INLINE vf tli_exp_rough(vf x)
 TLI_INLINE vf tli_erfc_large(vf t)
 {
     const vf t2 = vf_mul(t, t);
-    vf q = vf_fma(vf_set1(0x1.a8bb08p-13f), t2, TLI_PAIR(0x1.704ba6p-6f, -0x1.9743ap-9f, t));
-    q = vf_fma(q, t2, TLI_PAIR(-0x1.45f0a8p-1f, -0x1.abd1b2p-4f, t));
-    q = vf_fma(q, t2, TLI_PAIR(-0x1.e11a1p-14f, -0x1.20c59ep0f, t));
+    vf q = vf_fma(vf_set1(0x1.a8bb08p-13f), t2, TLI_PAIR_KEPT(0x1.704ba6p-6f, -0x1.9743ap-9f, t));
+    q = vf_fma(q, t2, TLI_PAIR_KEPT(-0x1.45f0a8p-1f, -0x1.abd1b2p-4f, t));
+    q = vf_fma(q, t2, TLI_PAIR_KEPT(-0x1.e11a1p-14f, -0x1.20c59ep0f, t));
     return tli_exp_rough(q);
 }
 
@@ -264,32 +266,26 @@ TLI_INLINE vf vf_hard_swish(vf x)
     return vf_mul(vf_max_c(x, vf_set1(-3)), vf_hard_sigmoid(x));
 }
 
-/* erf(x / sqrt 2) with an error of 2e-7: a quotient of polynomials, and 1 from 5.65 on. Shorter than
- * vf_erf, for sums with 1. */
-TLI_INLINE vf tli_erf_near(vf x)
+/* How much of a normal distribution lies below x, (1 + erf(x / sqrt 2)) / 2, with an error of 1e-7:
+ * a quotient of polynomials that passes 1 before 5.94, and is cut there. */
+TLI_INLINE vf tli_normal_below(vf x)
 {
-    const vf u = vf_max_c(vf_min_c(vf_mul(x, vf_set1(0x1.6a09e6p-1f)), vf_set1(4)), vf_set1(-4));
-    const vf s = vf_mul(u, u);
-    vf p = vf_fma(vf_set1(0x1.090e6cp-19f), s, vf_set1(0x1.2e079ap-12f));
-    vf q = vf_fma(vf_set1(0x1.3a68fep-15f), s, vf_set1(0x1.3edb02p-10f));
-    p = vf_fma(p, s, vf_set1(0x1.0660b4p-8f));
-    q = vf_fma(q, s, vf_set1(0x1.fa13fp-7f));
-    p = vf_fma(p, s, vf_set1(0x1.b600f2p-5f));
-    q = vf_fma(q, s, vf_set1(0x1.dd15a8p-4f));
-    p = vf_fma(p, s, vf_set1(0x1.91ea2p-3f));
-    q = vf_fma(q, s, vf_set1(0x1.03b662p-1f));
-    p = vf_mul(vf_fma(p, s, vf_set1(0x1.20dd72p0f)), u);
-    q = vf_fma(q, s, vf_set1(1));
-    const vm far = vf_ge(vf_abs(u), vf_set1(0x1.ff5c28p1f));
-    return vf_select(far, vf_copysign(vf_set1(1), x), vf_div(p, q));
+    const vf t = vf_max_c(vf_min_c(x, vf_set1(5.94f)), vf_set1(-5.94f));
+    const vf s = vf_mul(t, t), s2 = vf_mul(s, s);
+    vf p = vf_fma(TLI_PAIR(0x1.ab226ep-18f, 0x1.76d8a4p-26f, s), s2,
+                  TLI_PAIR(0x1.35b724p-8f, 0x1.730ee4p-13f, s));
+    vf q = vf_fma(TLI_PAIR(0x1.3edb02p-14f, 0x1.3a68fep-20f, s), s2,
+                  TLI_PAIR(0x1.dd15a8p-6f, 0x1.fa13fp-10f, s));
+    p = vf_mul(vf_fma(p, s2, TLI_PAIR(0x1.98844ep-2f, 0x1.1c324ep-5f, s)), t);
+    q = vf_fma(q, s2, TLI_PAIR(1, 0x1.03b662p-2f, s));
+    return vf_max_c(vf_min_c(vf_add(vf_div(p, q), vf_set1(0.5f)), vf_set1(1)), vf_zero());
 }
 
 /* x / 2 * (1 + erf(x / sqrt 2)) */
 TLI_INLINE vf vf_gelu(vf x)
 {
-    // The bound keeps minus infinity from meeting itself; there the result is 0 long since.
-    const vf half = vf_max_c(vf_mul(x, vf_set1(0.5f)), vf_set1(-20));
-    return vf_fma(half, tli_erf_near(x), half);
+    // The bound keeps minus infinity from meeting 0, which the other factor is long since.
+    return vf_mul(vf_max_c(x, vf_set1(-20)), tli_normal_below(x));
 }
 
 /* x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))), which is x * sigmoid(2 * the inner one) */
@@ -312,7 +308,7 @@ TLI_INLINE vf vf_softplus(vf x)
 {
     const vf e = vf_exp_low(vf_neg(vf_abs(x)));
     const vm upper = vf_gt(e, vf_set1(0x1.555554p-2f));
-    const vf r = vf_select(upper, vf_fma(e, vf_set1(0.5f), vf_set1(-0.5f)), e);
+    const vf r = vf_select(upper, VF_FMA_LITERAL(e, vf_set1(0.5f), -0.5f), e);
     const vf y = vf_add(tli_log1p_small(r), vf_keep(upper, vf_set1(0x1.62e43p-1f)));
     return vf_add(y, vf_relu(x));
 }
@@ -366,7 +362,7 @@ TLI_INLINE float tli_reduce_large(float x, int32_t *q)
 /* The same for all lanes; infinities give NaN. */
 TLI_INLINE vf tli_reduce(vf x, vi *q)
 {
-    const vf z = vf_fma(x, vf_set1(0x1.45f306p-1f), vf_set1(TLI_ROUNDER));
+    const vf z = VF_FMA_LITERAL(x, vf_set1(0x1.45f306p-1f), TLI_ROUNDER);
     const vf n = vf_sub(z, vf_set1(TLI_ROUNDER));
     *q = vf_as_vi(z);
     vf r = vf_fnma(n, vf_set1(0x1.921fb4p0f), x);
@@ -390,7 +386,7 @@ TLI_INLINE vf tli_sine(vf r, vi q)
     const vf s =
         vf_fma(vf_set1(-0x1.9951dcp-13f), r4, TLI_PAIR(-0x1.555546p-3f, 0x1.110774p-7f, r2));
     vf c = vf_fma(vf_set1(0x1.99e80cp-16f), r4, TLI_PAIR(0x1.55554ap-5f, -0x1.6c0c28p-10f, r2));
-    c = vf_fma(c, r4, vf_fma(r2, vf_set1(-0.5f), vf_set1(1)));
+    c = vf_fma(c, r4, VF_FMA_LITERAL(r2, vf_set1(-0.5f), 1));
     const vm odd = vi_gt(vi_set1(0), vi_shl(q, 31));
     const vf y = vf_select(odd, c, vf_fma(s, vf_mul(r2, r), r));
     const vi sign = vi_and(vi_shl(q, 30), vi_set1(INT32_MIN));

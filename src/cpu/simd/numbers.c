@@ -1,6 +1,6 @@
-/* Ops on each element of float64, of integers and of truth values: plain loops, which compilers make
- * vectors of. Integers are computed in their own width and wrap, which gives the bits that int64 would
- * give when it is stored in it. */
+/* Ops on each element of float64, of integers and of truth values: plain loops, which compilers
+ * make vectors of. Integers are computed in their own width and wrap, which gives the bits that
+ * int64 would give when it is stored in it. */
 #include <math.h>
 
 #include "cpu/loop.h"
@@ -97,7 +97,8 @@ static tl_status run_rows(const tl_run *run, const tl_node *n, tli_loop_fn *row)
     UNARY_ROW(name##_row, type, result, expression)                                                \
     KERNEL(name)
 
-/* --- float64 ------------------------------------------------------------------------------------ */
+/* --- float64 ------------------------------------------------------------------------------------
+ */
 
 BINARY(add_f64, double, double, a + b)
 BINARY(sub_f64, double, double, a - b)
@@ -120,7 +121,8 @@ UNARY(affine_f64, double, double, x *attr->scale + attr->shift)
 WHERE_ROW(where_f64_row, double)
 KERNEL(where_f64)
 
-/* --- integers ----------------------------------------------------------------------------------- */
+/* --- integers -----------------------------------------------------------------------------------
+ */
 
 /*    name, type, unsigned type in which it wraps (not promoted to a signed one) */
 #define INTEGERS(X)                                                                                \
@@ -146,14 +148,16 @@ KERNEL(where_f64)
     KERNEL(where_##t)
 INTEGERS(INTEGER_KERNELS)
 
-/* --- truth ---------------------------------------------------------------------------------------- */
+/* --- truth
+ * ---------------------------------------------------------------------------------------- */
 
 BINARY(logical_and, uint8_t, uint8_t, a != 0 && b != 0)
 BINARY(logical_or, uint8_t, uint8_t, (a | b) != 0)
 BINARY(logical_xor, uint8_t, uint8_t, (a != 0) != (b != 0))
 UNARY(logical_not, uint8_t, uint8_t, x == 0)
 
-/* --- the table ---------------------------------------------------------------------------------- */
+/* --- the table ----------------------------------------------------------------------------------
+ */
 
 #define ROW(name, type, t) {TL_OP_##name, type, name##_##t##_kernel, TL_KERNEL_STRIDED},
 #define COMMON_ROWS(type, t)                                                                       \

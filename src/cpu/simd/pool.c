@@ -21,6 +21,9 @@ typedef struct pooling {
     int64_t rows, blocks; /* gradient of max: of the image in a block; blocks of an image */
 } pooling;
 
+/* Loops over the vectors of a strip, which then stay in registers. */
+#define STRIPS(k, count) _Pragma("GCC unroll 8") for (int k = 0; k < (count); k++)
+
 /* Places [begin, end) of an axis. */
 typedef struct range {
     int64_t begin, end;
@@ -91,17 +94,17 @@ TLI_INLINE void pool_strip(tl_dtype t, const pooling *p, bool largest, int64_t i
                            range xs, int64_t c, int count, int64_t m, int64_t out)
 {
     vf v[STRIP];
-    for (int k = 0; k < count; k++) v[k] = largest ? vf_set1(-INFINITY) : vf_zero();
+    STRIPS(k, count) v[k] = largest ? vf_set1(-INFINITY) : vf_zero();
     for (int64_t y = ys.begin; y < ys.end; y++)
         for (int64_t x = xs.begin; x < xs.end; x++) {
             const int64_t at = ((image * p->height + y) * p->width + x) * p->channels + c;
-            for (int k = 0; k < count; k++) {
+            STRIPS(k, count) {
                 const vf e = any_load(t, p->image, at + k * VF, m);
                 v[k] = largest ? vf_max(v[k], e) : vf_add(v[k], e);
             }
         }
     const vf area = vf_set1((float)((ys.end - ys.begin) * (xs.end - xs.begin)));
-    for (int k = 0; k < count; k++)
+    STRIPS(k, count)
         any_store(t, p->out, out + c + k * VF, largest ? v[k] : vf_div(v[k], area), m);
 }
 
@@ -166,7 +169,7 @@ TLI_INLINE void avg_pixel(tl_dtype t, const pooling *p, int64_t image, range ys,
                           int64_t at, int64_t c, int count, int64_t m)
 {
     vf sum[STRIP];
-    for (int k = 0; k < count; k++) sum[k] = vf_zero();
+    STRIPS(k, count) sum[k] = vf_zero();
     for (int64_t oy = ys.begin; oy < ys.end; oy++) {
         const range down = rows_of(p, oy);
         for (int64_t ox = xs.begin; ox < xs.end; ox++) {
@@ -174,11 +177,11 @@ TLI_INLINE void avg_pixel(tl_dtype t, const pooling *p, int64_t image, range ys,
             const float area = (float)((down.end - down.begin) * (across.end - across.begin));
             const vf share = vf_set1(1 / area);
             const int64_t from = window_at(p, image, oy, ox) + c;
-            for (int k = 0; k < count; k++)
+            STRIPS(k, count)
                 sum[k] = vf_fma(any_load(t, p->g, from + k * VF, m), share, sum[k]);
         }
     }
-    for (int k = 0; k < count; k++) any_store(t, p->out, at + c + k * VF, sum[k], m);
+    STRIPS(k, count) any_store(t, p->out, at + c + k * VF, sum[k], m);
 }
 
 TLI_INLINE void avg_grad_row(tl_dtype t, const pooling *p, int64_t row)
@@ -207,57 +210,111 @@ static tl_status avg_pool2d_grad_kernel(const tl_run *run, const tl_node *n)
                            grain_of(p.width * p.channels), avg_grad_rows, &p);
 }
 
-/* One window: finds its largest pixels, and adds its gradient there; only rows in `rows` count.
- * `sums` begins with the first of them. */
-TLI_INLINE void max_window(tl_dtype t, const pooling *p, int64_t image, int64_t oy, int64_t ox,
-                           range rows, float *sums, int64_t c, int count, int64_t m)
+/* Where the largest pixels of a window get its gradient. */
+typedef struct spread {
+    int64_t image;
+    range rows;  /* only these count; `sums` begins with the first of them */
+    float *sums;
+    bool alone;  /* no other window covers the pixels: they are set, not added to */
+} spread;
+
+/* The largest of each channel; false when one of them is a NaN. */
+TLI_INLINE bool max_of_window(tl_dtype t, const pooling *p, int64_t image, range ys, range xs,
+                              int64_t c, int count, int64_t m, vf *most)
 {
-    const range ys = rows_of(p, oy), xs = columns_of(p, ox);
-    vf best[STRIP], g[STRIP];
-    vi place[STRIP];
-    for (int k = 0; k < count; k++) best[k] = vf_set1(-INFINITY), place[k] = vi_set1(0);
-    int32_t number = 0; // of a pixel in its window
+    STRIPS(k, count) most[k] = vf_set1(-INFINITY);
     for (int64_t y = ys.begin; y < ys.end; y++) {
         const void *from = any_at(t, p->image, pixel_at(p, image, y, xs.begin) + c);
-        for (int64_t x = xs.begin; x < xs.end; x++, number++) {
-            for (int k = 0; k < count; k++) {
-                // Greater or the first NaN, which stays.
-                const vf v = any_load(t, from, k * VF, m);
-                const vm better = vm_andnot(vf_eq(best[k], best[k]), vf_le(v, best[k]));
-                best[k] = vf_select(better, v, best[k]);
-                place[k] = vi_select(better, vi_set1(number), place[k]);
-            }
-            from = any_at(t, from, p->channels);
+        for (int64_t x = xs.begin; x < xs.end; x++, from = any_at(t, from, p->channels))
+            STRIPS(k, count)
+                most[k] = vf_max(most[k], any_load(t, from, k * VF, m));
+    }
+    vm same = vf_eq(most[0], most[0]);
+    for (int k = 1; k < count; k++) same = vm_and(same, vf_eq(most[k], most[k]));
+    return vm_all(same);
+}
+
+/* One row of a window; `g` is what no pixel before it has got. `to` is not written where `counts`
+ * is false. */
+TLI_INLINE void spread_row(tl_dtype t, const void *from, float *to, const pooling *p, bool counts,
+                           bool alone, bool nans, int64_t width, int count, int64_t m,
+                           const vf *most, vf *g)
+{
+    for (int64_t x = 0; x < width; x++, from = any_at(t, from, p->channels), to += p->channels)
+        STRIPS(k, count)
+        {
+            const vf v = any_load(t, from, k * VF, m);
+            vm hit = vf_eq(v, most[k]);
+            if (nans) hit = vm_or(hit, vf_is_nan(v)); // only where the largest is one
+            vf part = vf_keep(hit, g[k]);
+            g[k] = vf_drop(hit, g[k]);
+            if (!counts) continue;
+            if (!alone) part = vf_add(any_load(TL_F32, to, k * VF, m), part);
+            any_store(TL_F32, to, k * VF, part, m);
         }
+}
+
+TLI_INLINE void spread_window(tl_dtype t, const pooling *p, const spread *s, bool alone, bool nans,
+                              range ys, range xs, int64_t c, int count, int64_t m, const vf *most,
+                              vf *g)
+{
+    const int64_t end = least(ys.end, s->rows.end), width = xs.end - xs.begin;
+    for (int64_t y = ys.begin; y < end; y++) {
+        const void *from = any_at(t, p->image, pixel_at(p, s->image, y, xs.begin) + c);
+        const int64_t row = y - s->rows.begin;
+        float *to =
+            s->sums + (row > 0 ? row : 0) * p->width * p->channels + xs.begin * p->channels + c;
+        if (row < 0)
+            spread_row(t, from, to, p, false, alone, nans, width, count, m, most, g);
+        else
+            spread_row(t, from, to, p, true, alone, nans, width, count, m, most, g);
     }
-    for (int k = 0; k < count; k++)
-        g[k] = any_load(t, p->g, window_at(p, image, oy, ox) + c + k * VF, m);
-    const int64_t begin = ys.begin > rows.begin ? ys.begin : rows.begin,
-                  end = least(ys.end, rows.end);
-    number = (int32_t)((begin - ys.begin) * (xs.end - xs.begin));
-    for (int64_t y = begin; y < end; y++) {
-        float *to = sums + ((y - rows.begin) * p->width + xs.begin) * p->channels + c;
-        for (int64_t x = xs.begin; x < xs.end; x++, number++, to += p->channels)
-            for (int k = 0; k < count; k++) {
-                const vf add = vf_keep(vi_eq(place[k], vi_set1(number)), g[k]);
-                any_store(TL_F32, to, k * VF, vf_add(any_load(TL_F32, to, k * VF, m), add), m);
-            }
-    }
+}
+
+/* One window: its gradient goes to the first of its largest pixels, or to the first NaN. */
+TLI_INLINE void max_window(tl_dtype t, const pooling *p, const spread *s, int64_t oy, int64_t ox,
+                           int64_t c, int count, int64_t m)
+{
+    const range ys = rows_of(p, oy), xs = columns_of(p, ox);
+    vf most[STRIP], g[STRIP];
+    const bool numbers = max_of_window(t, p, s->image, ys, xs, c, count, m, most);
+    STRIPS(k, count)
+        g[k] = any_load(t, p->g, window_at(p, s->image, oy, ox) + c + k * VF, m);
+    if (numbers && s->alone)
+        spread_window(t, p, s, true, false, ys, xs, c, count, m, most, g);
+    else if (numbers)
+        spread_window(t, p, s, false, false, ys, xs, c, count, m, most, g);
+    else
+        spread_window(t, p, s, s->alone, true, ys, xs, c, count, m, most, g);
+}
+
+// Whether each place of an axis is covered by one window.
+static bool is_tiled(int64_t stride, int64_t before, int64_t size, int64_t length, int64_t windows)
+{
+    return stride == size && windows * size - before >= length;
 }
 
 TLI_INLINE void max_grad_block(tl_dtype t, const pooling *p, int64_t image, range rows, float *room)
 {
+    const tl_pool_attr *a = p->a;
     const int64_t first = windows_on_row(p, rows.begin).begin,
                   last = windows_on_row(p, rows.end - 1).end;
     const int64_t at = pixel_at(p, image, rows.begin, 0);
     const int64_t count = (rows.end - rows.begin) * p->width * p->channels;
-    float *sums = t == TL_F32 ? (float *)p->out + at : room;
-    memset(sums, 0, (size_t)count * sizeof *sums);
+    const spread whole = {
+        .image = image,
+        .rows = rows,
+        .sums = t == TL_F32 ? (float *)p->out + at : room,
+        .alone = a->stride_y >= a->size_y && a->stride_x >= a->size_x,
+    };
+    if (!is_tiled(a->stride_y, a->top, a->size_y, p->height, p->down)
+        || !is_tiled(a->stride_x, a->left, a->size_x, p->width, p->across))
+        memset(whole.sums, 0, (size_t)count * sizeof *whole.sums);
     for (int64_t oy = first; oy < last; oy++)
         for (int64_t ox = 0; ox < p->across; ox++)
-            CHANNELS(max_window, t, p, image, oy, ox, rows, sums);
+            CHANNELS(max_window, t, p, &whole, oy, ox);
     if (t == TL_F32) return;
-    TLI_VECTORS(i, m, count) any_store(t, p->out, at + i, any_load(TL_F32, sums, i, m), m);
+    TLI_VECTORS(i, m, count) any_store(t, p->out, at + i, any_load(TL_F32, whole.sums, i, m), m);
 }
 
 static tl_status max_grad_blocks(int64_t begin, int64_t end, void *payload)

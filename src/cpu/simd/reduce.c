@@ -1,7 +1,8 @@
-/* Ops that bring many elements together. A tensor without gaps falls into groups of axes that stay and
- * groups that go, one behind the other. When the last group goes, rows are brought together from
- * several sums side by side; when it stays, rows are added to a row of sums, a block of columns at a
- * time. Sums of float32 are made of short ones in float32, which come together in float64.
+/* Ops that bring many elements together. A tensor without gaps falls into groups of axes that stay
+ * and groups that go, one behind the other. When the last group goes, rows are brought together
+ * from several sums side by side; when it stays, rows are added to a row of sums, a block of
+ * columns at a time. Sums of float32 are made of short ones in float32, which come together in
+ * float64.
  *
  * Few results of many elements are cut into parts, by sizes alone, whose results come together in
  * order. */
@@ -38,7 +39,8 @@ typedef struct reducer {
     combine_fn *combine;
 } reducer;
 
-/* --- float32 ------------------------------------------------------------------------------------ */
+/* --- float32 ------------------------------------------------------------------------------------
+ */
 
 TLI_INLINE double larger(double a, double b)
 {
@@ -161,7 +163,8 @@ FLOAT_REDUCER(exps, EXP_FROM, vf_add, vf_sum, plus, 0, sum_combine)
 FLOAT_REDUCER(max, AS_IS, vf_max, vf_hmax, larger, -INFINITY, max_combine)
 FLOAT_REDUCER(min, AS_IS, vf_min, vf_hmin, smaller, INFINITY, min_combine)
 
-/* --- float64, and products of floats, which leave the range of float32 sooner --------------------- */
+/* --- float64, and products of floats, which leave the range of float32 sooner -------------------
+ */
 
 TLI_INLINE double times(double a, double b)
 {
@@ -169,39 +172,39 @@ TLI_INLINE double times(double a, double b)
 }
 COMBINE(prod, f, times)
 
-#define DOUBLE_PAIR(name, type, short_name, load, expression, fold, first)                         \
-    static void name##_inner_##short_name(slot *to, const void *elements, int64_t n, slot base)    \
+#define DOUBLE_PAIR(name, expression, fold, first)                                                 \
+    static void name##_inner_f64(slot *to, const void *elements, int64_t n, slot base)             \
     {                                                                                              \
-        const type *x = elements;                                                                  \
+        const double *x = elements;                                                                \
         const double b = base.f;                                                                   \
         double s[8] = {first, first, first, first, first, first, first, first};                    \
         int64_t i = 0;                                                                             \
         (void)b;                                                                                   \
         for (; i + 8 <= n; i += 8)                                                                 \
             for (int k = 0; k < 8; k++) {                                                          \
-                const double v = load(x[i + k]);                                                   \
+                const double v = x[i + k];                                                         \
                 s[k] = fold(s[k], expression);                                                     \
             }                                                                                      \
         for (int k = 0; i < n; i++, k++) {                                                         \
-            const double v = load(x[i]);                                                           \
+            const double v = x[i];                                                                 \
             s[k] = fold(s[k], expression);                                                         \
         }                                                                                          \
         to->f = fold(to->f, fold(fold(fold(s[0], s[1]), fold(s[2], s[3])),                         \
                                  fold(fold(s[4], s[5]), fold(s[6], s[7]))));                       \
     }                                                                                              \
-    static void name##_outer_##short_name(slot *to, const void *elements, int64_t step,            \
-                                          int64_t rows, int64_t columns, const slot *base)         \
+    static void name##_outer_f64(slot *to, const void *elements, int64_t step, int64_t rows,       \
+                                 int64_t columns, const slot *base)                                \
     {                                                                                              \
         (void)base;                                                                                \
-        for (const type *x = elements; rows > 0; rows--, x += step)                                \
+        for (const double *x = elements; rows > 0; rows--, x += step)                              \
             for (int64_t i = 0; i < columns; i++) {                                                \
-                const double b = base[i].f, v = load(x[i]);                                        \
+                const double b = base[i].f, v = x[i];                                              \
                 (void)b;                                                                           \
                 to[i].f = fold(to[i].f, expression);                                               \
             }                                                                                      \
     }
 #define DOUBLE_REDUCER(name, expression, fold, first, combine)                                     \
-    DOUBLE_PAIR(name, double, f64, ITSELF, expression, fold, first)                                \
+    DOUBLE_PAIR(name, expression, fold, first)                                                     \
     static const reducer name##_f64 = {{.f = first}, name##_inner_f64, name##_outer_f64, combine};
 #define ITSELF(x) (x)
 DOUBLE_REDUCER(sum, v, plus, 0, sum_combine)
@@ -209,9 +212,67 @@ DOUBLE_REDUCER(squares, (v - b) * (v - b), plus, 0, sum_combine)
 DOUBLE_REDUCER(max, v, larger, -INFINITY, max_combine)
 DOUBLE_REDUCER(min, v, smaller, INFINITY, min_combine)
 DOUBLE_REDUCER(prod, v, times, 1, prod_combine)
-DOUBLE_PAIR(prod, float, f32, ITSELF, v, times, 1)
-DOUBLE_PAIR(prod, uint16_t, bf16, tli_from_bf16, v, times, 1)
-DOUBLE_PAIR(prod, uint16_t, f16, tli_from_f16, v, times, 1)
+
+typedef struct doubles {
+    vd low, high;
+} doubles;
+
+TLI_INLINE doubles doubles_times(doubles p, vf x)
+{
+    return (doubles){vd_mul(p.low, vf_low_to_vd(x)), vd_mul(p.high, vf_high_to_vd(x))};
+}
+
+TLI_INLINE void slots_times(slot *to, doubles p)
+{
+    double *f = &to->f; // slots are as large as doubles
+    vd_store(f, vd_mul(vd_load(f), p.low));
+    vd_store(f + VD, vd_mul(vd_load(f + VD), p.high));
+}
+_Static_assert(sizeof(slot) == sizeof(double), "slots are loaded as doubles");
+
+#define FLOAT_PRODUCTS(t)                                                                          \
+    static void prod_inner_##t(slot *to, const void *elements, int64_t n, slot base)               \
+    {                                                                                              \
+        const tli_##t *x = elements;                                                               \
+        const doubles one = {vd_set1(1), vd_set1(1)};                                              \
+        doubles p[4] = {one, one, one, one};                                                       \
+        (void)base;                                                                                \
+        for (; n >= 4 * VF; n -= 4 * VF, x += 4 * VF)                                              \
+            _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++)                                    \
+                p[k] = doubles_times(p[k], vf_load_##t(x + k * VF));                               \
+        for (; n > 0; n -= VF, x += VF) {                                                          \
+            const int64_t m = n < VF ? n : VF;                                                     \
+            const vf last = vf_select(vm_first(m), vf_load_##t##_n(x, m), vf_set1(1));             \
+            p[0] = doubles_times(p[0], last);                                                      \
+        }                                                                                          \
+        double lanes[VD], all = 1;                                                                 \
+        const vd low = vd_mul(vd_mul(p[0].low, p[1].low), vd_mul(p[2].low, p[3].low));             \
+        const vd high = vd_mul(vd_mul(p[0].high, p[1].high), vd_mul(p[2].high, p[3].high));        \
+        vd_store(lanes, vd_mul(low, high));                                                        \
+        for (int k = 0; k < VD; k++) all *= lanes[k];                                              \
+        to->f *= all;                                                                              \
+    }                                                                                              \
+    static void prod_outer_##t(slot *to, const void *elements, int64_t step, int64_t rows,         \
+                               int64_t columns, const slot *base)                                  \
+    {                                                                                              \
+        (void)base;                                                                                \
+        const tli_##t *x = elements;                                                               \
+        const int64_t whole = columns / VF * VF;                                                   \
+        for (int64_t deep; rows > 0; rows -= deep, x += deep * step) {                             \
+            deep = rows < 4 ? 1 : 4;                                                               \
+            for (int64_t i = 0; i < whole; i += VF) {                                              \
+                const vf first = vf_load_##t(x + i);                                               \
+                doubles p = {vf_low_to_vd(first), vf_high_to_vd(first)};                           \
+                for (int64_t d = 1; d < deep; d++)                                                 \
+                    p = doubles_times(p, vf_load_##t(x + d * step + i));                           \
+                slots_times(to + i, p);                                                            \
+            }                                                                                      \
+            for (int64_t i = whole; i < columns; i++)                                              \
+                for (int64_t d = 0; d < deep; d++)                                                 \
+                    to[i].f *= (double)tli_get_##t(x[d * step + i]);                               \
+        }                                                                                          \
+    }
+TLI_FLOAT_LIST(FLOAT_PRODUCTS)
 
 static const reducer prod_floats[] = {
     [TL_F32] = {{.f = 1}, prod_inner_f32, prod_outer_f32, prod_combine},
@@ -219,7 +280,8 @@ static const reducer prod_floats[] = {
     [TL_F16] = {{.f = 1}, prod_inner_f16, prod_outer_f16, prod_combine},
 };
 
-/* --- integers and truth --------------------------------------------------------------------------- */
+/* --- integers and truth
+ * --------------------------------------------------------------------------- */
 
 /* In their own width: what wraps there wraps in the same way where it is stored. */
 #define PLUS(t, u, a, b) (t)((u)(a) + (u)(b))
@@ -256,7 +318,8 @@ static const reducer prod_floats[] = {
                 const type two = fold(type, wide, load(x[i]), load(x[i + step]));                  \
                 s[i] = fold(type, wide, s[i], two);                                                \
             }                                                                                      \
-        for (int64_t i = 0; rows > 0 && i < columns; i++) s[i] = fold(type, wide, s[i], load(x[i])); \
+        for (int64_t i = 0; rows > 0 && i < columns; i++)                                          \
+            s[i] = fold(type, wide, s[i], load(x[i]));                                             \
         for (int64_t i = 0; i < columns; i++)                                                      \
             to[i].i = fold(int64_t, uint64_t, to[i].i, (int64_t)s[i]);                             \
     }                                                                                              \
@@ -264,8 +327,8 @@ static const reducer prod_floats[] = {
     {                                                                                              \
         for (int64_t i = 0; i < n; i++) to[i].i = fold(int64_t, uint64_t, to[i].i, part[i].i);     \
     }                                                                                              \
-    static const reducer name##_##t = {{.i = first}, name##_inner_##t, name##_outer_##t,           \
-                                       name##_combine_##t};
+    static const reducer name##_##t = {                                                            \
+        {.i = first}, name##_inner_##t, name##_outer_##t, name##_combine_##t};
 #define NOT_0(x) ((x) != 0)
 #define INT_REDUCERS(t, type, wide, least, most)                                                   \
     INT_REDUCER(sum, t, type, wide, ITSELF, PLUS, 0)                                               \
@@ -277,7 +340,8 @@ INT_REDUCERS(i64, int64_t, uint64_t, INT64_MIN, INT64_MAX)
 INT_REDUCER(any, bool, uint8_t, uint8_t, NOT_0, EITHER, 0)
 INT_REDUCER(all, bool, uint8_t, uint8_t, NOT_0, BOTH, 1)
 
-/* --- groups of axes ------------------------------------------------------------------------------- */
+/* --- groups of axes
+ * ------------------------------------------------------------------------------- */
 
 typedef struct group {
     int64_t count, step; /* step in elements */
@@ -345,7 +409,8 @@ static int64_t place(const group *groups, int rank, int64_t index)
     return at;
 }
 
-/* --- a block of results --------------------------------------------------------------------------- */
+/* --- a block of results
+ * --------------------------------------------------------------------------- */
 
 // Few columns are brought together several rows at a time, as one wide row.
 static void few_columns(const reducer *r, slot *to, const char *x, size_t size, int64_t rows,
@@ -463,7 +528,8 @@ enum { SHORT = 8 };
 
 #define TURN(type)                                                                                 \
     for (int64_t k = 0; k < width; k++)                                                            \
-        for (int64_t i = 0; i < n; i++) ((type *)turned)[k * n + i] = ((const type *)x)[i * width + k];
+        for (int64_t i = 0; i < n; i++)                                                            \
+            ((type *)turned)[k * n + i] = ((const type *)x)[i * width + k];
 
 static void turn(void *turned, const void *x, size_t size, int64_t n, int64_t width)
 {
@@ -519,7 +585,8 @@ static tl_status run_results(int64_t begin, int64_t end, void *payload)
     return TL_OK;
 }
 
-/* --- parts ---------------------------------------------------------------------------------------- */
+/* --- parts
+ * ---------------------------------------------------------------------------------------- */
 
 // The scratch memory: bases and results, then one row of results for each part.
 typedef struct parts_job {
@@ -569,7 +636,8 @@ static tl_status run_in_parts(const tl_run *run, plan *p)
     return TL_OK;
 }
 
-/* --- kernels ------------------------------------------------------------------------------------ */
+/* --- kernels ------------------------------------------------------------------------------------
+ */
 
 static tl_status reduce(const tl_run *run, plan *p, tl_ints axes)
 {
@@ -679,8 +747,11 @@ static tl_status all_kernel(const tl_run *run, const tl_node *n)
     {TL_OP_##name, TL_F32, name##_kernel, 0}, {TL_OP_##name, TL_BF16, name##_kernel, 0},           \
         {TL_OP_##name, TL_F16, name##_kernel, 0}
 #define NUMBERS(name)                                                                              \
-    FLOATS(name), {TL_OP_##name, TL_F64, name##_kernel, 0}, {TL_OP_##name, TL_I32, name##_kernel, 0}, \
-        {TL_OP_##name, TL_I64, name##_kernel, 0}
+    FLOATS(name), {TL_OP_##name, TL_F64, name##_kernel, 0},                                        \
+        {TL_OP_##name, TL_I32, name##_kernel, 0},                                                  \
+    {                                                                                              \
+        TL_OP_##name, TL_I64, name##_kernel, 0                                                     \
+    }
 static const tl_kernel rows[] = {
     NUMBERS(sum),
     NUMBERS(prod),

@@ -55,7 +55,8 @@ static const float *floats(tl_dtype dtype, const void *from, float *room, int64_
     return room;
 }
 
-/* --- argmax, argmin ------------------------------------------------------------------------------- */
+/* --- argmax, argmin
+ * ------------------------------------------------------------------------------- */
 
 typedef struct best {
     float value;
@@ -198,8 +199,8 @@ static tl_status find_best(const tl_run *run, const tl_node *n, bool largest)
         return tl_parallel_for(run->threads, c.before, GRAIN / c.axis, arg_rows, &c);
     }
     const int64_t columns = c.behind < BLOCK ? c.behind : BLOCK;
-    return tl_parallel_for(run->threads, c.before * c.blocks, GRAIN / (c.axis * columns), arg_blocks,
-                           &c);
+    return tl_parallel_for(run->threads, c.before * c.blocks, GRAIN / (c.axis * columns),
+                           arg_blocks, &c);
 }
 
 static tl_status argmax_kernel(const tl_run *run, const tl_node *n)
@@ -212,7 +213,8 @@ static tl_status argmin_kernel(const tl_run *run, const tl_node *n)
     return find_best(run, n, false);
 }
 
-/* --- cumsum ------------------------------------------------------------------------------------- */
+/* --- cumsum -------------------------------------------------------------------------------------
+ */
 
 static void put(tl_dtype dtype, void *to, int64_t i, double value)
 {
@@ -299,8 +301,8 @@ static tl_status cumsum_kernel(const tl_run *run, const tl_node *n)
     if (c.before * c.axis * c.behind == 0) return TL_OK;
     if (c.behind == 1) return tl_parallel_for(run->threads, c.before, GRAIN / c.axis, sum_rows, &c);
     const int64_t columns = c.behind < BLOCK ? c.behind : BLOCK;
-    return tl_parallel_for(run->threads, c.before * c.blocks, GRAIN / (c.axis * columns), sum_blocks,
-                           &c);
+    return tl_parallel_for(run->threads, c.before * c.blocks, GRAIN / (c.axis * columns),
+                           sum_blocks, &c);
 }
 
 #define FLOATS(name)                                                                               \

@@ -1,5 +1,6 @@
-/* Sorting of lines along an axis. Elements become 32-bit keys that have their order; keys are sorted
- * digit by digit, which keeps equal ones in order. A few of the largest are found without sorting. */
+/* Sorting of lines along an axis. Elements become 32-bit keys that have their order; keys are
+ * sorted digit by digit, which keeps equal ones in order. A few of the largest are found without
+ * sorting. */
 #include <string.h>
 
 #include "cpu/scratch.h"
@@ -38,7 +39,8 @@ static float float_at(const tl_tensor *t, int64_t at)
     }
 }
 
-/* --- keys --------------------------------------------------------------------------------------- */
+/* --- keys ---------------------------------------------------------------------------------------
+ */
 
 // Both zeros are one; NaN is above all else.
 TLI_INLINE uint32_t float_key(float x)
@@ -68,7 +70,8 @@ static entry *sort_entries(entry *from, entry *to, int64_t n)
         for (int d = 0; d < DIGITS; d++) counts[d][from[i].key >> d * DIGIT & (VALUES - 1)]++;
     for (int d = 0; d < DIGITS; d++) {
         uint32_t *count = counts[d], before = 0;
-        if (count[from[0].key >> d * DIGIT & (VALUES - 1)] == n) continue; // all have the same digit
+        if (count[from[0].key >> d * DIGIT & (VALUES - 1)] == n)
+            continue; // all have the same digit
         for (int v = 0; v < VALUES; v++) {
             const uint32_t here = count[v];
             count[v] = before;
@@ -83,7 +86,8 @@ static entry *sort_entries(entry *from, entry *to, int64_t n)
     return from;
 }
 
-/* --- lines -------------------------------------------------------------------------------------- */
+/* --- lines --------------------------------------------------------------------------------------
+ */
 
 // Place i of a line of the results shows element `from` of the line of x that begins at `first`.
 static void put(const job *j, int64_t line, int64_t first, int64_t i, int64_t from)
@@ -169,13 +173,15 @@ static tl_status find_few(int64_t begin, int64_t end, void *payload)
     return TL_OK;
 }
 
-/* --- kernels ------------------------------------------------------------------------------------ */
+/* --- kernels ------------------------------------------------------------------------------------
+ */
 
 static tl_status run_lines(const tl_run *run, const tl_node *n, job *j, tl_parallel_fn *fn)
 {
     if (!tl_tensor_count(j->values)) return TL_OK;
     if (j->length > INT32_MAX) return tli_run_reference(run, n);
-    return tl_parallel_for(run->threads, tl_tensor_count(j->x) / j->length, GRAIN / j->length, fn, j);
+    return tl_parallel_for(run->threads, tl_tensor_count(j->x) / j->length, GRAIN / j->length, fn,
+                           j);
 }
 
 static tl_status sort_kernel(const tl_run *run, const tl_node *n)

@@ -9,8 +9,8 @@ enum { PARAM, GRAD, HYPER, SLOTS };        /* inputs */
 enum { RATE, STEP, SCALE, APPLY, HYPERS }; /* elements of the third */
 enum { GRAIN = 16384 };                    /* elements a task */
 
-/* m / (sqrt(v) * factor + epsilon). Estimates refined by hand would be a longer chain, and slower, than the
- * units for roots and quotients. */
+/* m / (sqrt(v) * factor + epsilon). Estimates refined by hand would be a longer chain, and slower,
+ * than the units for roots and quotients. */
 TLI_INLINE vf over_root(vf m, vf v, vf factor, vf epsilon)
 {
     return vf_div(m, vf_fma(vf_sqrt(v), factor, epsilon));
@@ -104,10 +104,12 @@ static tl_status run_block(const tl_run *run, const tl_node *n, block *b)
     return tl_parallel_for(run->threads, tl_tensor_count(n->in[PARAM]), GRAIN, sweep_piece, b);
 }
 
-/* --- the rules (cpu/ref/update.c says them in full) --------------------------------------------------- */
+/* --- the rules (cpu/ref/update.c says them in full)
+ * --------------------------------------------------- */
 
 /* The loops below are written once for n lanes; most rounds have all of them, and know it. */
-/* `b` is a copy: what is stored through its pointers cannot change it, and it stays in registers. */
+/* `b` is a copy: what is stored through its pointers cannot change it, and it stays in registers.
+ */
 #define SWEEP(step, ...)                                                                           \
     do {                                                                                           \
         int64_t i = begin;                                                                         \
@@ -253,7 +255,8 @@ static tl_status update_adagrad_kernel(const tl_run *run, const tl_node *n)
     return run_block(run, n, &b);
 }
 
-/* --- lamb, lars: rates that follow norms ---------------------------------------------------------- */
+/* --- lamb, lars: rates that follow norms
+ * ---------------------------------------------------------- */
 
 #define EACH(i, n)                                                                                 \
     for (int64_t i = begin, n; i < end && (n = end - i < VF ? end - i : VF, true); i += VF)
@@ -274,8 +277,8 @@ static double squares_sum(squares s)
     return vd_sum(vd_add(s.low, s.high));
 }
 
-/* A tensor of a block goes through two sweeps: one measures it, one moves it. `sums` gets the squares
- * of its weights and of its direction. */
+/* A tensor of a block goes through two sweeps: one measures it, one moves it. `sums` gets the
+ * squares of its weights and of its direction. */
 typedef struct part part;
 struct part {
     const block *b;
@@ -322,9 +325,11 @@ static tl_status run_parts(const tl_run *run, const tl_node *n, part *p, block *
 {
     if (is_skipped(n)) return TL_OK;
     if (n->in[GRAD]->dtype == TL_F64) return tli_run_reference(run, n);
-    const int64_t count = tl_tensor_count(n->in[PARAM]), parts = b->offsets.count ? b->offsets.count : 1;
+    const int64_t count = tl_tensor_count(n->in[PARAM]),
+                  parts = b->offsets.count ? b->offsets.count : 1;
     void *room;
-    TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL, (size_t)(2 * (count / GRAIN + 1)) * sizeof(double)));
+    TL_TRY(
+        tli_scratch(&room, TLI_SCRATCH_KERNEL, (size_t)(2 * (count / GRAIN + 1)) * sizeof(double)));
     fill_block(n, b);
     p->b = b;
     p->sums = room;
@@ -466,12 +471,14 @@ static tl_status update_lars_kernel(const tl_run *run, const tl_node *n)
 {
     const tl_lars_attr *a = n->attr;
     block b = {.decay = (float)a->weight_decay, .offsets = a->offsets, .decayed = a->decayed};
-    part p = a->classic_momentum ? (part){.measure = lars_classic_measure, .move = lars_classic_move}
-                                 : (part){.measure = lars_popular_measure, .move = lars_popular_move};
+    part p = a->classic_momentum
+                 ? (part){.measure = lars_classic_measure, .move = lars_classic_move}
+                 : (part){.measure = lars_popular_measure, .move = lars_popular_move};
     return run_parts(run, n, &p, &b, a->adapted, a->eeta);
 }
 
-/* --- averages and norms --------------------------------------------------------------------------- */
+/* --- averages and norms
+ * --------------------------------------------------------------------------- */
 
 typedef struct average {
     float *s;
@@ -492,8 +499,10 @@ static tl_status ema_piece(int64_t begin, int64_t end, void *payload)
 static tl_status update_ema_kernel(const tl_run *run, const tl_node *n)
 {
     const tl_ema_attr *a = n->attr;
-    average e = {.s = tl_kernel_data(n->in[0]), .v = tl_kernel_data(n->in[1]),
-                 .momentum = n->inputs > 2 ? *(const float *)tl_kernel_data(n->in[2]) : (float)a->momentum};
+    average e = {.s = tl_kernel_data(n->in[0]),
+                 .v = tl_kernel_data(n->in[1]),
+                 .momentum =
+                     n->inputs > 2 ? *(const float *)tl_kernel_data(n->in[2]) : (float)a->momentum};
     if (e.momentum == 1) return TL_OK;
     if (n->in[1]->dtype != TL_F32) return tli_run_reference(run, n);
     return tl_parallel_for(run->threads, tl_tensor_count(n->in[0]), GRAIN, ema_piece, &e);

@@ -97,6 +97,19 @@
 
 /* --- what follows from the above on every instruction set ------------------------------------- */
 
+/* literal + a * b, rounded once. NEON's multiply-add overwrites what it adds to: a load of the
+ * literal costs nothing beside arithmetic, where a copy is one instruction more in the units that
+ * are busy, and on some cores makes all around it slower. */
+#ifdef TLI_LOADED_ADDENDS
+#define VF_FMA_LITERAL(a, b, literal)                                                              \
+    (__extension__({                                                                               \
+        static const float lanes_[VF] = {literal, literal, literal, literal};                      \
+        tli_fma_from(lanes_, (a), (b));                                                            \
+    }))
+#else
+#define VF_FMA_LITERAL(a, b, literal) vf_fma(a, b, vf_set1(literal))
+#endif
+
 TLI_INLINE vf vf_copysign(vf a, vf b)
 {
     const vi sign = vi_set1(INT32_MIN);

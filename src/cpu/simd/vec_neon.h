@@ -25,6 +25,16 @@ TLI_VEC2(vf, vf_mul, vf, vmulq_f32(a, b))
 TLI_VEC2(vf, vf_div, vf, vdivq_f32(a, b))
 TLI_VEC3(vf, vf_fma, vf, vfmaq_f32(c, a, b))
 TLI_VEC3(vf, vf_fnma, vf, vfmsq_f32(c, a, b))
+
+/* The load is said to depend on `a`: what does not change in a loop would be kept in a register,
+ * and copied. */
+#define TLI_LOADED_ADDENDS 1
+TLI_INLINE vf tli_fma_from(const float addend[4], vf a, vf b)
+{
+    vf x;
+    __asm__("ldr %q0, %1" : "=w"(x) : "m"(*(const float(*)[4])addend), "w"(a));
+    return vf_fma(a, b, x);
+}
 TLI_VEC2(vf, vf_min, vf, vminq_f32(a, b))
 TLI_VEC2(vf, vf_max, vf, vmaxq_f32(a, b))
 TLI_VEC2(vf, vf_min_c, vf, vminq_f32(a, b))

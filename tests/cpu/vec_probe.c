@@ -1,4 +1,4 @@
-#include "cpu/simd/vec_probe.h"
+#include "vec_probe.h"
 
 #include "cpu/simd/vec.h"
 

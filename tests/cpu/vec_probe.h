@@ -4,8 +4,8 @@
  * out; masks go out as bytes, 0 or 1. n is the count of a shift or of the _n forms.
  *
  * Thread word: free-threaded. */
-#ifndef TLI_CPU_SIMD_VEC_PROBE_H
-#define TLI_CPU_SIMD_VEC_PROBE_H
+#ifndef TILTH_TESTS_CPU_VEC_PROBE_H
+#define TILTH_TESTS_CPU_VEC_PROBE_H
 
 #include "cpu/isa.h"
 
