@@ -1,0 +1,5 @@
+# Writes a file's text as a C array: cmake -DFROM=a.h -DTO=b.c -DNAME=symbol -DHEADER=its.h -P embed.cmake
+file(READ "${FROM}" bytes HEX)
+string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}")
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+file(WRITE "${TO}" "#include \"${HEADER}\"\n\nconst char ${NAME}[] = {\n${bytes}\n0};\n")

@@ -1,0 +1,328 @@
+#include "nest/jit_impl.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <tilth/base/alloc.h>
+#include <tilth/base/file.h>
+#include <tilth/base/str.h>
+#include <tilth/base/vec.h>
+
+/* --- which folder ----------------------------------------------------------------------------- */
+
+static const char *const advice = "set TILTH_CACHE_DIR to a folder of your own";
+
+static tl_status refuse_system(const char *path, const char *verb, int error)
+{
+    char reason[128];
+    return TL_FAIL(TL_EUNSUPPORTED, "the cache for compiled code: cannot %s '%s': %s; %s", verb,
+                   path, strerror_r(error, reason, sizeof reason), advice);
+}
+
+/* The home of the user database, for processes that were started without a HOME. */
+static void add_home(tl_str *out)
+{
+    const char *home = getenv("HOME");
+    if (home && *home == '/') {
+        tl_str_add(out, home);
+        return;
+    }
+    char text[4096];
+    struct passwd user, *found = NULL;
+    if (getpwuid_r(geteuid(), &user, text, sizeof text, &found) == 0 && found && found->pw_dir
+        && *found->pw_dir == '/')
+        tl_str_add(out, found->pw_dir);
+}
+
+static tl_status choose_folder(tl_str *out, const char *wanted)
+{
+    const char *named = getenv("TILTH_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME");
+    if (!wanted && named && *named) wanted = named;
+    if (wanted) {
+        tl_str_add(out, wanted);
+    } else if (xdg && *xdg == '/') { // relative ones are to be ignored, says its specification
+        tl_str_addf(out, "%s/tilth", xdg);
+    } else {
+        add_home(out);
+        if (out->length) tl_str_add(out, "/.cache/tilth");
+    }
+    TL_TRY(tl_str_status(out));
+    if (out->length) return TL_OK;
+    return TL_FAIL(TL_EUNSUPPORTED,
+                   "no place for the cache of compiled code: neither "
+                   "TILTH_CACHE_DIR nor XDG_CACHE_HOME nor HOME is set, and the "
+                   "user has no home; %s",
+                   advice);
+}
+
+static tl_status make_folder(const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) == 0) return TL_OK;
+    char *parent = tl_strdup(path);
+    if (!parent) return TL_FAIL_NOMEM(strlen(path) + 1);
+    size_t end = strlen(parent);
+    while (end > 1 && parent[end - 1] == '/') end--;
+    while (end > 0 && parent[end - 1] != '/') end--;
+    parent[end] = '\0';
+    tl_status st = end ? tl_mkdirs(parent) : TL_OK;
+    tl_free(parent);
+    if (st == TL_ENOMEM) return st;
+    if (st != TL_OK)
+        return tl_error_note(TL_EUNSUPPORTED, "the cache for compiled code (%s)", advice);
+    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+        return refuse_system(path, "make the folder", errno);
+    return TL_OK;
+}
+
+/* --- whose folder ----------------------------------------------------------------------------- */
+
+/* Loading runs code, so nobody else may be able to put any there. */
+static tl_status check_own(const char *path, const struct stat *info)
+{
+    if (!S_ISDIR(info->st_mode)) return refuse_system(path, "use", ENOTDIR);
+    if (info->st_uid != geteuid())
+        return TL_FAIL(
+            TL_EUNSUPPORTED,
+            "the cache for compiled code: '%s' belongs to user %u, not to you (user %u); %s", path,
+            (unsigned)info->st_uid, (unsigned)geteuid(), advice);
+    if (info->st_mode & (S_IWGRP | S_IWOTH))
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "the cache for compiled code: %s may write to '%s'; chmod go-w it, or %s",
+                       info->st_mode & S_IWOTH ? "everybody" : "its group", path, advice);
+    return TL_OK;
+}
+
+/* Who may write to a folder above it may put another one in its place. */
+static tl_status check_above(const char *path)
+{
+    struct stat info;
+    char *above = tl_strdup(path);
+    if (!above) return TL_FAIL_NOMEM(strlen(path) + 1);
+    tl_status st = TL_OK;
+    for (char *slash; st == TL_OK && (slash = strrchr(above, '/')) && slash != above;) {
+        *slash = '\0';
+        if (stat(above, &info) == 0 && info.st_mode & S_IWOTH && !(info.st_mode & S_ISVTX))
+            st = TL_FAIL(
+                TL_EUNSUPPORTED,
+                "the cache for compiled code: everybody may write to '%s', which it is in; %s",
+                above, advice);
+    }
+    tl_free(above);
+    return st;
+}
+
+static tl_status check_usable(const tli_jit_cache *c)
+{
+    struct statvfs mount;
+    if (faccessat(c->fd, ".", R_OK | W_OK | X_OK, AT_EACCESS) != 0)
+        return refuse_system(c->path, "write to", errno);
+    if (fstatvfs(c->fd, &mount) == 0 && mount.f_flag & ST_NOEXEC)
+        return TL_FAIL(
+            TL_EUNSUPPORTED,
+            "the cache for compiled code: '%s' is on a file system that is mounted noexec, "
+            "from which no code can be loaded; %s",
+            c->path, advice);
+    return TL_OK;
+}
+
+static tl_status open_folder(tli_jit_cache *c, const char *path)
+{
+    struct stat info;
+    char *real = realpath(path, NULL);
+    if (!real) return refuse_system(path, "open", errno);
+    c->path = tl_strdup(real);
+    free(real);
+    if (!c->path) return TL_FAIL_NOMEM(strlen(path) + 1);
+    c->fd = open(c->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (c->fd < 0) return refuse_system(c->path, "open", errno);
+    if (fstat(c->fd, &info) != 0) return refuse_system(c->path, "look at", errno);
+    TL_TRY(check_own(c->path, &info));
+    TL_TRY(check_above(c->path));
+    return check_usable(c);
+}
+
+tl_status tli_jit_cache_init(tli_jit_cache *c, const char *wanted, size_t max_bytes)
+{
+    tl_status st;
+    tl_str path = TL_STR_INIT;
+    *c = (tli_jit_cache){.fd = -1, .max_bytes = max_bytes};
+    TL_TRY_DONE(st, choose_folder(&path, wanted));
+    TL_TRY_DONE(st, make_folder(tl_str_text(&path)));
+    st = open_folder(c, tl_str_text(&path));
+done:
+    tl_str_deinit(&path);
+    if (st != TL_OK) tli_jit_cache_deinit(c);
+    return st;
+}
+
+void tli_jit_cache_deinit(tli_jit_cache *c)
+{
+    if (c->path && c->fd >= 0) close(c->fd);
+    tl_free(c->path);
+    *c = (tli_jit_cache){.fd = -1};
+}
+
+/* --- what is in it ---------------------------------------------------------------------------- */
+
+typedef struct cached {
+    char name[TLI_JIT_KEY + 1];
+    size_t bytes;
+    struct timespec used;
+} cached;
+typedef struct cached_list {
+    cached *items;
+    int64_t count, capacity;
+} cached_list;
+
+/* A stream over a folder of the cache; "." is the cache itself. NULL when it is none or gone. */
+static DIR *open_dir(const tli_jit_cache *c, const char *name)
+{
+    int fd = openat(c->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir && fd >= 0) close(fd);
+    return dir;
+}
+
+static bool is_dots(const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+static void measure_entry(cached *out, const tli_jit_cache *c)
+{
+    struct stat info;
+    DIR *dir = open_dir(c, out->name);
+    if (!dir) return;
+    for (struct dirent *file; (file = readdir(dir));) {
+        if (is_dots(file->d_name) || fstatat(dirfd(dir), file->d_name, &info, AT_SYMLINK_NOFOLLOW))
+            continue;
+        out->bytes += (size_t)info.st_size;
+        if (strcmp(file->d_name, "k.sum") == 0) out->used = info.st_mtim;
+    }
+    closedir(dir);
+}
+
+/* Folders in which entries were being made, and locks, of processes that are no more. */
+static void remove_if_left_behind(const tli_jit_cache *c, const char *name)
+{
+    enum { AN_HOUR = 3600 };
+    struct stat info;
+    bool ours = strncmp(name, ".tmp-", 5) == 0 || strncmp(name, ".lock-", 6) == 0;
+    if (!ours || fstatat(c->fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0) return;
+    if (time(NULL) - info.st_mtim.tv_sec > AN_HOUR) tli_jit_cache_remove(c, name);
+}
+
+static tl_status list_entries(cached_list *out, const tli_jit_cache *c, bool tidy)
+{
+    tl_status st = TL_OK;
+    DIR *dir = open_dir(c, ".");
+    if (!dir) return refuse_system(c->path, "list", errno);
+    for (struct dirent *file; st == TL_OK && (file = readdir(dir));) {
+        if (tidy) remove_if_left_behind(c, file->d_name);
+        if (!tli_jit_is_key(file->d_name)) continue;
+        cached entry = {0};
+        memcpy(entry.name, file->d_name, sizeof entry.name);
+        measure_entry(&entry, c);
+        if (!TL_VEC_PUSH(out, entry)) st = TL_ENOMEM;
+    }
+    closedir(dir);
+    return st;
+}
+
+tl_status tli_jit_cache_measure(const tli_jit_cache *c, int64_t *entries, size_t *bytes)
+{
+    cached_list list = {0};
+    tl_status st = list_entries(&list, c, false);
+    *entries = st == TL_OK ? list.count : 0;
+    *bytes = 0;
+    for (int64_t i = 0; i < *entries; i++) *bytes += list.items[i].bytes;
+    TL_VEC_FREE(&list);
+    return st;
+}
+
+/* --- removing --------------------------------------------------------------------------------- */
+
+void tli_jit_cache_remove(const tli_jit_cache *c, const char *name)
+{
+    if (unlinkat(c->fd, name, 0) == 0) return; // no folder
+    DIR *dir = open_dir(c, name);
+    if (!dir) return;
+    for (struct dirent *file; (file = readdir(dir));)
+        if (!is_dots(file->d_name)) (void)unlinkat(dirfd(dir), file->d_name, 0);
+    closedir(dir);
+    (void)unlinkat(c->fd, name, AT_REMOVEDIR);
+}
+
+/* Takes the entry out in one step first, so that no reader finds half of one. */
+static void remove_entry(const tli_jit_cache *c, const char *key)
+{
+    char away[TLI_JIT_TEMP];
+    snprintf(away, sizeof away, ".tmp-%s.old", key);
+    if (renameat(c->fd, key, c->fd, away) == 0) {
+        tli_jit_cache_remove(c, away);
+        return;
+    }
+    if (errno == ENOENT) return;   // another process was faster
+    tli_jit_cache_remove(c, away); // what one that was killed left there
+    if (renameat(c->fd, key, c->fd, away) == 0) tli_jit_cache_remove(c, away);
+}
+
+/* The loader knows what it has mapped. */
+static tl_status is_loaded(bool *out, const tli_jit_cache *c, const char *key)
+{
+    tl_str path = TL_STR_INIT;
+    tl_str_addf(&path, "%s/%s/k.so", c->path, key);
+    tl_status st = tl_str_status(&path);
+    void *handle = st == TL_OK ? dlopen(tl_str_text(&path), RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    *out = handle != NULL;
+    if (handle) dlclose(handle);
+    tl_str_deinit(&path);
+    return st;
+}
+
+static int compare_age(const void *a, const void *b)
+{
+    const cached *x = a, *y = b;
+    if (x->used.tv_sec != y->used.tv_sec) return x->used.tv_sec < y->used.tv_sec ? -1 : 1;
+    if (x->used.tv_nsec != y->used.tv_nsec) return x->used.tv_nsec < y->used.tv_nsec ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+tl_status tli_jit_cache_trim(const tli_jit_cache *c)
+{
+    cached_list list = {0};
+    size_t total = 0;
+    tl_status st = list_entries(&list, c, true);
+    for (int64_t i = 0; i < list.count; i++) total += list.items[i].bytes;
+    if (st == TL_OK && total > c->max_bytes)
+        qsort(list.items, (size_t)list.count, sizeof *list.items, compare_age);
+    for (int64_t i = 0; i < list.count && st == TL_OK && total > c->max_bytes; i++) {
+        bool loaded;
+        st = is_loaded(&loaded, c, list.items[i].name);
+        if (st != TL_OK || loaded) continue;
+        remove_entry(c, list.items[i].name);
+        total -= list.items[i].bytes;
+    }
+    TL_VEC_FREE(&list);
+    return st;
+}
+
+tl_status tli_jit_cache_clear(const tli_jit_cache *c)
+{
+    cached_list list = {0};
+    tl_status st = list_entries(&list, c, true);
+    for (int64_t i = 0; i < list.count && st == TL_OK; i++) remove_entry(c, list.items[i].name);
+    TL_VEC_FREE(&list);
+    return st;
+}

@@ -1,0 +1,801 @@
+#include <tilth/nest/print_c.h>
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/number.h"
+#include "nest/schedule.h"
+#include "nest/text.h"
+
+/* What is printed follows interpret.c step by step. Names: a0 .. are indices of axes, i is that of
+ * the row; b0 .. buffers; t0 .. terms; s0 .. deferred sums. */
+typedef struct printer {
+    tl_str *out;
+    const tli_schedule *s;
+    int64_t pieces; /* of the row, in the phase at hand */
+    int indent;
+} printer;
+
+static void line(printer *p, const char *format, ...) TL_PRINTF(2, 3);
+
+static void line(printer *p, const char *format, ...)
+{
+    va_list args;
+    tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
+    va_start(args, format);
+    tl_str_addv(p->out, format, args);
+    va_end(args);
+    tl_str_addc(p->out, '\n');
+}
+
+static void open_block(printer *p, const char *format, ...) TL_PRINTF(2, 3);
+
+static void open_block(printer *p, const char *format, ...)
+{
+    va_list args;
+    tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent++);
+    va_start(args, format);
+    tl_str_addv(p->out, format, args);
+    va_end(args);
+    tl_str_add(p->out, " {\n");
+}
+
+static void close_block(printer *p)
+{
+    p->indent--;
+    line(p, "}");
+}
+
+/* --- words ---------------------------------------------------------------------------------------- */
+
+static const char *const kind_types[] = {"float", "double", "i32", "i64"};
+static const char kind_letters[] = "fdil";
+
+static const char *memory_type(tl_dtype dtype)
+{
+    static const char *const names[TL_DTYPE_COUNT] = {
+        [TL_F32] = "float", [TL_BF16] = "u16", [TL_F16] = "u16", [TL_F64] = "double",
+        [TL_I8] = "i8",     [TL_I16] = "i16",  [TL_I32] = "i32", [TL_I64] = "i64",
+        [TL_U8] = "u8",     [TL_BOOL] = "u8",
+    };
+    return names[dtype];
+}
+
+// As scalar.h calls it: f32_of_i and so on.
+static const char *type_word(tl_dtype dtype)
+{
+    static const char *const names[TL_DTYPE_COUNT] = {
+        [TL_F32] = "f32", [TL_BF16] = "bf16", [TL_F16] = "f16", [TL_F64] = "f64",
+        [TL_I8] = "i8",   [TL_I16] = "i16",   [TL_I32] = "i32", [TL_I64] = "i64",
+        [TL_U8] = "u8",   [TL_BOOL] = "truth",
+    };
+    return names[dtype];
+}
+
+// "as_bf16(" where results have to be brought back to their type, else NULL.
+static const char *rounding(tl_dtype dtype)
+{
+    switch (dtype) {
+    case TL_BF16: return "as_bf16";
+    case TL_F16: return "as_f16";
+    case TL_I8: return "as_i8";
+    case TL_I16: return "as_i16";
+    case TL_U8: return "as_u8";
+    default: return NULL;
+    }
+}
+
+static void add_double(tl_str *out, double x, const char *suffix)
+{
+    if (isnan(x)) {
+        tl_str_add(out, "NAN_F");
+    } else if (isinf(x)) {
+        tl_str_add(out, x > 0 ? "INF_F" : "-INF_F");
+    } else if (x == rint(x) && fabs(x) < 1e6) {
+        tl_str_addf(out, "%.0f.0%s", x, suffix);
+    } else {
+        char text[64];
+        tli_number_text(text, sizeof text, "%.*a", -1, x); // as many digits as it has
+        tl_str_addf(out, "%s%s", text, suffix);
+    }
+}
+
+static void add_value(tl_str *out, tli_kind kind, tli_value v)
+{
+    switch (kind) {
+    case TLI_KIND_F: add_double(out, (double)v.f, "f"); break;
+    case TLI_KIND_D: add_double(out, v.d, ""); break;
+    case TLI_KIND_I:
+        if (v.i == INT32_MIN)
+            tl_str_add(out, "(-2147483647 - 1)");
+        else
+            tl_str_addf(out, "%" PRId32, v.i);
+        break;
+    default:
+        if (v.l == INT64_MIN)
+            tl_str_add(out, "(-9223372036854775807 - 1)");
+        else
+            tl_str_addf(out, "(i64)%" PRId64, v.l);
+        break;
+    }
+}
+
+static const char *join_function(tl_op op)
+{
+    switch (op) {
+    case TL_OP_sum: return "add";
+    case TL_OP_prod: return "mul";
+    case TL_OP_max: return "maximum";
+    case TL_OP_min: return "minimum";
+    case TL_OP_any: return "logical_or";
+    default: return "logical_and";
+    }
+}
+
+static const tl_term *term_of(const printer *p, int term)
+{
+    return &p->s->nest.terms[term];
+}
+
+static const tli_term_info *info_of(const printer *p, int term)
+{
+    return &p->s->terms[term];
+}
+
+static char letter_of(const printer *p, int term)
+{
+    return kind_letters[info_of(p, term)->kind];
+}
+
+static void add_start(const printer *p, int term)
+{
+    const tli_kind kind = info_of(p, term)->kind;
+    add_value(p->out, kind, tli_reduce_start(term_of(p, term)->op, kind));
+}
+
+// "b0[a0 * 64 + i + 3]"; the element of the row is called `element`, NULL: the first.
+static void add_access(const printer *p, const tl_access *a, const char *element, bool address)
+{
+    bool first = true;
+    const int row = p->s->nest.rank - 1;
+    tl_str_addf(p->out, address ? "b%d + (" : "b%d[", a->buffer);
+    for (int i = 0; i <= row; i++) {
+        char name[16];
+        if (a->strides[i] == 0 || p->s->nest.dims[i] == 1 || (i == row && !element)) continue;
+        snprintf(name, sizeof name, "a%d", i);
+        tl_str_addf(p->out, "%s%s", first ? "" : " + ", i == row ? element : name);
+        if (a->strides[i] != 1) tl_str_addf(p->out, " * %" PRId64, a->strides[i]);
+        first = false;
+    }
+    if (a->offset || first) tl_str_addf(p->out, "%s%" PRId64, first ? "" : " + ", a->offset);
+    tl_str_addc(p->out, address ? ')' : ']');
+}
+
+/* --- terms ---------------------------------------------------------------------------------------- */
+
+// What a reduction is given: any and all want truth values.
+static void add_reduce_input(const printer *p, int term)
+{
+    const tl_term *t = term_of(p, term);
+    if (t->op == TL_OP_any || t->op == TL_OP_all)
+        tl_str_addf(p->out, "truth_of_%c(t%d)", letter_of(p, t->in[0]), t->in[0]);
+    else
+        tl_str_addf(p->out, "t%d", t->in[0]);
+}
+
+static void add_load(const printer *p, const tl_term *t, const char *element)
+{
+    if (t->dtype == TL_BF16) tl_str_add(p->out, "from_bf16(");
+    if (t->dtype == TL_F16) tl_str_add(p->out, "from_f16(");
+    add_access(p, &t->from, element, false);
+    if (t->dtype == TL_BF16 || t->dtype == TL_F16) tl_str_addc(p->out, ')');
+    if (t->dtype == TL_BOOL) tl_str_add(p->out, " != 0");
+}
+
+static bool fits_int32(int64_t x)
+{
+    return x >= INT32_MIN && x <= INT32_MAX;
+}
+
+static void add_index(const printer *p, const tl_term *t, const char *element)
+{
+    const int64_t last = t->axis < 0 ? 0 : p->s->nest.dims[t->axis] - 1;
+    int64_t span, end;
+    const bool narrow = !__builtin_mul_overflow(t->scale, last, &span)
+                     && !__builtin_add_overflow(span, t->shift, &end) && fits_int32(t->shift)
+                     && fits_int32(t->scale) && fits_int32(span) && fits_int32(end);
+    const char *type = narrow ? "i32" : "u64";
+    tl_str_addf(p->out, "%s_of_%c((%s)", type_word(t->dtype), narrow ? 'i' : 'l', narrow ? "i32" : "i64");
+    tl_str_addf(p->out, "((%s)%" PRId64, type, t->shift);
+    if (t->axis >= 0) {
+        tl_str_addf(p->out, " + (%s)%" PRId64 " * (%s)", type, t->scale, type);
+        if (t->axis == p->s->nest.rank - 1)
+            tl_str_add(p->out, element ? element : "0");
+        else
+            tl_str_addf(p->out, "a%d", t->axis);
+    }
+    tl_str_add(p->out, "))");
+}
+
+static void add_op(const printer *p, int term)
+{
+    const tl_term *t = term_of(p, term);
+    const tli_term_info *info = info_of(p, term);
+    const char *round = rounding(t->dtype);
+    if (t->op == TL_OP_cast) {
+        tl_str_addf(p->out, "%s_of_%c(t%d)", type_word(t->dtype), kind_letters[info->in_kind], t->in[0]);
+        return;
+    }
+    if (round) tl_str_addf(p->out, "%s(", round);
+    tl_str_addf(p->out, "%s_%c(", tli_op_function(t->op, t->attr), kind_letters[info->in_kind]);
+    for (int i = 0; i < t->inputs; i++) tl_str_addf(p->out, "%st%d", i ? ", " : "", t->in[i]);
+    for (int i = 0; i < tli_nest_op_of(t->op)->params; i++) {
+        tl_str_add(p->out, ", ");
+        add_value(p->out, info->in_kind, info->params[i]);
+    }
+    tl_str_add(p->out, round ? "))" : ")");
+}
+
+// A reduction over axes of size 1.
+static void add_reduce_one(const printer *p, int term)
+{
+    const tl_term *t = term_of(p, term);
+    const char *round = rounding(t->dtype);
+    if (round) tl_str_addf(p->out, "%s(", round);
+    tl_str_addf(p->out, "%s_%c(", join_function(t->op), letter_of(p, term));
+    add_start(p, term);
+    tl_str_add(p->out, ", ");
+    add_reduce_input(p, term);
+    tl_str_add(p->out, round ? "))" : ")");
+}
+
+static void add_note(const printer *p, const tl_term *t)
+{
+    if (!t->note) return;
+    tl_str_add(p->out, " // ");
+    for (const char *c = t->note; *c; c++) // a line end, or a backslash before one, would not do
+        tl_str_addc(p->out, *c == '\n' || *c == '\r' || *c == '\\' ? ' ' : *c);
+}
+
+// "const float t3 = ...;" for a term at a point (element: NULL) or an element of the row.
+static void print_term(printer *p, int term, const char *element)
+{
+    const tl_term *t = term_of(p, term);
+    const tli_term_info *info = info_of(p, term);
+    tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
+    tl_str_addf(p->out, "const %s t%d = ", kind_types[info->kind], term);
+    if (info->deferred >= 0) {
+        const char *round = rounding(t->dtype);
+        if (round) tl_str_addf(p->out, "%s(", round);
+        tl_str_addf(p->out, "s%d_total", info->deferred);
+        if (element) tl_str_addf(p->out, "[%s - origin]", element);
+        if (round) tl_str_addc(p->out, ')');
+    } else if (t->kind == TL_TERM_LOAD) {
+        add_load(p, t, element);
+    } else if (t->kind == TL_TERM_NUMBER) {
+        add_value(p->out, info->kind, info->number);
+    } else if (t->kind == TL_TERM_INDEX) {
+        add_index(p, t, element);
+    } else if (t->kind == TL_TERM_REDUCE) {
+        add_reduce_one(p, term);
+    } else {
+        add_op(p, term);
+    }
+    tl_str_addc(p->out, ';');
+    add_note(p, t);
+    tl_str_addc(p->out, '\n');
+}
+
+/* --- stores --------------------------------------------------------------------------------------- */
+
+static void print_store(printer *p, int store, const char *element)
+{
+    const tl_nest_store *t = &p->s->nest.stores[store];
+    bool guarded = false;
+    tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
+    for (int i = 0; i < p->s->nest.rank - 1; i++)
+        if (p->s->guards[store] >> i & 1) {
+            tl_str_addf(p->out, "%sa%d == 0", guarded ? " && " : "if (", i);
+            guarded = true;
+        }
+    if (!element && p->pieces > 1) { // one of the pieces of a row
+        tl_str_add(p->out, guarded ? " && begin == 0" : "if (begin == 0");
+        guarded = true;
+    }
+    if (guarded) tl_str_add(p->out, ") ");
+    add_access(p, &t->to, element, false);
+    switch (t->to.dtype) {
+    case TL_BF16: tl_str_addf(p->out, " = to_bf16(t%d);\n", t->term); break;
+    case TL_F16: tl_str_addf(p->out, " = to_f16(t%d);\n", t->term); break;
+    default: tl_str_addf(p->out, " = (%s)t%d;\n", memory_type(t->to.dtype), t->term); break;
+    }
+}
+
+/* --- stages --------------------------------------------------------------------------------------- */
+
+static bool list_has(const tli_list *l, int number)
+{
+    for (int i = 0; i < l->count; i++)
+        if (l->at[i] == number) return true;
+    return false;
+}
+
+// Whether what a reduction along the row is given is in a row buffer.
+static bool lies_kept(const printer *p, const tli_stage *g, int term)
+{
+    const tl_term *t = term_of(p, term);
+    if (t->op == TL_OP_any || t->op == TL_OP_all) return false;
+    return list_has(&g->kept, t->in[0]) || list_has(&g->fetched, t->in[0]);
+}
+
+// Whether it lies in memory as it is.
+static bool lies_ready(const printer *p, const tli_stage *g, int term)
+{
+    const tl_term *t = term_of(p, term), *in = term_of(p, t->in[0]);
+    if (lies_kept(p, g, term)) return true;
+    if (t->op == TL_OP_any || t->op == TL_OP_all || in->kind != TL_TERM_LOAD) return false;
+    if (!info_of(p, t->in[0])->row || in->from.strides[p->s->nest.rank - 1] != 1) return false;
+    return in->dtype == TL_F32 || in->dtype == TL_F64 || in->dtype == TL_I32 || in->dtype == TL_I64;
+}
+
+static void print_lanes_begin(printer *p, int term)
+{
+    const char *type = kind_types[info_of(p, term)->kind];
+    tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
+    tl_str_addf(p->out, "%s t%d_row = ", type, term);
+    add_start(p, term);
+    tl_str_addf(p->out, ", t%d_lanes[LANES];\n", term);
+    tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
+    tl_str_addf(p->out, "for (int l = 0; l < LANES; l++) t%d_lanes[l] = ", term);
+    add_start(p, term);
+    tl_str_add(p->out, ";\n");
+}
+
+static void print_lanes_feed(printer *p, const tli_stage *g, int term)
+{
+    const tl_term *t = term_of(p, term);
+    const char *name = tl_op_class_of(t->op)->name;
+    const char letter = letter_of(p, term);
+    tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
+    tl_str_addf(p->out, "%s_lanes_%c(t%d_lanes, ", name, letter, term);
+    if (lies_kept(p, g, term))
+        tl_str_addf(p->out, "t%d_kept + tile", t->in[0]);
+    else if (lies_ready(p, g, term))
+        add_access(p, &term_of(p, t->in[0])->from, "tile", true);
+    else
+        tl_str_addf(p->out, "t%d_tile", term);
+    tl_str_add(p->out, ", n);\n");
+    tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
+    tl_str_addf(p->out, "if ((tile + n - begin) %% BLOCK == 0 || tile + n == end) t%d_row = "
+                "%s_%c(t%d_row, %s_all_%c(t%d_lanes, ", term, join_function(t->op), letter, term,
+                name, letter, term);
+    add_start(p, term);
+    tl_str_add(p->out, "));\n");
+}
+
+// The reductions along the row of a stage: those that end it, and deferred ones.
+static int row_reduction(const printer *p, const tli_stage *g, int number)
+{
+    if (number < g->reduces.count) return g->reduces.at[number];
+    for (int i = 0, seen = g->reduces.count; i < g->row_sums.count; i++)
+        if (p->s->reductions[g->row_sums.at[i]].in_row && seen++ == number)
+            return p->s->reductions[g->row_sums.at[i]].term;
+    return -1;
+}
+
+static void print_elements(printer *p, const tli_stage *g, bool tiles)
+{
+    const tli_schedule *s = p->s;
+    for (int i = 0; i < g->fetched.count; i++)
+        line(p, "const %s t%d = t%d_kept[i];", kind_types[info_of(p, g->fetched.at[i])->kind],
+             g->fetched.at[i], g->fetched.at[i]);
+    for (int i = 0; i < g->rows.count; i++) print_term(p, g->rows.at[i], "i");
+    for (int i = 0; i < g->kept.count; i++)
+        line(p, "t%d_kept[i] = t%d;", g->kept.at[i], g->kept.at[i]);
+    for (int i = 0, term; tiles && (term = row_reduction(p, g, i)) >= 0; i++) {
+        if (lies_ready(p, g, term)) continue;
+        tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
+        tl_str_addf(p->out, "t%d_tile[i - tile] = ", term);
+        add_reduce_input(p, term);
+        tl_str_add(p->out, ";\n");
+    }
+    for (int i = 0; i < g->row_sums.count; i++) {
+        const int number = g->row_sums.at[i], term = s->reductions[number].term;
+        if (s->reductions[number].in_row) continue;
+        tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
+        tl_str_addf(p->out, "s%d_block[i - origin] = %s_%c(s%d_block[i - origin], ", number,
+                    join_function(term_of(p, term)->op), letter_of(p, term), number);
+        add_reduce_input(p, term);
+        tl_str_add(p->out, ");\n");
+    }
+    for (int i = 0; i < g->row_stores.count; i++) print_store(p, g->row_stores.at[i], "i");
+}
+
+// Whether the loop over elements has anything to do: not when all reductions read memory.
+static bool has_elements(const printer *p, const tli_stage *g)
+{
+    if (g->kept.count + g->row_stores.count > 0) return true;
+    for (int i = 0; i < g->row_sums.count; i++)
+        if (!p->s->reductions[g->row_sums.at[i]].in_row) return true;
+    for (int i = 0, term; (term = row_reduction(p, g, i)) >= 0; i++)
+        if (!lies_ready(p, g, term)) return true;
+    return false;
+}
+
+static void print_walk(printer *p, const tli_stage *g)
+{
+    const bool tiles = row_reduction(p, g, 0) >= 0;
+    if (!tiles) {
+        open_block(p, "for (i64 i = begin; i < end; i++)");
+        print_elements(p, g, false);
+        close_block(p);
+        return;
+    }
+    for (int i = 0, term; (term = row_reduction(p, g, i)) >= 0; i++) print_lanes_begin(p, term);
+    open_block(p, "for (i64 tile = begin; tile < end; tile += %d)", TLI_TILE);
+    line(p, "const i64 n = end - tile < %d ? end - tile : %d;", TLI_TILE, TLI_TILE);
+    for (int i = 0, term; (term = row_reduction(p, g, i)) >= 0; i++)
+        if (!lies_ready(p, g, term))
+            line(p, "%s t%d_tile[%d];", kind_types[info_of(p, term)->kind], term, TLI_TILE);
+    if (has_elements(p, g)) {
+        open_block(p, "for (i64 i = tile; i < tile + n; i++)");
+        print_elements(p, g, true);
+        close_block(p);
+    }
+    for (int i = 0, term; (term = row_reduction(p, g, i)) >= 0; i++) print_lanes_feed(p, g, term);
+    close_block(p);
+}
+
+static void print_stage(printer *p, const tli_stage *g)
+{
+    const tli_schedule *s = p->s;
+    for (int i = 0; i < g->points.count; i++) print_term(p, g->points.at[i], NULL);
+    for (int i = 0; i < g->point_sums.count; i++) {
+        const int number = g->point_sums.at[i], term = s->reductions[number].term;
+        tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
+        tl_str_addf(p->out, "s%d_block = %s_%c(s%d_block, ", number,
+                    join_function(term_of(p, term)->op), letter_of(p, term), number);
+        add_reduce_input(p, term);
+        tl_str_add(p->out, ");\n");
+    }
+    for (int i = 0; i < g->point_stores.count; i++) print_store(p, g->point_stores.at[i], NULL);
+    if (!g->walks) return;
+    print_walk(p, g);
+    for (int i = 0; i < g->reduces.count; i++) {
+        const int term = g->reduces.at[i];
+        const char *round = rounding(term_of(p, term)->dtype);
+        line(p, "const %s t%d = %s%st%d_row%s;", kind_types[info_of(p, term)->kind], term,
+             round ? round : "", round ? "(" : "", term, round ? ")" : "");
+    }
+    for (int i = 0; i < g->row_sums.count; i++) {
+        const int number = g->row_sums.at[i], term = s->reductions[number].term;
+        if (s->reductions[number].in_row)
+            line(p, "s%d_block = %s_%c(s%d_block, t%d_row);", number,
+                 join_function(term_of(p, term)->op), letter_of(p, term), number, term);
+    }
+}
+
+static void print_section(printer *p, const tli_section *section)
+{
+    for (int i = 0; i < section->stage_count; i++) print_stage(p, &section->stages[i]);
+}
+
+static bool has_wide(const tli_schedule *s)
+{
+    for (int i = 0; i < s->reduction_count; i++)
+        if (s->reductions[i].wide) return true;
+    return false;
+}
+
+/* --- sums ----------------------------------------------------------------------------------------- */
+
+static void print_sums_begin(printer *p)
+{
+    const tli_schedule *s = p->s;
+    const int64_t width = s->joined ? s->row_piece : s->row;
+    for (int i = 0; i < s->reduction_count; i++) {
+        const tli_reduction *d = &s->reductions[i];
+        const char *type = kind_types[d->kind];
+        if (d->wide) {
+            line(p, "%s *restrict s%d_total = (%s *)(scratch + %zu) + slot * %" PRId64 ";", type, i, type,
+                 d->total_at, width);
+            line(p, "%s *restrict s%d_block = (%s *)(scratch + %zu) + slot * %" PRId64 ";", type, i, type,
+                 d->block_at, width);
+            tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
+            tl_str_addf(p->out, "for (i64 i = begin; i < end; i++) s%d_total[i - origin] = "
+                        "s%d_block[i - origin] = ", i, i);
+        } else {
+            tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
+            tl_str_addf(p->out, "%s s%d_total = ", type, i);
+            add_start(p, d->term);
+            tl_str_addf(p->out, ", s%d_block = ", i);
+        }
+        add_start(p, d->term);
+        tl_str_add(p->out, ";\n");
+    }
+}
+
+static void print_fold(printer *p, bool loop)
+{
+    const tli_schedule *s = p->s;
+    if (s->reduction_count == 0) return;
+    if (loop) open_block(p, "if ((r - first) %% %d == %d || r == last - 1)", TLI_FOLD, TLI_FOLD - 1);
+    for (int i = 0; i < s->reduction_count; i++) {
+        const tli_reduction *d = &s->reductions[i];
+        const char *at = d->wide ? "[i - origin]" : "";
+        if (d->wide) open_block(p, "for (i64 i = begin; i < end; i++)");
+        line(p, "s%d_total%s = %s_%c(s%d_total%s, s%d_block%s);", i, at,
+             join_function(term_of(p, d->term)->op), letter_of(p, d->term), i, at, i, at);
+        tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
+        tl_str_addf(p->out, "s%d_block%s = ", i, at);
+        add_start(p, d->term);
+        tl_str_add(p->out, ";\n");
+        if (d->wide) close_block(p);
+    }
+    if (loop) close_block(p);
+}
+
+static void print_keep_narrow(printer *p)
+{
+    const tli_schedule *s = p->s;
+    for (int i = 0; i < s->reduction_count; i++)
+        if (!s->reductions[i].wide)
+            line(p, "((%s *)(scratch + %zu))[(k * %" PRId64 "%s) * %" PRId64 "%s] = s%d_total;",
+                 kind_types[s->reductions[i].kind], s->reductions[i].total_at, s->reduced_pieces,
+                 s->reduced_pieces > 1 ? " + piece" : "", s->row_pieces,
+                 s->row_pieces > 1 ? " + row" : "", i);
+}
+
+// The sums of pieces come together, in the first one's place or in a number.
+static void print_join(printer *p)
+{
+    const tli_schedule *s = p->s;
+    for (int i = 0; i < s->reduction_count; i++) {
+        const tli_reduction *d = &s->reductions[i];
+        const char *type = kind_types[d->kind], *join = join_function(term_of(p, d->term)->op);
+        const char letter = letter_of(p, d->term);
+        const int64_t pieces = s->reduced_pieces * s->row_pieces, step = d->in_row ? 1 : s->row_pieces;
+        const int64_t count = d->wide ? s->reduced_pieces : pieces / step;
+        if (d->wide) {
+            line(p, "%s *restrict s%d_total = (%s *)(scratch + %zu) + slot * %" PRId64 ";", type, i, type,
+                 d->total_at, s->row);
+            open_block(p, "for (i64 i = begin; i < end; i++)");
+        } else {
+            line(p, "const %s *s%d_pieces = (const %s *)(scratch + %zu) + k * %" PRId64 ";", type, i,
+                 type, d->total_at, pieces);
+        }
+        tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
+        tl_str_addf(p->out, d->wide ? "%s all = " : "%s s%d_total = ", type, i);
+        add_start(p, d->term);
+        tl_str_add(p->out, ";\n");
+        open_block(p, "for (i64 j = 0; j < %" PRId64 "; j += %d)", count, TLI_FOLD);
+        tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
+        tl_str_addf(p->out, "%s some = ", type);
+        add_start(p, d->term);
+        tl_str_add(p->out, ";\n");
+        if (d->wide)
+            line(p, "for (i64 l = j; l < %" PRId64 " && l < j + %d; l++) some = %s_%c(some, s%d_total[l * %"
+                 PRId64 " + i]);", count, TLI_FOLD, join, letter, i, s->row);
+        else
+            line(p, "for (i64 l = j; l < %" PRId64 " && l < j + %d; l++) some = %s_%c(some, s%d_pieces[l * %"
+                 PRId64 "]);", count, TLI_FOLD, join, letter, i, step);
+        if (d->wide)
+            line(p, "all = %s_%c(all, some);", join, letter);
+        else
+            line(p, "s%d_total = %s_%c(s%d_total, some);", i, join, letter, i);
+        close_block(p);
+        if (d->wide) {
+            line(p, "s%d_total[i] = all;", i);
+            close_block(p);
+        }
+    }
+}
+
+/* --- tasks ---------------------------------------------------------------------------------------- */
+
+static bool uses_buffer(const tl_nest *n, int buffer, tl_dtype *dtype)
+{
+    for (int64_t i = 0; i < n->term_count; i++)
+        if (n->terms[i].kind == TL_TERM_LOAD && n->terms[i].from.buffer == buffer) {
+            *dtype = n->terms[i].from.dtype;
+            return true;
+        }
+    for (int64_t i = 0; i < n->store_count; i++)
+        if (n->stores[i].to.buffer == buffer) {
+            *dtype = n->stores[i].to.dtype;
+            return true;
+        }
+    return false;
+}
+
+static void print_buffers(printer *p, bool last)
+{
+    const tli_section *sections[] = {&p->s->main, &p->s->last};
+    for (int i = 0; i < p->s->nest.buffer_count; i++) {
+        tl_dtype dtype;
+        if (uses_buffer(&p->s->nest, i, &dtype))
+            line(p, "%s *restrict b%d = (%s *)buffers[%d];", memory_type(dtype), i, memory_type(dtype), i);
+    }
+    for (int k = last ? 1 : 0; k < (last || !p->s->joined ? (last ? 2 : 1) : 2); k++)
+        for (int i = 0; i < p->s->nest.term_count; i++)
+            if (sections[k]->buffer_at[i] >= 0 && !(k == 1 && !last && p->s->main.buffer_at[i] >= 0))
+                line(p, "%s t%d_kept[%" PRId64 "];", kind_types[info_of(p, i)->kind], i, p->s->row);
+}
+
+// The indices of axes first .. first + count - 1 at a point.
+static void print_index(printer *p, int first, int count, const char *point)
+{
+    int64_t below = 1;
+    for (int i = first + count - 1; i >= first; i--) {
+        tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
+        tl_str_addf(p->out, "const i64 a%d = %s", i, point);
+        if (below != 1) tl_str_addf(p->out, " / %" PRId64, below);
+        if (i != first) tl_str_addf(p->out, " %% %" PRId64, p->s->nest.dims[i]);
+        tl_str_add(p->out, ";\n");
+        below *= p->s->nest.dims[i];
+        if (below == 0) below = 1; // there are no points then
+    }
+}
+
+// begin and end of the piece of the row, and where its sums begin.
+static void print_piece(printer *p, int64_t piece, int64_t pieces, bool from_begin)
+{
+    const tli_schedule *s = p->s;
+    if (pieces == 1)
+        line(p, "const i64 begin = 0, end = %" PRId64 ";", s->row);
+    else
+        line(p, "const i64 begin = row * %" PRId64 ", end = least(begin + %" PRId64 ", %" PRId64 ");",
+             piece, piece, s->row);
+    if (has_wide(s)) line(p, "const i64 origin = %s;", from_begin ? "begin" : "0");
+}
+
+// A loop over the kept points of a block, where there are several; k is theirs.
+static bool open_kept(printer *p, int64_t size)
+{
+    const tli_schedule *s = p->s;
+    if (size == 1) {
+        line(p, "const i64 k = block;");
+        return false;
+    }
+    open_block(p, "for (i64 k = block * %" PRId64 "; k < least((block + 1) * %" PRId64 ", %" PRId64 "); k++)",
+               size, size, s->kept_points);
+    return true;
+}
+
+static void print_task_parts(printer *p)
+{
+    const tli_schedule *s = p->s;
+    const int64_t pieces = s->reduced_pieces;
+    if (pieces * s->row_pieces == 1) {
+        line(p, "const i64 block = task;");
+        return;
+    }
+    if (pieces > 1) line(p, "const i64 piece = task %% %" PRId64 ";", pieces);
+    if (s->row_pieces > 1)
+        line(p, "const i64 row = task / %" PRId64 " %% %" PRId64 ";", pieces, s->row_pieces);
+    line(p, "const i64 block = task / %" PRId64 ";", pieces * s->row_pieces);
+}
+
+// The stages of `main` at all reduced points of the piece.
+static void print_reduced_points(printer *p)
+{
+    const tli_schedule *s = p->s;
+    if (s->reduced == 0) {
+        if (s->reduction_count) open_block(p, "/* the row */");
+        print_section(p, &s->main);
+        print_fold(p, false);
+        if (s->reduction_count) close_block(p);
+        return;
+    }
+    if (s->reduced_pieces > 1)
+        line(p, "const i64 first = piece * %" PRId64 ", last = least(first + %" PRId64 ", %" PRId64 ");",
+             s->reduced_piece, s->reduced_piece, s->reduced_points);
+    else
+        line(p, "const i64 first = 0, last = %" PRId64 ";", s->reduced_points);
+    open_block(p, "for (i64 r = first; r < last; r++)");
+    print_index(p, s->kept, s->reduced, "r");
+    print_section(p, &s->main);
+    print_fold(p, true);
+    close_block(p);
+}
+
+static void print_first(printer *p, const char *name)
+{
+    const tli_schedule *s = p->s;
+    line(p, "static void %s_0(void *const *buffers, char *scratch, i64 task)", name);
+    line(p, "{");
+    p->indent++;
+    p->pieces = s->row_pieces;
+    print_buffers(p, false);
+    print_task_parts(p);
+    print_piece(p, s->row_piece, s->row_pieces, s->joined);
+    const bool loop = open_kept(p, s->kept_block);
+    print_index(p, 0, s->kept, "k");
+    if (has_wide(s) && s->joined) line(p, "const i64 slot = task;");
+    if (has_wide(s) && !s->joined)
+        line(p, "const i64 slot = k * %" PRId64 "%s;", s->reduced_pieces,
+             s->reduced_pieces > 1 ? " + piece" : "");
+    print_sums_begin(p);
+    print_reduced_points(p);
+    if (!s->joined)
+        print_keep_narrow(p);
+    else if (s->has_last)
+        print_section(p, &s->last);
+    if (loop) close_block(p);
+    line(p, "(void)scratch, (void)block;");
+    close_block(p);
+    tl_str_addc(p->out, '\n');
+}
+
+static void print_second(printer *p, const char *name)
+{
+    const tli_schedule *s = p->s;
+    line(p, "static void %s_1(void *const *buffers, char *scratch, i64 task)", name);
+    line(p, "{");
+    p->indent++;
+    p->pieces = s->last_pieces;
+    print_buffers(p, true);
+    if (s->last_pieces > 1) line(p, "const i64 row = task %% %" PRId64 ";", s->last_pieces);
+    line(p, "const i64 block = task / %" PRId64 ";", s->last_pieces);
+    print_piece(p, s->last_piece, s->last_pieces, false);
+    const bool loop = open_kept(p, s->last_block);
+    print_index(p, 0, s->kept, "k");
+    if (has_wide(s)) line(p, "const i64 slot = k * %" PRId64 ";", s->reduced_pieces);
+    print_join(p);
+    print_section(p, &s->last);
+    if (loop) close_block(p);
+    close_block(p);
+    tl_str_addc(p->out, '\n');
+}
+
+/* --- the file ------------------------------------------------------------------------------------- */
+
+void tl_nest_print_c_head(tl_str *out)
+{
+    tl_str_add(out, tli_nest_scalar_text);
+    tl_str_add(out, "\nFN i64 least(i64 a, i64 b)\n{\n    return a < b ? a : b;\n}\n");
+}
+
+// The nest as a comment. A note of a term may hold anything; it must not end the comment.
+static void print_description(tl_str *out, const tl_nest *nest)
+{
+    tl_str text = TL_STR_INIT;
+    tl_nest_text(nest, &text);
+    tl_str_add(out, "\n/* ");
+    for (const char *c = tl_str_text(&text); *c; c++) {
+        if (*c == '\n')
+            tl_str_add(out, c[1] ? "\n * " : " */\n");
+        else
+            tl_str_addc(out, *c == '/' && (c[-1] == '*' || c[1] == '*') ? '|' : *c);
+    }
+    if (text.failed) out->failed = true;
+    tl_str_deinit(&text);
+}
+
+void tl_nest_print_c(tl_str *out, const tl_nest_plan *plan, const char *name)
+{
+    printer p = {.out = out, .s = plan->schedule};
+    print_description(out, &plan->nest);
+    print_first(&p, name);
+    if (plan->phase_count > 1) print_second(&p, name);
+    line(&p, "__attribute__((visibility(\"default\"))) void %s(void *const *buffers, void *scratch, "
+         "int phase, i64 first, i64 end);", name);
+    line(&p, "void %s(void *const *buffers, void *scratch, int phase, i64 first, i64 end)", name);
+    line(&p, "{");
+    p.indent = 1;
+    if (plan->phase_count > 1) {
+        line(&p, "for (i64 i = first; i < end; i++) {");
+        line(&p, "    if (phase == 0)");
+        line(&p, "        %s_0(buffers, (char *)scratch, i);", name);
+        line(&p, "    else");
+        line(&p, "        %s_1(buffers, (char *)scratch, i);", name);
+        line(&p, "}");
+    } else {
+        line(&p, "(void)phase;");
+        line(&p, "for (i64 i = first; i < end; i++) %s_0(buffers, (char *)scratch, i);", name);
+    }
+    p.indent = 0;
+    line(&p, "}");
+}
