@@ -1,0 +1,21 @@
+/* The models whose training steps are measured: those of the peers (bench/peers/steps_*.py), by the
+ * same names. */
+#ifndef TILTH_BENCH_MODELS_H
+#define TILTH_BENCH_MODELS_H
+
+#include <tilth/nn/model.h>
+
+typedef struct step_model {
+    const char *name;
+    const tl_layer_class *cls;
+    const void *config;
+    tl_shape input, labels;
+    bool ids;        /* the input is integers below `vocabulary`, else normal numbers */
+    int64_t classes; /* labels are below it */
+    double flops;    /* of the products of a step, both ways */
+} step_model;
+
+extern const step_model step_models[];
+extern const int64_t step_model_count;
+
+#endif

@@ -1,0 +1,336 @@
+"""The peer of bench_step: the same training steps in PyTorch (eager and compiled) and in JAX.
+
+    python bench/peers/step.py THREADS      # reads names, answers with seconds a step
+
+Every way of running a case is tried once; the fastest is the peer and is measured from then on. A
+case in bf16 may be answered by a peer that computes in f32, if that is faster here. How each way did,
+and the peak of memory, goes to the standard error.
+"""
+import os
+import platform
+import resource
+import sys
+import time
+
+threads = int(sys.argv[1])
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+os.environ.setdefault('JAX_PLATFORMS', 'cpu')
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+torch.set_num_threads(threads)
+torch.manual_seed(0)
+RATE, DECAY = 1e-3, 0.01
+
+# --- the cases -----------------------------------------------------------------------------------------
+
+ENCODER = dict(vocabulary=8192, time=128, size=256, layers=4, heads=4, causal=False)
+GPT2 = dict(vocabulary=50304, time=256, size=768, layers=12, heads=12, causal=True)
+# name: (kind, settings, shape of the input, number of labels, classes)
+CASES = {
+    'tiny mlp 16-32-32-2 B32': ('mlp', [16, 32, 32, 2], (32, 16), 32, 2),
+    'mlp784-128-10 B32': ('mlp', [784, 128, 10], (32, 784), 32, 10),
+    'mlp784-256-256-10 B128': ('mlp', [784, 256, 256, 10], (128, 784), 128, 10),
+    'lenet28 B128': ('lenet', None, (128, 28, 28, 1), 128, 10),
+    'resnet18-cifar B64': ('resnet', None, (64, 32, 32, 3), 64, 10),
+    'encoder L4 C256 T128 B16 V8192': ('lm', ENCODER, (16, 128), 16 * 128, 8192),
+    'gpt2-124M B1 T256': ('lm', GPT2, (1, 256), 256, 50304),
+}
+STAGES = [(64, 1), (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1)]
+
+
+def data(kind, shape, labels, classes):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, classes, shape) if kind == 'lm' else rng.normal(size=shape).astype(np.float32)
+    return x, rng.integers(0, classes, labels)
+
+
+# --- PyTorch -------------------------------------------------------------------------------------------
+
+def torch_mlp(widths):
+    layers = []
+    for i, o in zip(widths, widths[1:]):
+        layers += [nn.Linear(i, o), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def torch_lenet():
+    def stage(i, o):
+        return [nn.Conv2d(i, o, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+    return nn.Sequential(*stage(1, 32), *stage(32, 64), nn.Flatten(), nn.Linear(3136, 128), nn.ReLU(),
+                         nn.Linear(128, 10))
+
+
+class Residual(nn.Module):
+    def __init__(self, i, o, stride):
+        super().__init__()
+        def part(inputs, kernel, step):
+            return [nn.Conv2d(inputs, o, kernel, step, kernel // 2, bias=False), nn.BatchNorm2d(o)]
+        self.body = nn.Sequential(*part(i, 3, stride), nn.ReLU(), *part(o, 3, 1))
+        self.shortcut = nn.Sequential(*part(i, 1, stride)) if stride != 1 or i != o else nn.Identity()
+
+    def forward(self, x):
+        return F.relu(self.body(x) + self.shortcut(x))
+
+
+def torch_resnet():
+    layers, i = [nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU()], 64
+    for o, stride in STAGES:
+        layers.append(Residual(i, o, stride))
+        i = o
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
+
+
+class Block(nn.Module):
+    def __init__(self, size, heads, causal, **_):
+        super().__init__()
+        self.heads, self.causal = heads, causal
+        self.norm_1, self.norm_2 = nn.LayerNorm(size), nn.LayerNorm(size)
+        self.qkv, self.out = nn.Linear(size, 3 * size), nn.Linear(size, size)
+        self.up, self.down = nn.Linear(size, 4 * size), nn.Linear(4 * size, size)
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = self.qkv(self.norm_1(x)).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        seen = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        x = x + self.out(seen.transpose(1, 2).reshape(b, t, c))
+        return x + self.down(F.gelu(self.up(self.norm_2(x)), approximate='tanh'))
+
+
+class Language(nn.Module):
+    def __init__(self, vocabulary, time, size, layers, **rest):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(vocabulary, size), nn.Embedding(time, size)
+        self.blocks = nn.ModuleList(Block(size, **rest) for _ in range(layers))
+        self.norm = nn.LayerNorm(size)
+
+    def forward(self, ids):
+        x = self.tokens(ids) + self.places(torch.arange(ids.shape[1]))
+        for block in self.blocks:
+            x = block(x)
+        return F.linear(self.norm(x), self.tokens.weight).flatten(0, 1)
+
+
+def torch_model(kind, settings):
+    if kind == 'mlp':
+        return torch_mlp(settings)
+    if kind == 'lm':
+        return Language(**settings)
+    return torch_lenet() if kind == 'lenet' else torch_resnet()
+
+
+def torch_step(kind, settings, shape, labels, classes, half, compiled):
+    torch._dynamo.reset()
+    model = torch_model(kind, settings)
+    x, y = (torch.from_numpy(a) for a in data(kind, shape, labels, classes))
+    if x.ndim == 4:
+        x = x.permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
+        model = model.to(memory_format=torch.channels_last)
+    optimizer = torch.optim.AdamW(model.parameters(), RATE, weight_decay=DECAY, fused=True)
+    forward = torch.compile(model) if compiled else model
+
+    def step():
+        with torch.autocast('cpu', torch.bfloat16, enabled=half):
+            loss = F.cross_entropy(forward(x).float(), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+    return step, lambda: None
+
+
+# --- JAX -----------------------------------------------------------------------------------------------
+
+rng = np.random.default_rng(1)
+
+
+def normal(*shape):
+    return jnp.asarray(rng.normal(size=shape).astype(np.float32) * 0.02)
+
+
+def jax_dense(i, o):
+    return dict(w=normal(i, o), b=jnp.zeros(o))
+
+
+def dense(p, x):
+    return x @ p['w'] + p['b']
+
+
+def jax_mlp(widths):
+    params = [jax_dense(i, o) for i, o in zip(widths, widths[1:])]
+
+    def apply(p, x):
+        for layer in p[:-1]:
+            x = jax.nn.relu(dense(layer, x))
+        return dense(p[-1], x)
+    return params, apply
+
+
+def conv(x, w, stride=1):
+    pad = [(w.shape[0] // 2,) * 2] * 2
+    return jax.lax.conv_general_dilated(x, w, (stride, stride), pad, dimension_numbers=('NHWC', 'HWIO', 'NHWC'))
+
+
+def max_pool(x):
+    return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), 'VALID')
+
+
+def jax_lenet():
+    params = dict(a=normal(3, 3, 1, 32), ab=jnp.zeros(32), b=normal(3, 3, 32, 64), bb=jnp.zeros(64),
+                  up=jax_dense(3136, 128), head=jax_dense(128, 10))
+
+    def apply(p, x):
+        x = max_pool(jax.nn.relu(conv(x, p['a']) + p['ab']))
+        x = max_pool(jax.nn.relu(conv(x, p['b']) + p['bb']))
+        return dense(p['head'], jax.nn.relu(dense(p['up'], x.reshape(x.shape[0], -1))))
+    return params, apply
+
+
+def jax_part(i, o, kernel):
+    return dict(w=normal(kernel, kernel, i, o), g=jnp.ones(o), b=jnp.zeros(o))
+
+
+def conv_norm(p, x, stride):
+    x = conv(x, p['w'], stride)
+    x = (x - x.mean((0, 1, 2))) * jax.lax.rsqrt(x.var((0, 1, 2)) + 1e-5)
+    return x * p['g'] + p['b']
+
+
+def jax_resnet():
+    blocks, i = [], 64
+    for o, stride in STAGES:
+        blocks.append([jax_part(i, o, 3), jax_part(o, o, 3)] + ([jax_part(i, o, 1)] if i != o else []))
+        i = o
+    params = dict(stem=jax_part(3, 64, 3), blocks=blocks, head=jax_dense(512, 10))
+
+    def apply(p, x):
+        x = jax.nn.relu(conv_norm(p['stem'], x, 1))
+        for (o, stride), parts in zip(STAGES, p['blocks']):
+            y = conv_norm(parts[1], jax.nn.relu(conv_norm(parts[0], x, stride)), 1)
+            x = jax.nn.relu(y + (conv_norm(parts[2], x, stride) if len(parts) > 2 else x))
+        return dense(p['head'], x.mean((1, 2)))
+    return params, apply
+
+
+def jax_norm(size):
+    return dict(g=jnp.ones(size), b=jnp.zeros(size))
+
+
+def layer_norm(p, x):
+    mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+    return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * p['g'] + p['b']
+
+
+def jax_lm(vocabulary, time, size, layers, heads, causal):
+    blocks = [dict(norm_1=jax_norm(size), norm_2=jax_norm(size), qkv=jax_dense(size, 3 * size),
+                   out=jax_dense(size, size), up=jax_dense(size, 4 * size), down=jax_dense(4 * size, size))
+              for _ in range(layers)]
+    params = dict(tokens=normal(vocabulary, size), places=normal(time, size), blocks=blocks, norm=jax_norm(size))
+
+    def apply(p, ids):
+        b, t = ids.shape
+        x = p['tokens'][ids] + p['places'][:t]
+        for block in p['blocks']:
+            qkv = dense(block['qkv'], layer_norm(block['norm_1'], x)).reshape(b, t, 3, heads, -1)
+            seen = jax.nn.dot_product_attention(qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2], is_causal=causal)
+            x = x + dense(block['out'], seen.reshape(b, t, size))
+            x = x + dense(block['down'], jax.nn.gelu(dense(block['up'], layer_norm(block['norm_2'], x))))
+        return (layer_norm(p['norm'], x) @ p['tokens'].T).reshape(b * t, -1)
+    return params, apply
+
+
+def jax_model(kind, settings):
+    if kind == 'mlp':
+        return jax_mlp(settings)
+    if kind == 'lm':
+        return jax_lm(**settings)
+    return jax_lenet() if kind == 'lenet' else jax_resnet()
+
+
+def jax_step(kind, settings, shape, labels, classes, half, compiled):
+    params, apply = jax_model(kind, settings)
+    x, y = (jnp.asarray(a) for a in data(kind, shape, labels, classes))
+
+    def cast(tree):
+        if not half:
+            return tree
+        return jax.tree.map(lambda a: a.astype(jnp.bfloat16) if a.dtype == jnp.float32 else a, tree)
+
+    def loss_of(p, x, y):
+        scores = jax.nn.log_softmax(apply(cast(p), cast(x)).astype(jnp.float32))
+        return -jnp.take_along_axis(scores, y[:, None], 1).mean()
+
+    def update(state, x, y):
+        p, m, v, t = state
+        loss, g = jax.value_and_grad(loss_of)(p, x, y)
+        t = t + 1
+        m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, g)
+        v = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, v, g)
+        m_scale, v_scale = 1 / (1 - 0.9 ** t), 1 / (1 - 0.999 ** t)
+        p = jax.tree.map(lambda p, m, v: p * (1 - RATE * DECAY)
+                         - RATE * m * m_scale / (jnp.sqrt(v * v_scale) + 1e-8), p, m, v)
+        return (p, m, v, t), loss
+
+    run = jax.jit(update, donate_argnums=0)
+    zeros = lambda: jax.tree.map(jnp.zeros_like, params)
+    box = [(params, zeros(), zeros(), jnp.float32(0))]
+
+    def step():
+        box[0], box[1:] = (lambda r: (r[0], [r[1]]))(run(box[0], x, y))
+    return step, lambda: jax.block_until_ready(box)
+
+
+# --- answers -------------------------------------------------------------------------------------------
+
+def seconds(step, wait, budget):
+    count, begin = 0, time.perf_counter()
+    while count == 0 or time.perf_counter() - begin < budget:
+        step()
+        count += 1
+    wait()
+    return (time.perf_counter() - begin) / count
+
+
+def ways(case, half):
+    """The fastest peers need not be tried in ways that are known to be hopeless: bf16 convolutions of
+    PyTorch take minutes on CPUs without their own kernels for it."""
+    slow_half = case[0] in ('lenet', 'resnet') and platform.machine() == 'aarch64'
+    for precision in ([False, True] if half else [False]):
+        name = 'bf16' if precision else 'f32'
+        if not (precision and slow_half):
+            yield f'PyTorch {name}', torch_step, precision, False
+            yield f'PyTorch compiled {name}', torch_step, precision, True
+        yield f'JAX {name}', jax_step, precision, True
+
+
+def fastest(name):
+    case, half = CASES.get(name.rpartition(' ')[0]), name.endswith(' bf16')
+    best = None
+    for way, make, precision, compiled in ways(case, half) if case else []:
+        try:
+            step, wait = make(*case, precision, compiled)
+            for _ in range(2):
+                step()
+            wait()
+            took = seconds(step, wait, 0.3)
+        except Exception as error:
+            print(f'  {name}: {way} failed: {str(error)[:120]}', file=sys.stderr, flush=True)
+            continue
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f'  {name}: {way} {took * 1e3:.3f} ms (peak so far {memory:.0f} MB)', file=sys.stderr, flush=True)
+        if best is None or took < best[2]:
+            best = step, wait, took
+    return best
+
+
+ready, last = None, None
+for line in sys.stdin:
+    case = line.strip()
+    if case != last:
+        ready, last = None, case  # frees the model before
+        ready = fastest(case)
+    print(seconds(*ready[:2], 0.1) if ready else 'no such case', flush=True)

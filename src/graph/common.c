@@ -1,0 +1,62 @@
+#include <string.h>
+#include <tilth/base/map.h>
+
+#include "graph/graph.h"
+
+static uint64_t hash_of(const tl_node *n)
+{
+    uint64_t h = tl_hash_bytes(TL_HASH_SEED, &n->op, sizeof n->op);
+    h = tl_hash_bytes(h, n->in, (size_t)n->inputs * sizeof *n->in);
+    return n->op->attr ? tl_desc_hash(h, n->op->attr, n->attr) : h;
+}
+
+static bool is_outside(const tl_tensor *t)
+{
+    return tli_root(t)->storage != NULL;
+}
+
+/* Between two calls that read memory from outside, nobody may have written such memory. */
+static bool sees_the_same(const tl_node *a, const tl_node *b)
+{
+    bool outside = false;
+    for (int i = 0; i < a->inputs; i++) outside |= is_outside(a->in[i]);
+    for (const tl_node *n = a; outside && n != b; n = n->after)
+        if (tli_has_effects(n)) return false;
+    return true;
+}
+
+static bool are_equal(const tl_node *a, const tl_node *b)
+{
+    return a->op == b->op && a->inputs == b->inputs
+           && (!a->inputs || memcmp(a->in, b->in, (size_t)a->inputs * sizeof *a->in) == 0)
+           && (!a->op->attr || tl_desc_equal(a->op->attr, a->attr, b->attr)) && sees_the_same(a, b);
+}
+
+static bool can_be_shared(const tl_graph *g, const tl_node *n)
+{
+    for (int i = 0; i < n->outputs; i++)
+        if (tli_is_output(g, n->out[i])) return false;
+    return !tli_has_effects(n) && !(n->op->flags & TL_OP_RANDOM);
+}
+
+tl_status tli_pass_common(tl_graph *g, int64_t *changes)
+{
+    int64_t slots = 16, mask;
+    for (int64_t count = tli_number_nodes(g); slots < 2 * count;) slots *= 2;
+    mask = slots - 1;
+    tl_node **table = tl_arena_array(g->ctx->arena, slots, sizeof *table);
+    if (!table) return TL_ENOMEM;
+    TLI_EACH_NODE_SAFE(g, n, next) {
+        if (!can_be_shared(g, n)) continue;
+        int64_t at = (int64_t)(hash_of(n) & (uint64_t)mask);
+        while (table[at] && !are_equal(table[at], n)) at = (at + 1) & mask;
+        if (!table[at]) {
+            table[at] = n;
+            continue;
+        }
+        for (int i = 0; i < n->outputs; i++) TL_TRY(tli_replace(g, n->out[i], table[at]->out[i]));
+        tli_remove(g, n);
+        ++*changes;
+    }
+    return TL_OK;
+}

@@ -1,0 +1,293 @@
+/* Puts calls into clusters, one loop nest each.
+ *
+ * A call joins the clusters that made its inputs when all of them can walk along the axes of one
+ * iteration space, and when nothing outside would have to run between them. What does not find
+ * company stays as it is: kernels of the backend are good at single ops. */
+#include "graph/fuse.h"
+
+#include <tilth/nest/plan.h>
+
+#include "graph/order.h"
+
+enum { MOST_MEMBERS = 48 };
+
+typedef struct fuser {
+    tl_graph *g;
+    tli_order order;
+    tli_cluster *clusters; /* by index of their first call; empty ones have gone into others */
+    int64_t *cluster_of;   /* of each call; -1: none */
+    int64_t *seen, epoch;  /* marks of the search below */
+    bool *emitted;
+    tl_node **nests;       /* of clusters, by index */
+} fuser;
+
+/* --- may they be one? --------------------------------------------------------------------------------- */
+
+static int64_t last_of(const tli_cluster *c)
+{
+    return c->members.items[c->members.count - 1]->index;
+}
+
+// The two clusters that may become one.
+typedef struct pair {
+    int64_t a, b;
+} pair;
+
+static bool is_in(const fuser *f, pair p, int64_t node)
+{
+    return f->cluster_of[node] >= 0 && (f->cluster_of[node] == p.a || f->cluster_of[node] == p.b);
+}
+
+static bool leads_back(fuser *f, pair p, int64_t node);
+
+/* Whether call `node`, or one that must run before it, is in the pair. What is in another cluster runs
+ * when all of that can. */
+static bool reaches(fuser *f, pair p, int64_t node)
+{
+    if (is_in(f, p, node)) return true;
+    if (f->seen[node] == f->epoch) return false;
+    f->seen[node] = f->epoch;
+    if (f->cluster_of[node] < 0) return leads_back(f, p, node);
+    const tli_cluster *other = &f->clusters[f->cluster_of[node]];
+    for (int64_t i = 0; i < other->members.count; i++) f->seen[other->members.items[i]->index] = f->epoch;
+    for (int64_t i = 0; i < other->members.count; i++)
+        if (leads_back(f, p, other->members.items[i]->index)) return true;
+    return false;
+}
+
+static bool leads_back(fuser *f, pair p, int64_t node)
+{
+    const tli_order *o = &f->order;
+    for (int64_t k = o->first[node]; k < o->first[node + 1]; k++)
+        if (reaches(f, p, o->deps.items[k])) return true;
+    return false;
+}
+
+// A view of what a member made is no detour: the nest sees through it.
+static bool is_view_of(const fuser *f, pair p, const tl_node *n)
+{
+    const tl_node *maker = tli_is_view(n) ? tli_root(n->out[0])->node : NULL;
+    return maker && is_in(f, p, maker->index);
+}
+
+// Whether something outside would have to run between members of the two.
+static bool has_detour(fuser *f, pair p, const tli_cluster *both)
+{
+    const tli_order *o = &f->order;
+    f->epoch++;
+    for (int64_t i = 0; i < both->members.count; i++) {
+        int64_t node = both->members.items[i]->index;
+        for (int64_t k = o->first[node]; k < o->first[node + 1]; k++) {
+            int64_t dep = o->deps.items[k];
+            if (!is_in(f, p, dep) && !is_view_of(f, p, o->nodes[dep]) && reaches(f, p, dep)) return true;
+        }
+    }
+    return false;
+}
+
+static bool always(const tl_tensor *t, const void *payload)
+{
+    (void)t, (void)payload;
+    return true;
+}
+
+static bool has_plan(fuser *f, const tli_cluster *c)
+{
+    tl_node *node;
+    tl_arena_mark mark = tl_arena_begin(f->g->ctx->arena);
+    tl_nest_plan *plan;
+    bool ok = tli_cluster_node(&node, f->g, c, always, NULL) == TL_OK
+              && tl_nest_plan_new(&plan, f->g->ctx->arena, node->attr) == TL_OK;
+    tl_arena_end(f->g->ctx->arena, mark);
+    return ok;
+}
+
+/* --- merging -------------------------------------------------------------------------------------------- */
+
+static tl_status join(tli_cluster *out, const tli_cluster *a, const tli_cluster *b)
+{
+    *out = (tli_cluster){.space = tl_shape_count(&b->space) > tl_shape_count(&a->space) ? b->space : a->space};
+    int64_t i = 0, k = 0;
+    while (i < a->members.count || k < b->members.count) {
+        bool from_a = k == b->members.count
+                      || (i < a->members.count
+                          && a->members.items[i]->index < b->members.items[k]->index);
+        if (!TL_VEC_PUSH(&out->members, from_a ? a->members.items[i++] : b->members.items[k++]))
+            return TL_ENOMEM;
+    }
+    return TL_OK;
+}
+
+static bool may_join(fuser *f, pair p, const tli_cluster *both)
+{
+    tli_walk walks[MOST_MEMBERS];
+    return both->members.count <= MOST_MEMBERS && tli_cluster_walks(both, walks)
+           && !has_detour(f, p, both) && has_plan(f, both);
+}
+
+static tl_status try_join(fuser *f, int64_t a, int64_t b)
+{
+    tli_cluster both;
+    tl_status st = join(&both, &f->clusters[a], &f->clusters[b]);
+    if (st != TL_OK || !may_join(f, (pair){a, b}, &both)) {
+        TL_VEC_FREE(&both.members);
+        return st;
+    }
+    TL_VEC_FREE(&f->clusters[a].members);
+    TL_VEC_FREE(&f->clusters[b].members);
+    f->clusters[b] = both;
+    for (int64_t i = 0; i < both.members.count; i++) f->cluster_of[both.members.items[i]->index] = b;
+    return TL_OK;
+}
+
+static tl_status find_company(fuser *f, tl_node *n)
+{
+    tli_cluster *own = &f->clusters[n->index];
+    if (!tli_is_nestable(n, &own->space)) return TL_OK;
+    if (!TL_VEC_PUSH(&own->members, n)) return TL_ENOMEM;
+    f->cluster_of[n->index] = n->index;
+    for (int i = 0; i < n->inputs; i++) {
+        const tl_node *maker = tli_root(n->in[i])->node;
+        int64_t other = maker ? f->cluster_of[maker->index] : -1;
+        if (other >= 0 && other != n->index) TL_TRY(try_join(f, other, n->index));
+    }
+    return TL_OK;
+}
+
+/* --- the new list ----------------------------------------------------------------------------------------- */
+
+typedef struct needed {
+    const tl_graph *g;
+    const tli_cluster *c;
+} needed;
+
+static bool is_member(const tli_cluster *c, const tl_node *n)
+{
+    for (int64_t i = 0; i < c->members.count; i++)
+        if (c->members.items[i] == n) return true;
+    return false;
+}
+
+// By a call outside of the cluster, also through views, or by the graph's caller.
+static bool is_needed(const tl_tensor *t, const void *payload)
+{
+    const needed *w = payload;
+    if (tli_is_output(w->g, t)) return true;
+    TLI_EACH_NODE(w->g, n) {
+        if (is_member(w->c, n)) continue;
+        for (int i = 0; i < n->inputs; i++)
+            if (n->in[i] == t && (!tli_is_view(n) || is_needed(n->out[0], payload))) return true;
+    }
+    return false;
+}
+
+static bool is_worth_it(const tli_cluster *c)
+{
+    int64_t ops = 0;
+    for (int64_t i = 0; i < c->members.count; i++) ops += c->members.items[i]->op->op != TL_OP_copy;
+    return c->members.count > 1 && ops > 0;
+}
+
+static tl_status make_nests(fuser *f, int64_t *changes)
+{
+    for (int64_t i = 0; i < f->order.count; i++) {
+        const tli_cluster *c = &f->clusters[i];
+        if (!is_worth_it(c)) continue;
+        TL_TRY(tli_cluster_node(&f->nests[i], f->g, c, is_needed, &(needed){f->g, c}));
+        *changes += c->members.count;
+    }
+    return TL_OK;
+}
+
+static void append(fuser *f, tl_node *n)
+{
+    tl_ctx *c = f->g->ctx;
+    n->before = c->last;
+    n->after = NULL;
+    *(c->last ? &c->last->after : &c->first) = n;
+    c->last = n;
+}
+
+static void emit(fuser *f, int64_t node);
+
+static void emit_deps(fuser *f, int64_t node)
+{
+    for (int64_t k = f->order.first[node]; k < f->order.first[node + 1]; k++)
+        emit(f, f->order.deps.items[k]);
+}
+
+static void emit_nest(fuser *f, int64_t cluster)
+{
+    const tli_cluster *c = &f->clusters[cluster];
+    const pair self = {cluster, cluster};
+    for (int64_t i = 0; i < c->members.count; i++) f->emitted[c->members.items[i]->index] = true;
+    for (int64_t i = 0; i < c->members.count; i++) {
+        int64_t node = c->members.items[i]->index;
+        for (int64_t k = f->order.first[node]; k < f->order.first[node + 1]; k++)
+            if (!is_view_of(f, self, f->order.nodes[f->order.deps.items[k]]))
+                emit(f, f->order.deps.items[k]);
+    }
+    append(f, f->nests[cluster]);
+}
+
+static void emit(fuser *f, int64_t node)
+{
+    int64_t cluster = f->cluster_of[node];
+    if (f->emitted[node]) return;
+    if (cluster >= 0 && f->nests[cluster]) {
+        emit_nest(f, cluster);
+        return;
+    }
+    f->emitted[node] = true;
+    emit_deps(f, node);
+    append(f, f->order.nodes[node]);
+}
+
+// A nest takes the place of its last call; what must run before it is brought before it.
+static void emit_all(fuser *f)
+{
+    f->g->ctx->first = f->g->ctx->last = NULL;
+    for (int64_t i = 0; i < f->order.count; i++) {
+        int64_t cluster = f->cluster_of[i];
+        if (cluster < 0 || !f->nests[cluster] || last_of(&f->clusters[cluster]) == i) emit(f, i);
+    }
+    // Not before all are there: until then tensors know the calls that they were made by.
+    for (int64_t i = 0; i < f->order.count; i++) {
+        for (int k = 0; f->nests[i] && k < f->nests[i]->outputs; k++) {
+            f->nests[i]->out[k]->node = f->nests[i];
+            f->nests[i]->out[k]->output = k;
+        }
+    }
+}
+
+/* --- the pass ---------------------------------------------------------------------------------------------- */
+
+static tl_status fuse(fuser *f, int64_t *changes)
+{
+    tl_arena *arena = f->g->ctx->arena;
+    int64_t count = f->order.count + 1;
+    f->clusters = tl_arena_array(arena, count, sizeof *f->clusters);
+    f->cluster_of = tl_arena_array(arena, count, sizeof *f->cluster_of);
+    f->seen = tl_arena_array(arena, count, sizeof *f->seen);
+    f->emitted = tl_arena_array(arena, count, sizeof *f->emitted);
+    f->nests = tl_arena_array(arena, count, sizeof *f->nests);
+    if (!f->clusters || !f->cluster_of || !f->seen || !f->emitted || !f->nests) return TL_ENOMEM;
+    for (int64_t i = 0; i < f->order.count; i++) f->cluster_of[i] = -1;
+    for (int64_t i = 0; i < f->order.count; i++) TL_TRY(find_company(f, f->order.nodes[i]));
+    TL_TRY(make_nests(f, changes));
+    if (!*changes) return TL_OK;
+    emit_all(f);
+    // Views and numbers that only members used.
+    int64_t dead = 0;
+    return tli_pass_dead(f->g, &dead);
+}
+
+tl_status tli_pass_fuse(tl_graph *g, int64_t *changes)
+{
+    fuser f = {.g = g};
+    TL_TRY(tli_order_make(&f.order, g));
+    tl_status st = fuse(&f, changes);
+    for (int64_t i = 0; f.clusters && i < f.order.count; i++) TL_VEC_FREE(&f.clusters[i].members);
+    tli_order_free(&f.order);
+    return st;
+}

@@ -1,0 +1,268 @@
+#include "graph/graph.h"
+
+#include <string.h>
+#include <tilth/base/alloc.h>
+#include <tilth/ops/apply.h>
+#include <tilth/ops/create.h>
+#include <tilth/ops/view.h>
+
+#include "core/storage.h"
+#include "core/tensor.h"
+
+/* --- capture ------------------------------------------------------------------------------------ */
+
+static tl_status make_inputs(tl_graph *g, const tl_capture *a, tl_tensors *in)
+{
+    tl_ctx *c = g->ctx;
+    g->inputs = tl_arena_array(c->arena, a->input_count, sizeof *g->inputs);
+    if (!g->inputs) return TL_ENOMEM;
+    for (int64_t i = 0; i < a->input_count; i++) {
+        const tl_spec *spec = &a->inputs[i];
+        TL_TRY_NOTE(tl_shape_check(&spec->shape, "input"), "'%s'", spec->name);
+        const char *name = tl_arena_strdup(c->arena, spec->name);
+        tl_tensor *t = tl_ctx_header(c);
+        if (!name || !t) return TL_ENOMEM;
+        t->dtype = spec->dtype;
+        t->shape = spec->shape;
+        tli_tensor_row_major(t);
+        g->inputs[i] = (tl_named){name, t};
+        tl_tensors_put(c, in, name, t);
+    }
+    g->input_count = a->input_count;
+    return tl_ctx_status(c);
+}
+
+static bool is_input(const tl_graph *g, const tl_tensor *t)
+{
+    for (int64_t i = 0; i < g->input_count; i++)
+        if (g->inputs[i].tensor == t) return true;
+    return false;
+}
+
+// A header of the graph's own for a tensor that was there before.
+static tl_tensor *note_outside(tl_graph *g, const tl_tensor *t)
+{
+    for (int64_t i = 0; i < g->outside.count; i++)
+        if (g->outside.items[i].original == t) return g->outside.items[i].header;
+    tl_tensor *h = tl_ctx_header(g->ctx);
+    if (!h) return NULL;
+    h->dtype = t->dtype;
+    h->contiguous = t->contiguous;
+    h->shape = t->shape;
+    memcpy(h->strides, t->strides, sizeof h->strides);
+    h->offset = t->offset;
+    h->storage = t->storage;
+    tli_storage_retain(h->storage);
+    return TL_VEC_PUSH(&g->outside, (tli_outside){t, h}) ? h : NULL;
+}
+
+// Tensors that calls of this graph made carry this mark while it is being built.
+static void mark_made(tl_graph *g, int64_t mark)
+{
+    TLI_EACH_NODE(g, n)
+        for (int i = 0; i < n->outputs; i++) n->out[i]->pass = mark;
+}
+
+static tl_status own_tensor(tl_graph *g, tl_tensor **slot)
+{
+    tl_tensor *t = *slot;
+    if (t->pass == -1 || is_input(g, t)) return TL_OK;
+    TL_ASSERT(t->storage); // the funnel refuses others
+    return (*slot = note_outside(g, t)) ? TL_OK : TL_ENOMEM;
+}
+
+// Makes the graph independent of headers that are not its own.
+static tl_status own_tensors(tl_graph *g)
+{
+    mark_made(g, -1);
+    tl_status st = TL_OK;
+    TLI_EACH_NODE(g, n) {
+        for (int i = 0; i < n->inputs && st == TL_OK; i++)
+            st = own_tensor(g, (tl_tensor **)&n->in[i]);
+        if (tli_is_view(n)) n->out[0]->view_of = n->in[0];
+    }
+    for (int64_t i = 0; i < g->output_count && st == TL_OK; i++)
+        st = own_tensor(g, &g->outputs[i].tensor);
+    mark_made(g, 0);
+    return st;
+}
+
+/* What a caller gets is memory of its own: not that of an input, of a parameter or of another
+ * output. */
+static tl_status make_outputs(tl_graph *g, const tl_tensors *out)
+{
+    tl_ctx *c = g->ctx;
+    g->outputs = tl_arena_array(c->arena, out->count, sizeof *g->outputs);
+    if (!g->outputs) return TL_ENOMEM;
+    for (int64_t i = 0; i < out->count; i++) {
+        const char *name = tl_arena_strdup(c->arena, out->items[i].name);
+        tl_tensor *t = TL_APPLY(c, copy, NULL, out->items[i].tensor);
+        if (!name || !t) return tl_ctx_status(c) == TL_OK ? TL_ENOMEM : tl_ctx_status(c);
+        g->outputs[i] = (tl_named){name, t};
+    }
+    g->output_count = out->count;
+    return TL_OK;
+}
+
+static tl_status capture(tl_graph *g, const tl_capture *a)
+{
+    tl_ctx *c = g->ctx;
+    tl_tensors in = {0}, out = {0};
+    tl_ctx_set_capturing(c, true);
+    tl_ctx_set_training(c, a->training);
+    TL_TRY(make_inputs(g, a, &in));
+    if (a->path && *a->path) tl_ctx_enter(c, a->path);
+    TL_TRY(a->body(a->self, c, &in, &out));
+    TL_TRY(tl_ctx_status(c));
+    if (a->path && *a->path) tl_ctx_leave(c);
+    TL_TRY(make_outputs(g, &out));
+    TL_TRY(own_tensors(g));
+    return tl_graph_verify(g);
+}
+
+tl_status tl_graph_capture(tl_graph **out, const tl_capture *args)
+{
+    tl_graph *g = tl_alloc_zero(sizeof *g);
+    if (!g) return TL_FAIL_NOMEM(sizeof *g);
+    tl_status st = tl_ctx_new(&g->ctx, args->engine);
+    if (st == TL_OK) st = capture(g, args);
+    if (st != TL_OK) tl_graph_free(&g);
+    *out = g;
+    return st;
+}
+
+void tl_graph_free(tl_graph **graph)
+{
+    tl_graph *g = *graph;
+    if (!g) return;
+    TL_VEC_FREE(&g->outside);
+    tl_ctx_free(&g->ctx);
+    tl_free(g);
+    *graph = NULL;
+}
+
+/* --- reading ------------------------------------------------------------------------------------ */
+
+int64_t tl_graph_count(const tl_graph *g)
+{
+    int64_t count = 0;
+    TLI_EACH_NODE(g, n) count += !tli_is_view(n);
+    return count;
+}
+
+const tl_node *tl_graph_first(const tl_graph *g)
+{
+    return g->ctx->first;
+}
+
+double tl_node_flops(const tl_node *n)
+{
+    if (tli_is_view(n) || n->op->op == TL_OP_copy || n->op->op == TL_OP_pack) return 0;
+    if (n->op->flops) return n->op->flops(n);
+    return n->outputs ? (double)tl_tensor_count(n->out[0]) : (double)tl_tensor_count(n->in[0]);
+}
+
+double tl_node_bytes(const tl_node *n)
+{
+    double bytes = 0;
+    if (tli_is_view(n)) return 0;
+    for (int i = 0; i < n->inputs; i++)
+        bytes += (double)tl_tensor_bytes(n->in[i]) * (i < 32 && n->op->writes >> i & 1 ? 2 : 1);
+    for (int i = 0; i < n->outputs; i++) bytes += (double)tl_tensor_bytes(n->out[i]);
+    return bytes;
+}
+
+bool tli_is_output(const tl_graph *g, const tl_tensor *t)
+{
+    for (int64_t i = 0; i < g->output_count; i++)
+        if (g->outputs[i].tensor == t) return true;
+    return false;
+}
+
+void tli_count_uses(tl_graph *g)
+{
+    TLI_EACH_NODE(g, n)
+        for (int i = 0; i < n->outputs; i++) n->out[i]->uses = 0;
+    for (int64_t i = 0; i < g->input_count; i++) g->inputs[i].tensor->uses = 0;
+    for (int64_t i = 0; i < g->outside.count; i++) g->outside.items[i].header->uses = 0;
+    TLI_EACH_NODE(g, n)
+        for (int i = 0; i < n->inputs; i++) n->in[i]->uses++;
+    for (int64_t i = 0; i < g->output_count; i++) g->outputs[i].tensor->uses++;
+}
+
+int64_t tli_number_nodes(tl_graph *g)
+{
+    int64_t count = 0;
+    TLI_EACH_NODE(g, n) n->index = count++;
+    return count;
+}
+
+bool tli_is_number(const tl_tensor *t, double *number)
+{
+    // A view of equal elements shows equal elements.
+    t = tli_root(t);
+    if (!t->node || t->node->op->op != TL_OP_full) return false;
+    *number = ((const tl_full_attr *)t->node->attr)->value;
+    return true;
+}
+
+/* --- changing ----------------------------------------------------------------------------------- */
+
+tl_status tli_infer_again(const tl_node *n)
+{
+    TL_TRY(n->op->infer(n));
+    if (!tli_is_view(n)) return TL_OK;
+    tl_tensor *out = n->out[0];
+    out->contiguous = tli_tensor_is_row_major(out);
+    out->view_of = n->in[0];
+    return TL_OK;
+}
+
+tl_status tli_replace(tl_graph *g, tl_tensor *from, tl_tensor *to)
+{
+    for (int64_t i = 0; i < g->output_count; i++)
+        if (g->outputs[i].tensor == from) g->outputs[i].tensor = to;
+    TLI_EACH_NODE(g, n) {
+        bool changed = false;
+        for (int i = 0; i < n->inputs; i++) {
+            // A call whose view was inferred again has changed for those behind it as well.
+            changed |= n->in[i] == from || n->in[i]->temporary;
+            if (n->in[i] == from) ((tl_tensor **)n->in)[i] = to;
+        }
+        if (!changed || !tli_is_view(n)) continue;
+        TL_TRY(tli_infer_again(n));
+        n->out[0]->temporary = true;
+    }
+    TLI_EACH_NODE(g, n)
+        for (int i = 0; i < n->outputs; i++) n->out[i]->temporary = false;
+    return TL_OK;
+}
+
+static void unlink_node(tl_graph *g, tl_node *n)
+{
+    *(n->before ? &n->before->after : &g->ctx->first) = n->after;
+    *(n->after ? &n->after->before : &g->ctx->last) = n->before;
+}
+
+void tli_remove(tl_graph *g, tl_node *n)
+{
+    unlink_node(g, n);
+}
+
+void tli_move(tl_graph *g, tl_node *n, tl_node *place)
+{
+    unlink_node(g, n);
+    n->after = place;
+    n->before = place->before;
+    *(place->before ? &place->before->after : &g->ctx->first) = n;
+    place->before = n;
+}
+
+void tli_move_new(tl_graph *g, tl_node *last, tl_node *place)
+{
+    while (g->ctx->last != last) {
+        tl_node *n = g->ctx->last;
+        tli_move(g, n, place);
+        place = n;
+    }
+}

@@ -1,0 +1,86 @@
+/* Graphs from inside: what passes work with. Thread word: one thread at a time. */
+#ifndef TLI_GRAPH_GRAPH_H
+#define TLI_GRAPH_GRAPH_H
+
+#include <tilth/base/vec.h>
+#include <tilth/graph/graph.h>
+#include <tilth/nest/nest.h>
+
+#include "core/ctx.h"
+
+/* A tensor from outside and the header that stands for it in the graph. */
+typedef struct tli_outside {
+    const tl_tensor *original;
+    tl_tensor *header; /* holds its own count of the storage */
+} tli_outside;
+
+struct tl_graph {
+    tl_ctx *ctx; /* owns nodes and headers */
+    tl_named *inputs, *outputs;
+    int64_t input_count, output_count;
+    struct { tli_outside *items; int64_t count, capacity; } outside;
+};
+
+/* --- reading ------------------------------------------------------------------------------------ */
+
+#define TLI_EACH_NODE(g, n) for (tl_node *n = (g)->ctx->first; n; n = n->after)
+/* Allows the node itself to be removed or moved. */
+#define TLI_EACH_NODE_SAFE(g, n, next)                                                             \
+    for (tl_node *n = (g)->ctx->first, *next = n ? n->after : NULL; n;                             \
+         n = next, next = n ? n->after : NULL)
+
+/* What holds the elements: the tensor at the end of a chain of views. */
+static inline tl_tensor *tli_root(const tl_tensor *t)
+{
+    while (t->view_of) t = t->view_of;
+    return (tl_tensor *)t;
+}
+static inline bool tli_is_view(const tl_node *n)
+{
+    return n->op->flags & TL_OP_VIEW;
+}
+/* One element of each input, as they stand under each other, gives one of the output. */
+static inline bool tli_is_elementwise(const tl_node *n)
+{
+    return n->op->op <= TL_OP_silu_grad; // the family comes first (core/op.h)
+}
+/* Changes memory that others see: may not be removed, merged or moved past readers of it. */
+static inline bool tli_has_effects(const tl_node *n)
+{
+    return n->op->writes != 0;
+}
+bool tli_is_output(const tl_graph *g, const tl_tensor *t);
+/* Sets `uses` of every tensor: by inputs of calls, and as outputs of the graph. */
+void tli_count_uses(tl_graph *g);
+/* Numbers the nodes in their order, from 0. */
+int64_t tli_number_nodes(tl_graph *g);
+/* Whether all elements of `t` are this number; only for results of `full` and views of them. */
+bool tli_is_number(const tl_tensor *t, double *number);
+
+/* --- changing ----------------------------------------------------------------------------------- */
+
+/* `to` takes the place of `from` in all calls and outputs; views of it are inferred again. */
+tl_status tli_replace(tl_graph *g, tl_tensor *from, tl_tensor *to);
+void tli_remove(tl_graph *g, tl_node *n);
+/* New calls are appended by the ops; this brings all behind `last` before `place`. */
+void tli_move_new(tl_graph *g, tl_node *last, tl_node *place);
+/* Moves one call before another. */
+void tli_move(tl_graph *g, tl_node *n, tl_node *place);
+/* Types, shapes and strides of the outputs, again. */
+tl_status tli_infer_again(const tl_node *n);
+
+/* --- nests -------------------------------------------------------------------------------------- */
+
+/* Many calls in one: `attr` is a tl_nest whose buffers are the inputs and then the outputs. */
+extern const tl_op_class tli_op_nest;
+
+/* --- passes ------------------------------------------------------------------------------------- */
+/* Each is one file; tl_graph_passes says what it is for. */
+tl_status tli_pass_dead(tl_graph *g, int64_t *changes);
+tl_status tli_pass_simplify(tl_graph *g, int64_t *changes);
+tl_status tli_pass_common(tl_graph *g, int64_t *changes);
+tl_status tli_pass_straighten(tl_graph *g, int64_t *changes);
+tl_status tli_pass_fuse(tl_graph *g, int64_t *changes);
+tl_status tli_pass_order(tl_graph *g, int64_t *changes);
+
+#endif

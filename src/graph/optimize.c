@@ -1,0 +1,36 @@
+#include <string.h>
+
+#include "graph/graph.h"
+
+const tl_pass tl_graph_passes[] = {
+    {"dead", "leaves out calls whose results nobody uses", tli_pass_dead},
+    {"simplify", "rewrites calls into cheaper ones that mean the same", tli_pass_simplify},
+    {"common", "computes equal calls once", tli_pass_common},
+    {"dead again", "leaves out what the rewriting made superfluous", tli_pass_dead},
+    {"fuse", "puts chains of small ops into loop nests", tli_pass_fuse},
+    {"straighten", "copies views for kernels that take no strides", tli_pass_straighten},
+    {"order", "puts calls near those that use their results", tli_pass_order},
+    {NULL, NULL, NULL},
+};
+
+static bool is_skipped(const tl_optimize *how, const tl_pass *pass)
+{
+    for (const char *const *name = how->skip; name && *name; name++)
+        if (strcmp(*name, pass->name) == 0) return true;
+    return false;
+}
+
+tl_status tl_graph_optimize(tl_graph *g, const tl_optimize *how)
+{
+    static const tl_optimize usual;
+    if (!how) how = &usual;
+    if (how->watch) how->watch(g, NULL, 0, how->payload);
+    for (const tl_pass *pass = tl_graph_passes; pass->name; pass++) {
+        int64_t changes = 0;
+        if (is_skipped(how, pass)) continue;
+        TL_TRY_NOTE(pass->run(g, &changes), "pass '%s'", pass->name);
+        TL_TRY_NOTE(tl_graph_verify(g), "after the pass '%s'", pass->name);
+        if (how->watch) how->watch(g, pass, changes, how->payload);
+    }
+    return TL_OK;
+}

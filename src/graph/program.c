@@ -1,0 +1,327 @@
+#include <tilth/graph/program.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tilth/base/clock.h>
+#include <tilth/core/attrs.h>
+
+#include "core/engine.h"
+#include "core/storage.h"
+#include "core/tensor.h"
+#include "graph/plan.h"
+#include "graph/program.h"
+
+/* --- binding headers to memory -------------------------------------------------------------------- */
+
+static void bind(tl_tensor *t, tl_storage *storage, int64_t offset)
+{
+    tl_storage *before = t->storage;
+    if (storage) tli_storage_retain(storage);
+    t->storage = storage;
+    t->offset = offset;
+    tli_storage_release(before);
+}
+
+static void bind_planned(tl_program *p, const tli_plan *plan)
+{
+    tl_storage *memory = p->workspace->storage;
+    TLI_EACH_NODE(p->graph, n) {
+        for (int i = 0; i < n->outputs; i++) {
+            tl_tensor *t = n->out[i];
+            const tli_room *room = tli_plan_room(plan, tli_root(t));
+            if (!room) continue;
+            // A view's offset counts from its root's first element so far.
+            bind(t, memory, t->offset + room->offset / (int64_t)tl_dtype_size(t->dtype));
+        }
+    }
+}
+
+// All headers that show the memory of `root`, itself included: they move together from run to run.
+static tl_status note_binding(tl_program *p, tli_binding *b, tl_tensor *root)
+{
+    *b = (tli_binding){.root = root};
+    TLI_EACH_NODE(p->graph, n)
+        for (int i = 0; i < n->outputs; i++) b->count += tli_root(n->out[i]) == root && n->out[i] != root;
+    b->views = tl_arena_array(p->graph->ctx->arena, b->count, sizeof *b->views);
+    if (!b->views) return TL_ENOMEM;
+    int64_t k = 0;
+    TLI_EACH_NODE(p->graph, n)
+        for (int i = 0; i < n->outputs; i++)
+            if (tli_root(n->out[i]) == root && n->out[i] != root)
+                b->views[k++] = (tli_bound_view){n->out[i], n->out[i]->offset};
+    return TL_OK;
+}
+
+static tl_status note_bindings(tl_program *p)
+{
+    tl_graph *g = p->graph;
+    p->inputs = tl_arena_array(g->ctx->arena, g->input_count, sizeof *p->inputs);
+    p->outputs = tl_arena_array(g->ctx->arena, g->output_count, sizeof *p->outputs);
+    if (!p->inputs || !p->outputs) return TL_ENOMEM;
+    for (int64_t i = 0; i < g->input_count; i++)
+        TL_TRY(note_binding(p, &p->inputs[i], g->inputs[i].tensor));
+    for (int64_t i = 0; i < g->output_count; i++)
+        TL_TRY(note_binding(p, &p->outputs[i], g->outputs[i].tensor));
+    return TL_OK;
+}
+
+// For one run: whoever gave the memory holds it that long.
+static void lend(const tli_binding *b, tl_storage *storage, int64_t offset)
+{
+    b->root->storage = storage;
+    b->root->offset = offset;
+    for (int64_t i = 0; i < b->count; i++) {
+        b->views[i].header->storage = storage;
+        b->views[i].header->offset = b->views[i].offset + offset;
+    }
+}
+
+static void lend_back(tl_program *p)
+{
+    for (int64_t i = 0; i < p->graph->input_count; i++) lend(&p->inputs[i], NULL, 0);
+    for (int64_t i = 0; i < p->graph->output_count; i++) lend(&p->outputs[i], NULL, 0);
+}
+
+/* --- calls ---------------------------------------------------------------------------------------- */
+
+static tl_status plan_pack(tl_program *p, tli_step *s, const tli_plan *plan)
+{
+    const tl_node *n = s->node;
+    bool *done = tl_arena_array(p->graph->ctx->arena, n->inputs, sizeof *done);
+    if (!done) return TL_ENOMEM;
+    for (int i = 0; i < n->inputs; i++) done[i] = tli_plan_is_packed(plan, n, i);
+    s->packed = done;
+    return TL_OK;
+}
+
+// What is not in its place already, and zeros between the parts.
+static void run_pack(const tli_step *s)
+{
+    const tl_node *n = s->node;
+    const tl_pack_attr *a = n->attr;
+    int64_t size = (int64_t)tl_dtype_size(n->out[0]->dtype), end = 0;
+    char *to = tl_kernel_data(n->out[0]);
+    for (int i = 0; i < n->inputs; i++) {
+        int64_t at = a->offsets.items[i] * size, bytes = (int64_t)tl_tensor_bytes(n->in[i]);
+        memset(to + end, 0, (size_t)(at - end));
+        if (!s->packed[i]) memcpy(to + at, tl_kernel_data(n->in[i]), (size_t)bytes);
+        end = at + bytes;
+    }
+    memset(to + end, 0, (size_t)(a->count * size - end));
+}
+
+static bool any_packed(const tli_step *s)
+{
+    for (int i = 0; i < s->node->inputs; i++)
+        if (s->packed[i]) return true;
+    return false;
+}
+
+static tl_status plan_nest(tl_program *p, tli_step *s, const tli_plan *plan)
+{
+    const tl_node *n = s->node;
+    s->nest = p->nests[n->index];
+    s->buffers = tl_arena_array(p->graph->ctx->arena, n->inputs + n->outputs, sizeof *s->buffers);
+    if (!s->buffers) return TL_ENOMEM;
+    if (s->nest->scratch_bytes) s->scratch = (char *)p->workspace->storage->data + tli_plan_scratch(plan, n);
+    return TL_OK;
+}
+
+static tl_status run_nest(const tli_step *s, tl_pool *threads)
+{
+    const tl_node *n = s->node;
+    for (int i = 0; i < n->inputs; i++) s->buffers[i] = tl_kernel_data(n->in[i]);
+    for (int i = 0; i < n->outputs; i++) s->buffers[n->inputs + i] = tl_kernel_data(n->out[i]);
+    return tl_nest_run(s->nest, s->compiled, s->buffers, s->scratch, threads);
+}
+
+static tl_status make_step(tl_program *p, tli_step *s, const tl_node *n, const tli_plan *plan)
+{
+    s->node = n;
+    if (n->op == &tli_op_nest) return plan_nest(p, s, plan);
+    if (n->op->op == TL_OP_pack) {
+        TL_TRY(plan_pack(p, s, plan));
+        if (any_packed(s)) return TL_OK;
+        s->packed = NULL;
+    }
+    tl_kernel kernel;
+    TL_TRY(tl_engine_kernel(p->graph->ctx->engine, n, &kernel));
+    s->kernel = kernel.fn;
+    return TL_OK;
+}
+
+static tl_status make_steps(tl_program *p, const tli_plan *plan)
+{
+    int64_t count = tl_graph_count(p->graph);
+    p->steps = tl_arena_array(p->graph->ctx->arena, count, sizeof *p->steps);
+    if (!p->steps) return TL_ENOMEM;
+    TLI_EACH_NODE(p->graph, n) {
+        if (tli_is_view(n)) continue;
+        TL_TRY_NOTE(make_step(p, &p->steps[p->step_count], n, plan), "%s%s%s", n->path,
+                    *n->path ? ": " : "", n->op->name);
+        p->step_count++;
+    }
+    return TL_OK;
+}
+
+// How the nests are walked, and the memory that they need for it.
+static tl_status plan_nests(tl_program *p, int64_t **scratch)
+{
+    tl_arena *arena = p->graph->ctx->arena;
+    int64_t count = tli_number_nodes(p->graph);
+    *scratch = tl_arena_array(arena, count, sizeof **scratch);
+    p->nests = tl_arena_array(arena, count, sizeof *p->nests);
+    if (!*scratch || !p->nests) return TL_ENOMEM;
+    TLI_EACH_NODE(p->graph, n) {
+        if (n->op != &tli_op_nest) continue;
+        TL_TRY(tl_nest_plan_new(&p->nests[n->index], arena, n->attr));
+        (*scratch)[n->index] = (int64_t)p->nests[n->index]->scratch_bytes;
+    }
+    return TL_OK;
+}
+
+static tl_status prepare(tl_program *p)
+{
+    tl_graph *g = p->graph;
+    tli_plan plan = {0};
+    int64_t *scratch;
+    TL_TRY(plan_nests(p, &scratch));
+    tl_status st = tli_plan_make(&plan, g, scratch);
+    p->workspace_bytes = plan.bytes;
+    p->unplanned_bytes = plan.unplanned;
+    TL_TRY_DONE(st, st);
+    TL_TRY_DONE(st, tl_tensor_new(&p->workspace, g->ctx->engine, TL_U8, TL_SHAPE(plan.bytes)));
+    bind_planned(p, &plan);
+    TL_TRY_DONE(st, note_bindings(p));
+    TL_TRY_DONE(st, make_steps(p, &plan));
+done:
+    tli_plan_free(&plan);
+    return st;
+}
+
+tl_status tl_program_new(tl_program **out, tl_graph **g, const tl_program_args *args)
+{
+    tl_program *p = tl_alloc_zero(sizeof *p);
+    *out = NULL;
+    if (!p) {
+        tl_graph_free(g);
+        return TL_FAIL_NOMEM(sizeof *p);
+    }
+    p->graph = *g;
+    *g = NULL;
+    p->name = tl_arena_strdup(p->graph->ctx->arena, args->name ? args->name : "program");
+    tl_status st = p->name ? prepare(p) : TL_ENOMEM;
+    if (st == TL_OK)
+        *out = p;
+    else
+        tl_program_free(&p);
+    return st;
+}
+
+void tl_program_free(tl_program **program)
+{
+    tl_program *p = *program;
+    if (!p) return;
+    tl_graph_free(&p->graph);
+    tl_tensor_free(&p->workspace);
+    tl_free(p);
+    *program = NULL;
+}
+
+/* --- running -------------------------------------------------------------------------------------- */
+
+static tl_status fail_input(const tl_named *want, const tl_tensor *is)
+{
+    char a[TL_TENSOR_TEXT], b[TL_TENSOR_TEXT];
+    return TL_FAIL(TL_EINVAL, "input '%s' is %s and was captured as %s", want->name,
+                   tl_tensor_spec(a, is), tl_tensor_spec(b, want->tensor));
+}
+
+static tl_status lend_inputs(tl_program *p, const tl_tensors *in)
+{
+    const tl_graph *g = p->graph;
+    for (int64_t i = 0; i < g->input_count; i++) {
+        const tl_named *want = &g->inputs[i];
+        // Usually they come in the order of the capture.
+        const tl_tensor *is = i < in->count && strcmp(in->items[i].name, want->name) == 0
+                                  ? in->items[i].tensor
+                                  : tl_tensors_peek(in, want->name);
+        if (!is) return TL_FAIL(TL_EINVAL, "there is no input '%s'", want->name);
+        if (is->dtype != want->tensor->dtype || !tl_shape_equal(&is->shape, &want->tensor->shape))
+            return fail_input(want, is);
+        if (!is->storage) return TL_FAIL(TL_ESTATE, "input '%s' has no elements", want->name);
+        if (!is->contiguous)
+            return TL_FAIL(TL_EINVAL, "input '%s' is a view with gaps; make it contiguous first", want->name);
+        lend(&p->inputs[i], is->storage, is->offset);
+    }
+    return TL_OK;
+}
+
+static tl_status lend_outputs(tl_program *p, tl_ctx *c, tl_tensors *out)
+{
+    const tl_graph *g = p->graph;
+    for (int64_t i = 0; i < g->output_count; i++) {
+        const tl_tensor *like = g->outputs[i].tensor;
+        tl_tensor *t = tl_ctx_header(c);
+        if (!t) return tl_ctx_status(c);
+        t->dtype = like->dtype;
+        t->shape = like->shape;
+        tli_tensor_row_major(t);
+        if (!tl_ctx_storage(c, t)) return tl_ctx_status(c);
+        tl_tensors_put(c, out, g->outputs[i].name, t);
+        lend(&p->outputs[i], t->storage, 0);
+    }
+    return tl_ctx_status(c);
+}
+
+static tl_status run_step(const tl_run *run, const tli_step *s)
+{
+    const tl_backend_class *backend = run->engine->backend;
+    if (s->nest) return run_nest(s, run->threads);
+    if (s->packed) {
+        run_pack(s);
+        return TL_OK;
+    }
+    return backend->around ? backend->around(run, s->node, s->kernel) : s->kernel(run, s->node);
+}
+
+static tl_status run_steps(tl_program *p, const tl_run *run)
+{
+    for (int64_t i = 0; i < p->step_count; i++) {
+        tli_step *s = &p->steps[i];
+        if (p->timing) s->begin_ns = tl_clock_ns();
+        TL_TRY_NOTE(run_step(run, s), "%s%s%s", s->node->path, *s->node->path ? ": " : "",
+                    s->node->op->name);
+        if (!p->timing) continue;
+        s->end_ns = tl_clock_ns();
+        s->total_ns += s->end_ns - s->begin_ns;
+        s->runs++;
+    }
+    return TL_OK;
+}
+
+tl_status tl_program_run(tl_program *p, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+{
+    tl_run run = {.engine = c->engine, .threads = c->engine->threads, .draws = c->draws};
+    tl_status st = lend_inputs(p, in);
+    if (st == TL_OK) st = lend_outputs(p, c, out);
+    if (st == TL_OK) st = run_steps(p, &run);
+    lend_back(p);
+    return st == TL_OK ? TL_OK : tl_error_note(st, "%s", p->name);
+}
+
+bool tl_program_is_current(const tl_program *p)
+{
+    for (int64_t i = 0; i < p->graph->outside.count; i++) {
+        const tli_outside *o = &p->graph->outside.items[i];
+        if (o->original->storage != o->header->storage || o->original->offset != o->header->offset)
+            return false;
+    }
+    return true;
+}
+
+const tl_graph *tl_program_graph(const tl_program *p)
+{
+    return p->graph;
+}

@@ -1,0 +1,47 @@
+/* What a program is made of. Thread word: one thread at a time. */
+#ifndef TLI_GRAPH_PROGRAM_H
+#define TLI_GRAPH_PROGRAM_H
+
+#include <tilth/graph/program.h>
+
+#include <tilth/nest/plan.h>
+
+#include "graph/graph.h"
+
+typedef struct tli_bound_view {
+    tl_tensor *header;
+    int64_t offset; /* from the first element of its root */
+} tli_bound_view;
+
+/* Headers whose memory is another one in each run. */
+typedef struct tli_binding {
+    tl_tensor *root;
+    tli_bound_view *views;
+    int64_t count;
+} tli_binding;
+
+/* One call: a kernel of the backend, a pack whose parts are (partly) in place, or a nest. */
+typedef struct tli_step {
+    const tl_node *node;
+    tl_kernel_fn *kernel;
+    const bool *packed; /* for each input: it was computed in its place */
+    const tl_nest_plan *nest;
+    tl_nest_fn *compiled; /* NULL: interpreted */
+    void **buffers, *scratch;
+    int64_t begin_ns, end_ns, total_ns, runs; /* when timed */
+} tli_step;
+
+struct tl_program {
+    const char *name;
+    tl_graph *graph;
+    tl_tensor *workspace;
+    int64_t workspace_bytes, unplanned_bytes;
+    tli_binding *inputs, *outputs; /* as those of the graph */
+    tl_nest_plan **nests; /* by index of their node */
+    tli_step *steps;
+    int64_t step_count;
+    bool timing;
+    double compile_s;
+};
+
+#endif

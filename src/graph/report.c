@@ -1,0 +1,97 @@
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "graph/program.h"
+
+void tl_program_set_timing(tl_program *p, bool on)
+{
+    p->timing = on;
+    for (int64_t i = 0; on && i < p->step_count; i++) p->steps[i].total_ns = p->steps[i].runs = 0;
+}
+
+void tl_program_measure(const tl_program *p, tl_program_stats *out)
+{
+    *out = (tl_program_stats){.kernels = p->step_count, .workspace = p->workspace_bytes,
+                              .unplanned = p->unplanned_bytes, .compile_s = p->compile_s};
+    for (int64_t i = 0; i < p->step_count; i++) {
+        const tl_node *n = p->steps[i].node;
+        out->flops += tl_node_flops(n);
+        out->bytes += tl_node_bytes(n);
+        out->nests += n->op == &tli_op_nest;
+        out->compiled += p->steps[i].compiled != NULL;
+    }
+}
+
+/* --- table ---------------------------------------------------------------------------------------- */
+
+static double mean_us(const tli_step *s)
+{
+    return s->runs ? (double)s->total_ns / 1e3 / (double)s->runs : 0;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const tli_step *x = *(tli_step *const *)a, *y = *(tli_step *const *)b;
+    double tx = mean_us(x), ty = mean_us(y);
+    if (tx != ty) return tx < ty ? 1 : -1;
+    return x < y ? -1 : x > y;
+}
+
+static void add_row(const tli_step *s, double total, tl_str *out)
+{
+    const tl_node *n = s->node;
+    double us = mean_us(s), flops = tl_node_flops(n), bytes = tl_node_bytes(n);
+    char spec[TL_TENSOR_TEXT];
+    tl_str_addf(out, "%10.1f %5.1f %9.1f %8.1f  %-24s %s  %s\n", us, total > 0 ? 100 * us / total : 0,
+                us > 0 ? flops / us / 1e3 : 0, us > 0 ? bytes / us / 1e3 : 0, n->op->name,
+                tl_tensor_spec(spec, n->outputs ? n->out[0] : n->in[0]), n->path);
+}
+
+void tl_program_report(const tl_program *p, tl_str *out)
+{
+    tl_program_stats s;
+    tl_program_measure(p, &s);
+    const tli_step **rows = tl_alloc((size_t)(p->step_count + 1) * sizeof *rows);
+    double total = 0;
+    for (int64_t i = 0; i < p->step_count; i++) total += mean_us(&p->steps[i]);
+    tl_str_addf(out, "%s: %" PRId64 " kernels (%" PRId64 " nests, %" PRId64 " compiled), %.3f GFLOP, %.1f MB moved, workspace "
+                "%.1f MB (%.1f MB without planning)", p->name, s.kernels, s.nests, s.compiled, s.flops * 1e-9,
+                s.bytes * 1e-6, (double)s.workspace * 1e-6, (double)s.unplanned * 1e-6);
+    if (total > 0) tl_str_addf(out, ", %.3f ms", total * 1e-3);
+    tl_str_add(out, "\n        us     %   GFLOP/s     GB/s  kernel\n");
+    for (int64_t i = 0; rows && i < p->step_count; i++) rows[i] = &p->steps[i];
+    if (rows && total > 0) qsort(rows, (size_t)p->step_count, sizeof *rows, by_time);
+    for (int64_t i = 0; rows && i < p->step_count; i++) add_row(rows[i], total, out);
+    tl_free(rows);
+}
+
+/* --- trace ---------------------------------------------------------------------------------------- */
+
+static void add_json_text(tl_str *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\') tl_str_addc(out, '\\');
+        tl_str_addc(out, *text);
+    }
+}
+
+tl_status tl_program_trace(const tl_program *p, tl_str *out)
+{
+    const char *separator = "";
+    tl_str_add(out, "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [");
+    for (int64_t i = 0; i < p->step_count; i++) {
+        const tli_step *s = &p->steps[i];
+        if (!s->runs) continue;
+        tl_str_addf(out, "%s\n{\"ph\": \"X\", \"pid\": 1, \"tid\": 1, \"name\": \"%s\", \"cat\": \"", separator,
+                    s->node->op->name);
+        add_json_text(out, s->node->path);
+        tl_str_addf(out, "\", \"ts\": %.3f, \"dur\": %.3f, \"args\": {\"flops\": %.0f, \"bytes\": %.0f}}",
+                    (double)(s->begin_ns - p->steps[0].begin_ns) / 1e3,
+                    (double)(s->end_ns - s->begin_ns) / 1e3, tl_node_flops(s->node), tl_node_bytes(s->node));
+        separator = ",";
+    }
+    tl_str_add(out, "\n]}\n");
+    if (!*separator)
+        return TL_FAIL(TL_ESTATE, "%s: no run was timed yet; turn timing on and run it first", p->name);
+    return tl_str_status(out);
+}

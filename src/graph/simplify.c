@@ -1,0 +1,94 @@
+#include <tilth/ops/apply.h>
+#include <tilth/ops/create.h>
+
+#include "graph/graph.h"
+
+/* Each rule gives what takes the place of the call's only output, or NULL when it does not apply.
+ * Calls that it makes are put before the call. */
+typedef tl_tensor *rule_fn(tl_graph *g, tl_node *n);
+
+/* --- copies ------------------------------------------------------------------------------------- */
+
+// Memory that nobody else writes or hands out.
+static bool is_own(const tl_graph *g, const tl_tensor *t)
+{
+    const tl_tensor *root = tli_root(t);
+    return root->node && !tli_is_output(g, root);
+}
+
+// A copy of what is row-major already. An output keeps its copy unless it can be the thing itself.
+static tl_tensor *drop_copy(tl_graph *g, tl_node *n)
+{
+    tl_tensor *x = n->in[0];
+    if (n->op->op != TL_OP_copy || !x->contiguous || !is_own(g, x)) return NULL;
+    return tli_is_output(g, n->out[0]) && x->view_of ? NULL : x;
+}
+
+static tl_tensor *drop_cast(tl_graph *g, tl_node *n)
+{
+    if (n->op->op != TL_OP_cast || n->in[0]->dtype != n->out[0]->dtype) return NULL;
+    return is_own(g, n->in[0]) && !tli_is_output(g, n->out[0]) ? n->in[0] : NULL;
+}
+
+/* --- numbers ------------------------------------------------------------------------------------ */
+
+enum { MOST_FOLDED = 3 };
+
+static bool is_foldable(const tl_graph *g, const tl_node *n)
+{
+    double number;
+    if (!tli_is_elementwise(n) || n->inputs > MOST_FOLDED) return false;
+    for (int i = 0; i < n->inputs; i++)
+        if (!tli_is_number(n->in[i], &number)) return false;
+    return n->outputs == 1 && !tli_is_output(g, n->out[0]);
+}
+
+// Computes the call on single elements, by the kernels that would compute it on all of them.
+static tl_status fold(tl_ctx *c, const tl_node *n, double *out)
+{
+    tl_tensor *in[MOST_FOLDED];
+    for (int i = 0; i < n->inputs; i++) {
+        double number = 0;
+        tli_is_number(n->in[i], &number);
+        in[i] = tl_full(c, n->in[i]->dtype, TL_SHAPE(1), number);
+    }
+    tl_tensor *y = tl_apply(c, n->op->op, n->attr, n->inputs, in);
+    TL_TRY(tl_ctx_status(c));
+    return tl_tensor_item(y, out);
+}
+
+static tl_tensor *fold_numbers(tl_graph *g, tl_node *n)
+{
+    if (!is_foldable(g, n)) return NULL;
+    tl_ctx *c = g->ctx;
+    double number;
+    tl_ctx_set_capturing(c, false);
+    tl_mark mark = tl_ctx_begin(c);
+    tl_status st = fold(c, n, &number);
+    tl_ctx_end(c, mark);
+    tl_ctx_set_capturing(c, true);
+    return st == TL_OK ? tl_full(c, n->out[0]->dtype, n->out[0]->shape, number) : NULL;
+}
+
+/* --- the pass ----------------------------------------------------------------------------------- */
+
+static rule_fn *const rules[] = {drop_copy, drop_cast, fold_numbers};
+
+tl_status tli_pass_simplify(tl_graph *g, int64_t *changes)
+{
+    TLI_EACH_NODE_SAFE(g, n, next) {
+        for (size_t r = 0; r < TL_COUNT(rules) && n->outputs == 1; r++) {
+            tl_node *last = g->ctx->last;
+            tl_tensor *instead = rules[r](g, n);
+            TL_TRY(tl_ctx_status(g->ctx));
+            if (!instead) continue;
+            tli_move_new(g, last, n);
+            TL_TRY(tli_replace(g, n->out[0], instead));
+            tli_remove(g, n);
+            next = n->after;
+            ++*changes;
+            break;
+        }
+    }
+    return TL_OK;
+}

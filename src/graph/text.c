@@ -1,0 +1,136 @@
+#include <inttypes.h>
+#include <string.h>
+#include <tilth/desc/yaml.h>
+
+#include "graph/graph.h"
+
+/* --- names -------------------------------------------------------------------------------------- */
+
+// "%12" for what a call makes, else where it comes from.
+static void add_name(const tl_graph *g, const tl_tensor *t, tl_str *out)
+{
+    if (t->node) {
+        tl_str_addf(out, "%%%" PRId64, t->node->index);
+        if (t->node->outputs > 1) tl_str_addf(out, ".%d", t->output);
+        return;
+    }
+    for (int64_t i = 0; i < g->input_count; i++)
+        if (g->inputs[i].tensor == t) {
+            tl_str_addf(out, "@%s", g->inputs[i].name);
+            return;
+        }
+    for (int64_t i = 0; i < g->outside.count; i++)
+        if (g->outside.items[i].header == t) tl_str_addf(out, "$%" PRId64, i);
+}
+
+static void add_spec(const tl_tensor *t, tl_str *out)
+{
+    char spec[TL_TENSOR_TEXT];
+    tl_str_add(out, tl_tensor_spec(spec, t));
+}
+
+// "{axes: [0], keep_dims: false}": attributes are flat, so each line of the document is one of them.
+static void add_attr(const tl_node *n, tl_str *out)
+{
+    tl_str text = TL_STR_INIT;
+    if (n->op->attr && n->attr && tl_yaml_write(&text, n->op->attr, n->attr) == TL_OK) {
+        const char *separator = " {";
+        for (const char *line = tl_str_text(&text); *line;) {
+            size_t length = strcspn(line, "\n");
+            tl_str_add(out, separator);
+            tl_str_addn(out, line, length);
+            separator = ", ";
+            line += length + (line[length] == '\n');
+        }
+        if (*separator == ',') tl_str_addc(out, '}');
+    }
+    tl_str_deinit(&text);
+}
+
+static void add_indented(const char *text, tl_str *out)
+{
+    tl_str_add(out, "        ");
+    for (; *text; text++) {
+        tl_str_addc(out, *text);
+        if (*text == '\n' && text[1]) tl_str_add(out, "        ");
+    }
+}
+
+/* --- text --------------------------------------------------------------------------------------- */
+
+static void add_call(const tl_graph *g, const tl_node *n, tl_str *out)
+{
+    tl_str_addf(out, "%%%-4" PRId64 " ", n->index);
+    for (int i = 0; i < n->outputs; i++) {
+        if (i) tl_str_add(out, ", ");
+        add_spec(n->out[i], out);
+    }
+    tl_str_addf(out, "%s%s", n->outputs ? " = " : "", n->op->name);
+    for (int i = 0; i < n->inputs; i++) {
+        tl_str_addc(out, ' ');
+        add_name(g, n->in[i], out);
+    }
+    add_attr(n, out);
+    if (n->path && *n->path) tl_str_addf(out, "  # %s", n->path);
+    tl_str_addc(out, '\n');
+    if (n->op != &tli_op_nest) return;
+    tl_str nest = TL_STR_INIT;
+    tl_nest_text(n->attr, &nest);
+    add_indented(tl_str_text(&nest), out);
+    tl_str_deinit(&nest);
+}
+
+void tl_graph_text(const tl_graph *g, tl_str *out)
+{
+    tli_number_nodes((tl_graph *)g);
+    for (int64_t i = 0; i < g->input_count; i++) {
+        tl_str_addf(out, "@%s  ", g->inputs[i].name);
+        add_spec(g->inputs[i].tensor, out);
+        tl_str_addc(out, '\n');
+    }
+    for (int64_t i = 0; i < g->outside.count; i++) {
+        tl_str_addf(out, "$%" PRId64 "  ", i);
+        add_spec(g->outside.items[i].header, out);
+        tl_str_addc(out, '\n');
+    }
+    TLI_EACH_NODE(g, n) add_call(g, n, out);
+    for (int64_t i = 0; i < g->output_count; i++) {
+        tl_str_addf(out, "%s = ", g->outputs[i].name);
+        add_name(g, g->outputs[i].tensor, out);
+        tl_str_addc(out, '\n');
+    }
+}
+
+/* --- Graphviz ----------------------------------------------------------------------------------- */
+
+static void add_edge(const tl_graph *g, const tl_tensor *from, const char *to, tl_str *out)
+{
+    tl_str_add(out, "  \"");
+    if (from->node)
+        tl_str_addf(out, "%%%" PRId64, from->node->index);
+    else
+        add_name(g, from, out);
+    tl_str_addf(out, "\" -> \"%s\" [label=\"", to);
+    add_spec(from, out);
+    tl_str_add(out, "\"];\n");
+}
+
+void tl_graph_dot(const tl_graph *g, tl_str *out)
+{
+    tli_number_nodes((tl_graph *)g);
+    tl_str_add(out, "digraph program {\n  node [shape=box, fontname=\"monospace\"];\n");
+    for (int64_t i = 0; i < g->input_count; i++)
+        tl_str_addf(out, "  \"@%s\" [shape=ellipse];\n", g->inputs[i].name);
+    TLI_EACH_NODE(g, n) {
+        char name[24];
+        snprintf(name, sizeof name, "%%%" PRId64, n->index);
+        tl_str_addf(out, "  \"%s\" [label=\"%s\\n%s\"%s];\n", name, n->op->name, n->path ? n->path : "",
+                    tli_is_view(n) ? ", style=dashed" : n->op == &tli_op_nest ? ", style=filled" : "");
+        for (int i = 0; i < n->inputs; i++) add_edge(g, n->in[i], name, out);
+    }
+    for (int64_t i = 0; i < g->output_count; i++) {
+        tl_str_addf(out, "  \"%s\" [shape=ellipse];\n", g->outputs[i].name);
+        add_edge(g, g->outputs[i].tensor, g->outputs[i].name, out);
+    }
+    tl_str_add(out, "}\n");
+}
