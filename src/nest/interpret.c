@@ -67,7 +67,7 @@ static char *sums(const frame *f, const tli_reduction *d, size_t region, int64_t
     const tli_schedule *s = f->j->s;
     const int64_t width = s->joined ? s->row_piece : s->row;
     return f->j->scratch + region
-         + (f->slot * width + element - f->origin) * tli_kind_size(d->kind);
+           + (f->slot * width + element - f->origin) * tli_kind_size(d->kind);
 }
 
 static const tli_tile_reduce *reduce_of(const frame *f, int term)
@@ -90,7 +90,7 @@ static const void *reduce_input(const frame *f, int term, const void *in, char *
     return spare;
 }
 
-/* --- terms ---------------------------------------------------------------------------------------- */
+/* --- terms ------------------------------------------------------------------------------------ */
 
 // n values of an op: at a point (n = 1) or along a tile.
 static void compute(const frame *f, int term, void *y, const void *const *in, int64_t n)
@@ -172,8 +172,8 @@ static void compute_tile(frame *f, int term, int64_t element, int64_t n)
         }
     } else if (t->kind == TL_TERM_LOAD) {
         const int64_t stride = t->from.strides[f->j->s->nest.rank - 1];
-        const bool plain = t->dtype == TL_F32 || t->dtype == TL_F64 || t->dtype == TL_I32
-                        || t->dtype == TL_I64;
+        const bool plain =
+            t->dtype == TL_F32 || t->dtype == TL_F64 || t->dtype == TL_I32 || t->dtype == TL_I64;
         if (plain && stride == 1)
             f->at[term] = address(f, &t->from, element);
         else
@@ -187,7 +187,7 @@ static void compute_tile(frame *f, int term, int64_t element, int64_t n)
     }
 }
 
-/* --- stages --------------------------------------------------------------------------------------- */
+/* --- stages ----------------------------------------------------------------------------------- */
 
 // Values that do not vary along the row, as tiles for those that do.
 static void spread(frame *f, int term, int64_t n)
@@ -208,7 +208,8 @@ static void feed_lanes(frame *f, int term, int64_t element, int64_t n)
 {
     const tli_tile_reduce *r = reduce_of(f, term);
     const int64_t done = element + n - f->begin;
-    r->lanes(f->lanes[term].at, reduce_input(f, term, f->at[term_of(f, term)->in[0]], f->spare, n), n);
+    r->lanes(f->lanes[term].at, reduce_input(f, term, f->at[term_of(f, term)->in[0]], f->spare, n),
+             n);
     if (done % TLI_BLOCK == 0 || element + n == f->end)
         r->all(&f->lanes[term].value, f->lanes[term].at, start_of(f, term));
 }
@@ -242,7 +243,7 @@ static void walk_tile(frame *f, const tli_stage *g, int64_t element, int64_t n)
     for (int i = 0; i < g->fetched.count; i++) {
         const int term = g->fetched.at[i];
         f->at[term] = f->row_buffers + f->section->buffer_at[term]
-                    + element * tli_kind_size(info_of(f, term)->kind);
+                      + element * tli_kind_size(info_of(f, term)->kind);
     }
     for (int i = 0; i < g->rows.count; i++) compute_tile(f, g->rows.at[i], element, n);
     for (int i = 0; i < g->reduces.count; i++) feed_lanes(f, g->reduces.at[i], element, n);
@@ -253,8 +254,8 @@ static void walk_tile(frame *f, const tli_stage *g, int64_t element, int64_t n)
             continue;
         }
         const void *in = f->at[term_of(f, d->term)->in[0]];
-        reduce_of(f, d->term)->join(sums(f, d, d->block_at, element),
-                                    reduce_input(f, d->term, in, f->spare, n), n);
+        reduce_of(f, d->term)
+            ->join(sums(f, d, d->block_at, element), reduce_input(f, d->term, in, f->spare, n), n);
     }
     for (int i = 0; i < g->row_stores.count; i++) store_tile(f, g->row_stores.at[i], element, n);
 }
@@ -319,7 +320,7 @@ static void run_section(frame *f, const tli_section *section)
     for (int i = 0; i < section->stage_count; i++) run_stage(f, &section->stages[i]);
 }
 
-/* --- sums ----------------------------------------------------------------------------------------- */
+/* --- sums ------------------------------------------------------------------------------------- */
 
 static void begin_sums(frame *f)
 {
@@ -361,7 +362,8 @@ static void join_pieces(const frame *f, const tli_reduction *d, char *first, int
     f->j->fns->splat[d->kind](f->spare, start_of(f, d->term), n);
     for (int64_t i = 0; i < count; i += TLI_FOLD) {
         f->j->fns->splat[d->kind](f->numbers, start_of(f, d->term), n);
-        for (int64_t k = i; k < count && k < i + TLI_FOLD; k++) r->join(f->numbers, first + k * step, n);
+        for (int64_t k = i; k < count && k < i + TLI_FOLD; k++)
+            r->join(f->numbers, first + k * step, n);
         r->join(f->spare, f->numbers, n);
     }
     memcpy(first, f->spare, bytes);
@@ -407,7 +409,7 @@ static void keep_narrow_sums(const frame *f, int64_t piece)
     }
 }
 
-/* --- tasks ---------------------------------------------------------------------------------------- */
+/* --- tasks ------------------------------------------------------------------------------------ */
 
 // The indices of the axes first .. first + count - 1 at a point of them.
 static void find_index(frame *f, int first, int count, int64_t point)
@@ -433,6 +435,8 @@ static void run_first(frame *f, int64_t task)
     f->begin = row * s->row_piece;
     f->end = smaller(f->begin + s->row_piece, s->row);
     f->origin = s->joined ? f->begin : 0;
+    f->section = &s->main;
+    run_stage(f, &s->main.once);
     for (int64_t k = first; k < smaller(first + s->kept_block, s->kept_points); k++) {
         f->slot = s->joined ? task : k * s->reduced_pieces + piece;
         find_index(f, 0, s->kept, k);
@@ -477,12 +481,12 @@ static tl_status run_tasks(int64_t begin, int64_t end, void *payload)
     const job *j = payload;
     const tli_schedule *s = j->s;
     const int64_t terms = s->nest.term_count, sum_count = s->reduction_count;
-    const int64_t kept = s->main.buffer_bytes > s->last.buffer_bytes ? s->main.buffer_bytes
-                                                                     : s->last.buffer_bytes;
-    const int64_t per_term = TILE_BYTES + (int64_t)sizeof(tli_value) + (int64_t)sizeof(void *)
-                           + (int64_t)sizeof(lanes);
+    const int64_t kept =
+        s->main.buffer_bytes > s->last.buffer_bytes ? s->main.buffer_bytes : s->last.buffer_bytes;
+    const int64_t per_term =
+        TILE_BYTES + (int64_t)sizeof(tli_value) + (int64_t)sizeof(void *) + (int64_t)sizeof(lanes);
     const int64_t bytes = terms * per_term + kept + sum_count * 2 * (int64_t)sizeof(tli_value)
-                        + 2 * TILE_BYTES + 16 * TL_NEST_ALIGNMENT;
+                          + 2 * TILE_BYTES + 16 * TL_NEST_ALIGNMENT;
     char *block = tl_alloc_aligned(TL_NEST_ALIGNMENT, (size_t)bytes), *rest = block;
     if (!block) return TL_FAIL_NOMEM(bytes);
     frame f = {.j = j};

@@ -7,7 +7,7 @@
 
 #include "nest/kind.h"
 
-/* --- types ---------------------------------------------------------------------------------------- */
+/* --- types ------------------------------------------------------------------------------------ */
 
 static int takes_of(tl_dtype dtype)
 {
@@ -25,7 +25,7 @@ bool tl_nest_has_op(tl_op op, tl_dtype out, tl_dtype in)
     return o->result == TLI_CAST || out == (o->result == TLI_TRUTH ? TL_BOOL : in);
 }
 
-/* --- variance ------------------------------------------------------------------------------------- */
+/* --- variance --------------------------------------------------------------------------------- */
 
 static uint32_t access_varies(const tl_nest *n, const tl_access *a)
 {
@@ -49,7 +49,7 @@ void tl_nest_variance(const tl_nest *n, uint32_t *varies)
     }
 }
 
-/* --- verification --------------------------------------------------------------------------------- */
+/* --- verification ----------------------------------------------------------------------------- */
 
 static tl_status verify_space(const tl_nest *n)
 {
@@ -57,7 +57,8 @@ static tl_status verify_space(const tl_nest *n)
     if (n->rank < 0 || n->rank > TL_MAX_RANK)
         return TL_FAIL(TL_EINVAL, "%d axes; there are 0 to %d", n->rank, TL_MAX_RANK);
     for (int i = 0; i < n->rank; i++) {
-        if (n->dims[i] < 0) return TL_FAIL(TL_EINVAL, "a%d: %" PRId64 " is negative", i, n->dims[i]);
+        if (n->dims[i] < 0)
+            return TL_FAIL(TL_EINVAL, "a%d: %" PRId64 " is negative", i, n->dims[i]);
         if (n->dims[i] > 0 && __builtin_mul_overflow(count, n->dims[i], &count))
             return TL_FAIL(TL_ELIMIT, "more points than can be counted");
     }
@@ -107,9 +108,12 @@ static tl_status verify_reduce(const tl_nest *n, const tl_term *t)
     const tl_op_class *c = tl_op_class_of(t->op);
     const tli_nest_op *o = tli_nest_op_of(t->op);
     if (!c || !o || !o->reduces)
-        return TL_FAIL(TL_EUNSUPPORTED, "a reduction by %s; there are sum, prod, max, min, any and "
-                       "all", c ? c->name : "no op");
-    if (t->inputs != 1) return TL_FAIL(TL_EINVAL, "%s of %d terms; it takes one", c->name, t->inputs);
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "a reduction by %s; there are sum, prod, max, min, any and "
+                       "all",
+                       c ? c->name : "no op");
+    if (t->inputs != 1)
+        return TL_FAIL(TL_EINVAL, "%s of %d terms; it takes one", c->name, t->inputs);
     if (!t->axes || t->axes >> n->rank)
         return TL_FAIL(TL_EINVAL, "%s over the axes 0x%x; there are %d axes, and one at least",
                        c->name, (unsigned)t->axes, n->rank);
@@ -149,7 +153,8 @@ static tl_status verify_term(const tl_nest *n, int64_t number)
 static tl_status verify_store(const tl_nest *n, const tl_nest_store *s, const uint32_t *varies)
 {
     if (s->term < 0 || s->term >= n->term_count)
-        return TL_FAIL(TL_EINVAL, "stores t%d; there are %" PRId64 " terms", s->term, n->term_count);
+        return TL_FAIL(TL_EINVAL, "stores t%d; there are %" PRId64 " terms", s->term,
+                       n->term_count);
     TL_TRY(verify_access(n, &s->to, n->terms[s->term].dtype));
     for (int i = 0; i < n->rank; i++) {
         const bool moves = s->to.strides[i] != 0, changes = varies[s->term] >> i & 1;
@@ -222,7 +227,7 @@ tl_status tl_nest_verify(const tl_nest *n)
     return st;
 }
 
-/* --- text ----------------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 enum { LABEL = 9, BODY = 46 };
 

@@ -9,9 +9,9 @@
 /* Sizes are in the cost of adding two floats that are in the cache, some tenth of a nanosecond. */
 enum {
     TASK_COST = 1 << 17,
-    ENOUGH_TASKS = 64,  /* from here on nothing more is cut for the sake of threads */
-    WIDE_PIECE = 2048,  /* of a row of sums: stays in the first cache */
-    MOST_PIECES = 256   /* of reduced points */
+    ENOUGH_TASKS = 64, /* from here on nothing more is cut for the sake of threads */
+    WIDE_PIECE = 2048, /* of a row of sums: stays in the first cache */
+    MOST_PIECES = 256  /* of reduced points */
 };
 
 static int64_t least(int64_t a, int64_t b)
@@ -34,14 +34,15 @@ static int64_t round_up(int64_t n, int64_t to)
     return pieces(n, to) * to;
 }
 
-/* --- which axis is the row ------------------------------------------------------------------------ */
+/* --- which axis is the row -------------------------------------------------------------------- */
 
 static int steps_by_one(const tl_access *a, int axis)
 {
     return a->strides[axis] == 1 || a->strides[axis] == -1;
 }
 
-// The axes that are not of size 1, the one most accesses walk element by element first. Gives how many.
+// The axes that are not of size 1, the one most accesses walk element by element first. Gives how
+// many.
 static int row_candidates(int out[TL_MAX_RANK], const tl_nest *n)
 {
     int count = 0;
@@ -63,7 +64,7 @@ static int row_candidates(int out[TL_MAX_RANK], const tl_nest *n)
     return count;
 }
 
-/* --- tasks ---------------------------------------------------------------------------------------- */
+/* --- tasks ------------------------------------------------------------------------------------ */
 
 // What a row costs when its reductions are deferred; also says whether it is long enough for that.
 static bool long_rows(const tli_schedule *s)
@@ -157,8 +158,7 @@ static void cut(tl_nest_plan *p, tli_schedule *s)
     const int64_t blocks = pieces(s->kept_points, s->kept_block);
     p->phase_count = 1;
     p->phases[0].tasks = blocks * s->row_pieces * s->reduced_pieces;
-    s->joined = s->reduced_pieces == 1
-             && (s->row_pieces == 1 || (all_wide(s) && !s->last.reduces));
+    s->joined = s->reduced_pieces == 1 && (s->row_pieces == 1 || (all_wide(s) && !s->last.reduces));
     if (!s->has_last) s->joined = true; // nobody wants the sums
     if (!s->joined) {
         cut_last(s);
@@ -178,7 +178,7 @@ static void cut(tl_nest_plan *p, tli_schedule *s)
     }
 }
 
-/* --- counts --------------------------------------------------------------------------------------- */
+/* --- counts ----------------------------------------------------------------------------------- */
 
 static double points_of(const tl_nest *n, uint32_t axes)
 {
@@ -198,22 +198,24 @@ static tl_status count_work(tl_nest_plan *p, tl_arena *arena)
         const tl_term *t = &n->terms[i];
         bool again = false; // the same elements as another load
         for (int64_t k = 0; k < i && t->kind == TL_TERM_LOAD; k++)
-            again |= n->terms[k].kind == TL_TERM_LOAD && n->terms[k].from.buffer == t->from.buffer
-                  && memcmp(n->terms[k].from.strides, t->from.strides, sizeof t->from.strides) == 0;
+            again |=
+                n->terms[k].kind == TL_TERM_LOAD && n->terms[k].from.buffer == t->from.buffer
+                && memcmp(n->terms[k].from.strides, t->from.strides, sizeof t->from.strides) == 0;
         if (t->kind == TL_TERM_LOAD && !again)
             p->bytes += points_of(n, varies[i]) * (double)tl_dtype_size(t->dtype);
         if (t->kind == TL_TERM_OP) p->flops += points_of(n, varies[i]);
         if (t->kind == TL_TERM_REDUCE) p->flops += points_of(n, varies[t->in[0]] | t->axes);
     }
     for (int64_t i = 0; i < n->store_count; i++)
-        p->bytes += points_of(n, varies[n->stores[i].term])
-                  * (double)tl_dtype_size(n->stores[i].to.dtype);
+        p->bytes +=
+            points_of(n, varies[n->stores[i].term]) * (double)tl_dtype_size(n->stores[i].to.dtype);
     return TL_OK;
 }
 
-/* --- the plan ------------------------------------------------------------------------------------- */
+/* --- the plan --------------------------------------------------------------------------------- */
 
-static tl_status schedule_with_row(tli_schedule **out, tl_arena *arena, const tl_nest *nest, int row)
+static tl_status schedule_with_row(tli_schedule **out, tl_arena *arena, const tl_nest *nest,
+                                   int row)
 {
     tli_schedule *s = *out = tl_arena_alloc(arena, sizeof *s);
     if (!s) return TL_ENOMEM;
@@ -263,7 +265,7 @@ tl_status tl_nest_plan_new(tl_nest_plan **out, tl_arena *arena, const tl_nest *n
     return TL_OK;
 }
 
-/* --- running -------------------------------------------------------------------------------------- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 typedef struct job {
     tl_nest_fn *fn;

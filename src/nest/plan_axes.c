@@ -1,5 +1,5 @@
-/* Which axes a plan has: those of the nest in another order, without those of size 1, and joined where
- * every access walks two of them as if they were one. */
+/* Which axes a plan has: those of the nest in another order, without those of size 1, and joined
+ * where every access walks two of them as if they were one. */
 #include <string.h>
 
 #include "nest/schedule.h"
@@ -14,8 +14,8 @@ static bool access_joins(const tl_nest *n, const tl_access *a, int outer, int in
     return a->strides[outer] == a->strides[inner] * n->dims[inner];
 }
 
-// `outer` and `inner` can be one axis: `outer` steps over all of `inner` in each access, and no term
-// tells them apart.
+// `outer` and `inner` can be one axis: `outer` steps over all of `inner` in each access, and no
+// term tells them apart.
 static bool joins(const tl_nest *n, int outer, int inner)
 {
     if (n->dims[outer] == 0 || n->dims[inner] == 0) return false;

@@ -6,7 +6,7 @@
 #include "nest/schedule.h"
 
 /* Row buffers stay in the nearer caches; beyond that values are computed again. */
-enum { KEPT_BYTES = 64 << 10, KEPT_COST = 4 };
+enum { KEPT_BYTES = 64 << 10, KEPT_COST = 4, ONCE_POINTS = 16 };
 
 static uint32_t row_bit(const tli_schedule *s)
 {
@@ -18,7 +18,7 @@ static uint32_t reduced_bits(const tli_schedule *s)
     return ((UINT32_C(1) << s->reduced) - 1) << s->kept;
 }
 
-/* --- terms ---------------------------------------------------------------------------------------- */
+/* --- terms ------------------------------------------------------------------------------------ */
 
 // As tl_nest_variance, for the axes of the plan.
 static void variance(const tli_schedule *s, tli_term_info *infos)
@@ -69,12 +69,16 @@ static tl_status find_deferred(tli_schedule *s, tl_arena *arena, bool cut_rows)
         if (t->kind != TL_TERM_REDUCE || !t->axes) continue;
         const uint32_t over = t->axes & outer;
         if (over && over != outer)
-            return TL_FAIL(TL_EUNSUPPORTED, "nest: t%d is reduced over other axes than another "
-                           "reduction, and neither set contains the row alone", i);
+            return TL_FAIL(TL_EUNSUPPORTED,
+                           "nest: t%d is reduced over other axes than another "
+                           "reduction, and neither set contains the row alone",
+                           i);
         if (!over && !cut_rows) continue;
         if (info->late)
-            return TL_FAIL(TL_EUNSUPPORTED, "nest: t%d is a reduction over outer axes of the result "
-                           "of another one", i);
+            return TL_FAIL(TL_EUNSUPPORTED,
+                           "nest: t%d is a reduction over outer axes of the result "
+                           "of another one",
+                           i);
         info->late = true;
         info->deferred = s->reduction_count;
         s->reductions[s->reduction_count++] = (tli_reduction){
@@ -94,13 +98,14 @@ bool tli_schedule_can_cut(const tli_schedule *s, tl_arena *arena)
         const tl_term *t = &n->terms[i];
         if (t->kind != TL_TERM_OP && t->kind != TL_TERM_REDUCE) continue;
         for (int k = 0; k < t->inputs; k++) infos[i].late |= infos[t->in[k]].late;
-        if (infos[i].late && (infos[i].row || (t->kind == TL_TERM_REDUCE && t->axes))) possible = false;
+        if (infos[i].late && (infos[i].row || (t->kind == TL_TERM_REDUCE && t->axes)))
+            possible = false;
         if (t->kind == TL_TERM_REDUCE && t->axes) any = infos[i].late = true;
     }
     return any && possible;
 }
 
-/* --- sections ------------------------------------------------------------------------------------- */
+/* --- sections --------------------------------------------------------------------------------- */
 
 typedef struct work {
     tli_schedule *s;
@@ -110,6 +115,8 @@ typedef struct work {
     int *level;     /* the stage from which on a term can be had */
     bool *in_stage; /* for each term: computed or fetched in the stage at hand */
     bool *keep;     /* for each term: written to its row buffer in the stage of its level */
+    bool *once;     /* for each term: written to it before all stages */
+    bool *same;     /* for each term: at all points, as far as this can be known */
 } work;
 
 static bool is_source(const work *w, int term)
@@ -174,8 +181,10 @@ static tl_status find_levels(work *w)
         const tl_term *t = &n->terms[i];
         if (!w->needed[i]) continue;
         if (w->last && w->s->terms[i].varies & reduced_bits(w->s))
-            return TL_FAIL(TL_EUNSUPPORTED, "nest: t%d varies over an axis that a reduction is over, "
-                           "and is needed together with its result", i);
+            return TL_FAIL(TL_EUNSUPPORTED,
+                           "nest: t%d varies over an axis that a reduction is over, "
+                           "and is needed together with its result",
+                           i);
         w->level[i] = 0;
         for (int k = 0; !is_source(w, i) && k < t->inputs; k++)
             if (w->level[t->in[k]] > w->level[i]) w->level[i] = w->level[t->in[k]];
@@ -209,7 +218,8 @@ static void place_stores(work *w)
         const bool late = loaded_here(w, store->to.buffer);
         // The stage behind the last one walks no row; it was made for this.
         if (w->s->terms[store->term].row)
-            list_add(&sec->stages[late ? sec->stage_count - 2 : w->level[store->term]].row_stores, i);
+            list_add(&sec->stages[late ? sec->stage_count - 2 : w->level[store->term]].row_stores,
+                     i);
         else
             list_add(&sec->stages[late ? sec->stage_count - 1 : w->level[store->term]].point_stores,
                      i);
@@ -258,17 +268,65 @@ static double cost_again(const work *w, int term, int depth)
     return cost;
 }
 
-static bool worth_keeping(work *w, int term)
+// Gives the term a row buffer, if it is costly enough and there is room.
+static bool give_buffer(work *w, int term)
 {
     tli_section *sec = w->section;
     const int64_t bytes = w->s->row * tli_kind_size(w->s->terms[term].kind);
-    if (is_source(w, term)) return false;
-    if (w->keep[term]) return true;
     if (cost_again(w, term, 0) < KEPT_COST || bytes > KEPT_BYTES - sec->buffer_bytes) return false;
-    w->keep[term] = true;
     sec->buffer_at[term] = sec->buffer_bytes;
     sec->buffer_bytes += (bytes + TL_NEST_ALIGNMENT - 1) / TL_NEST_ALIGNMENT * TL_NEST_ALIGNMENT;
     return true;
+}
+
+static bool worth_keeping(work *w, int term)
+{
+    if (is_source(w, term)) return false;
+    if (!w->keep[term]) w->keep[term] = give_buffer(w, term);
+    return w->keep[term];
+}
+
+// Which terms are made of loads along the row alone, of buffers that stay as they are.
+static void find_same(work *w)
+{
+    const tl_nest *n = &w->s->nest;
+    for (int i = 0; i < n->term_count; i++) {
+        const tl_term *t = &n->terms[i];
+        w->same[i] = w->needed[i] && w->level[i] == 0 && !(w->s->terms[i].varies & ~row_bit(w->s));
+        for (int64_t k = 0; t->kind == TL_TERM_LOAD && k < n->store_count; k++)
+            if (n->stores[k].to.buffer == t->from.buffer) w->same[i] = false;
+        for (int k = 0; !is_source(w, i) && k < t->inputs; k++) w->same[i] &= w->same[t->in[k]];
+    }
+}
+
+// Costly terms that are the same for all points of a task are computed at its start. Only the last
+// ones of a chain: what they are made of is not wanted by itself.
+static void place_once(work *w)
+{
+    const tli_schedule *s = w->s;
+    const tl_nest *n = &s->nest;
+    tli_stage *once = &w->section->once;
+    if (w->last || (double)s->kept_points * (double)s->reduced_points < ONCE_POINTS) return;
+    find_same(w);
+    for (int i = 0; i < n->term_count; i++) {
+        if (!w->needed[i] || is_source(w, i) || !s->terms[i].row || !w->same[i]) continue;
+        bool wanted = false; // by a term that is not the same everywhere
+        for (int k = i + 1; k < n->term_count; k++)
+            for (int j = 0; w->needed[k] && !is_source(w, k) && j < n->terms[k].inputs; j++)
+                wanted |= n->terms[k].in[j] == i && !w->same[k];
+        w->once[i] = wanted && give_buffer(w, i);
+    }
+    memset(w->in_stage, 0, (size_t)n->term_count * sizeof *w->in_stage);
+    for (int i = (int)n->term_count - 1; i >= 0; i--) {
+        w->in_stage[i] |= w->once[i];
+        for (int k = 0; w->in_stage[i] && !is_source(w, i) && k < n->terms[i].inputs; k++)
+            w->in_stage[n->terms[i].in[k]] = true;
+    }
+    for (int i = 0; i < n->term_count; i++) {
+        if (w->in_stage[i]) list_add(s->terms[i].row ? &once->rows : &once->points, i);
+        if (w->once[i]) list_add(&once->kept, i);
+    }
+    once->walks = once->kept.count > 0;
 }
 
 // Marks a term that the stage needs, if it varies along the row.
@@ -286,26 +344,30 @@ static void place_rows(work *w)
         memset(w->in_stage, 0, (size_t)n->term_count * sizeof *w->in_stage);
         for (int i = 0; i < stage->row_stores.count; i++)
             want(w, n->stores[stage->row_stores.at[i]].term);
-        for (int i = 0; i < stage->reduces.count; i++) want(w, n->terms[stage->reduces.at[i]].in[0]);
+        for (int i = 0; i < stage->reduces.count; i++)
+            want(w, n->terms[stage->reduces.at[i]].in[0]);
         for (int i = 0; i < stage->row_sums.count; i++)
             want(w, n->terms[w->s->reductions[stage->row_sums.at[i]].term].in[0]);
         for (int i = (int)n->term_count - 1; i >= 0; i--) {
             if (w->keep[i] && w->level[i] == g) w->in_stage[i] = true;
-            if (!w->in_stage[i] || (w->level[i] < g && worth_keeping(w, i)) || is_source(w, i)) continue;
+            if (!w->in_stage[i] || w->once[i] || is_source(w, i)) continue;
+            if (w->level[i] < g && worth_keeping(w, i)) continue;
             for (int k = 0; k < n->terms[i].inputs; k++) want(w, n->terms[i].in[k]);
         }
         for (int i = 0; i < n->term_count; i++) {
             if (!w->in_stage[i]) continue;
-            const bool fetched = w->level[i] < g && w->keep[i];
+            const bool fetched = w->once[i] || (w->level[i] < g && w->keep[i]);
             list_add(fetched ? &stage->fetched : &stage->rows, i);
-            if (w->keep[i] && w->level[i] == g) list_add(&stage->kept, i);
+            if (!fetched && w->keep[i] && w->level[i] == g) list_add(&stage->kept, i);
             w->section->cost += fetched ? 1 : term_cost(w->s, i);
         }
-        stage->walks = stage->rows.count + stage->fetched.count + stage->reduces.count
-                     + stage->row_sums.count > 0;
+        stage->walks =
+            stage->rows.count + stage->fetched.count + stage->reduces.count + stage->row_sums.count
+            > 0;
         w->section->cost += stage->reduces.count + stage->row_sums.count;
         for (int i = 0; i < stage->row_stores.count; i++)
-            w->section->cost += (double)tl_dtype_size(n->stores[stage->row_stores.at[i]].to.dtype) / 4;
+            w->section->cost +=
+                (double)tl_dtype_size(n->stores[stage->row_stores.at[i]].to.dtype) / 4;
     }
 }
 
@@ -318,8 +380,13 @@ static tl_status make_section(tli_schedule *s, tl_arena *arena, bool last)
     w.level = tl_arena_array(arena, terms, sizeof *w.level);
     w.in_stage = tl_arena_array(arena, terms, sizeof *w.in_stage);
     w.keep = tl_arena_array(arena, terms, sizeof *w.keep);
+    w.once = tl_arena_array(arena, terms, sizeof *w.once);
+    w.same = tl_arena_array(arena, terms, sizeof *w.same);
     sec->buffer_at = tl_arena_array(arena, terms, sizeof *sec->buffer_at);
-    if (!w.needed || !w.level || !w.in_stage || !w.keep || !sec->buffer_at) return TL_ENOMEM;
+    if (!w.needed || !w.level || !w.in_stage || !w.keep || !w.once || !w.same || !sec->buffer_at)
+        return TL_ENOMEM;
+    TL_TRY(stage_new(&sec->once, arena, &s->nest));
+    if (last) sec->buffer_bytes = s->main.buffer_bytes; // those of `once` are used until the end
     for (int64_t i = 0; i < terms; i++) sec->buffer_at[i] = -1;
     mark_needed(&w);
     TL_TRY(find_levels(&w));
@@ -329,12 +396,13 @@ static tl_status make_section(tli_schedule *s, tl_arena *arena, bool last)
     for (int i = 0; i < sec->stage_count; i++) TL_TRY(stage_new(&sec->stages[i], arena, &s->nest));
     place_points_and_reductions(&w);
     place_stores(&w);
+    place_once(&w);
     place_rows(&w);
     if (sec->stages[sec->stage_count - 1].point_stores.count == 0) sec->stage_count--;
     return TL_OK;
 }
 
-/* --- stores --------------------------------------------------------------------------------------- */
+/* --- stores ----------------------------------------------------------------------------------- */
 
 static bool loaded_anywhere(const tl_nest *n, int buffer)
 {
@@ -355,18 +423,23 @@ static tl_status guard_stores(tli_schedule *s, tl_arena *arena)
             if (s->terms[n->stores[i].term].varies >> a & 1) continue;
             s->guards[i] |= UINT32_C(1) << a;
             if (n->dims[a] == 0)
-                return TL_FAIL(TL_EUNSUPPORTED, "nest: store %" PRId64 " is of a term that does not "
-                               "vary over an axis without points", i);
+                return TL_FAIL(TL_EUNSUPPORTED,
+                               "nest: store %" PRId64 " is of a term that does not "
+                               "vary over an axis without points",
+                               i);
         }
         if (s->guards[i] && loaded_anywhere(n, n->stores[i].to.buffer))
-            return TL_FAIL(TL_EUNSUPPORTED, "nest: store %" PRId64 " changes buffer %d, which is "
-                           "loaded again at other points", i, n->stores[i].to.buffer);
+            return TL_FAIL(TL_EUNSUPPORTED,
+                           "nest: store %" PRId64 " changes buffer %d, which is "
+                           "loaded again at other points",
+                           i, n->stores[i].to.buffer);
         s->has_last |= last;
     }
     return TL_OK;
 }
 
-// What the first section stores the second one must not load, as it would have loaded the old values.
+// What the first section stores the second one must not load, as it would have loaded the old
+// values.
 static tl_status check_order(const tli_schedule *s)
 {
     const tl_nest *n = &s->nest;
@@ -379,8 +452,10 @@ static tl_status check_order(const tli_schedule *s)
                 const int at = row ? stage->rows.at[k] : stage->points.at[k - stage->rows.count];
                 if (n->terms[at].kind == TL_TERM_LOAD
                     && n->terms[at].from.buffer == n->stores[i].to.buffer)
-                    return TL_FAIL(TL_EUNSUPPORTED, "nest: t%d is needed after a reduction, when "
-                                   "buffer %d has been changed", at, n->stores[i].to.buffer);
+                    return TL_FAIL(TL_EUNSUPPORTED,
+                                   "nest: t%d is needed after a reduction, when "
+                                   "buffer %d has been changed",
+                                   at, n->stores[i].to.buffer);
             }
         }
     }

@@ -48,7 +48,7 @@ static void close_block(printer *p)
     line(p, "}");
 }
 
-/* --- words ---------------------------------------------------------------------------------------- */
+/* --- words ------------------------------------------------------------------------------------ */
 
 static const char *const kind_types[] = {"float", "double", "i32", "i64"};
 static const char kind_letters[] = "fdil";
@@ -67,8 +67,8 @@ static const char *memory_type(tl_dtype dtype)
 static const char *type_word(tl_dtype dtype)
 {
     static const char *const names[TL_DTYPE_COUNT] = {
-        [TL_F32] = "f32", [TL_BF16] = "bf16", [TL_F16] = "f16", [TL_F64] = "f64",
-        [TL_I8] = "i8",   [TL_I16] = "i16",   [TL_I32] = "i32", [TL_I64] = "i64",
+        [TL_F32] = "f32", [TL_BF16] = "bf16",  [TL_F16] = "f16", [TL_F64] = "f64",
+        [TL_I8] = "i8",   [TL_I16] = "i16",    [TL_I32] = "i32", [TL_I64] = "i64",
         [TL_U8] = "u8",   [TL_BOOL] = "truth",
     };
     return names[dtype];
@@ -173,7 +173,7 @@ static void add_access(const printer *p, const tl_access *a, const char *element
     tl_str_addc(p->out, address ? ')' : ']');
 }
 
-/* --- terms ---------------------------------------------------------------------------------------- */
+/* --- terms ------------------------------------------------------------------------------------ */
 
 // What a reduction is given: any and all want truth values.
 static void add_reduce_input(const printer *p, int term)
@@ -204,10 +204,11 @@ static void add_index(const printer *p, const tl_term *t, const char *element)
     const int64_t last = t->axis < 0 ? 0 : p->s->nest.dims[t->axis] - 1;
     int64_t span, end;
     const bool narrow = !__builtin_mul_overflow(t->scale, last, &span)
-                     && !__builtin_add_overflow(span, t->shift, &end) && fits_int32(t->shift)
-                     && fits_int32(t->scale) && fits_int32(span) && fits_int32(end);
+                        && !__builtin_add_overflow(span, t->shift, &end) && fits_int32(t->shift)
+                        && fits_int32(t->scale) && fits_int32(span) && fits_int32(end);
     const char *type = narrow ? "i32" : "u64";
-    tl_str_addf(p->out, "%s_of_%c((%s)", type_word(t->dtype), narrow ? 'i' : 'l', narrow ? "i32" : "i64");
+    tl_str_addf(p->out, "%s_of_%c((%s)", type_word(t->dtype), narrow ? 'i' : 'l',
+                narrow ? "i32" : "i64");
     tl_str_addf(p->out, "((%s)%" PRId64, type, t->shift);
     if (t->axis >= 0) {
         tl_str_addf(p->out, " + (%s)%" PRId64 " * (%s)", type, t->scale, type);
@@ -225,7 +226,8 @@ static void add_op(const printer *p, int term)
     const tli_term_info *info = info_of(p, term);
     const char *round = rounding(t->dtype);
     if (t->op == TL_OP_cast) {
-        tl_str_addf(p->out, "%s_of_%c(t%d)", type_word(t->dtype), kind_letters[info->in_kind], t->in[0]);
+        tl_str_addf(p->out, "%s_of_%c(t%d)", type_word(t->dtype), kind_letters[info->in_kind],
+                    t->in[0]);
         return;
     }
     if (round) tl_str_addf(p->out, "%s(", round);
@@ -288,7 +290,7 @@ static void print_term(printer *p, int term, const char *element)
     tl_str_addc(p->out, '\n');
 }
 
-/* --- stores --------------------------------------------------------------------------------------- */
+/* --- stores ----------------------------------------------------------------------------------- */
 
 static void print_store(printer *p, int store, const char *element)
 {
@@ -313,7 +315,7 @@ static void print_store(printer *p, int store, const char *element)
     }
 }
 
-/* --- stages --------------------------------------------------------------------------------------- */
+/* --- stages ----------------------------------------------------------------------------------- */
 
 static bool list_has(const tli_list *l, int number)
 {
@@ -330,13 +332,15 @@ static bool lies_kept(const printer *p, const tli_stage *g, int term)
     return list_has(&g->kept, t->in[0]) || list_has(&g->fetched, t->in[0]);
 }
 
-// Whether it lies in memory as it is.
+// Whether it lies in memory as it is, and still does when the elements of the tile are stored.
 static bool lies_ready(const printer *p, const tli_stage *g, int term)
 {
     const tl_term *t = term_of(p, term), *in = term_of(p, t->in[0]);
     if (lies_kept(p, g, term)) return true;
     if (t->op == TL_OP_any || t->op == TL_OP_all || in->kind != TL_TERM_LOAD) return false;
     if (!info_of(p, t->in[0])->row || in->from.strides[p->s->nest.rank - 1] != 1) return false;
+    for (int64_t i = 0; i < p->s->nest.store_count; i++)
+        if (p->s->nest.stores[i].to.buffer == in->from.buffer) return false;
     return in->dtype == TL_F32 || in->dtype == TL_F64 || in->dtype == TL_I32 || in->dtype == TL_I64;
 }
 
@@ -368,9 +372,10 @@ static void print_lanes_feed(printer *p, const tli_stage *g, int term)
         tl_str_addf(p->out, "t%d_tile", term);
     tl_str_add(p->out, ", n);\n");
     tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
-    tl_str_addf(p->out, "if ((tile + n - begin) %% BLOCK == 0 || tile + n == end) t%d_row = "
-                "%s_%c(t%d_row, %s_all_%c(t%d_lanes, ", term, join_function(t->op), letter, term,
-                name, letter, term);
+    tl_str_addf(p->out,
+                "if ((tile + n - begin) %% BLOCK == 0 || tile + n == end) t%d_row = "
+                "%s_%c(t%d_row, %s_all_%c(t%d_lanes, ",
+                term, join_function(t->op), letter, term, name, letter, term);
     add_start(p, term);
     tl_str_add(p->out, "));\n");
 }
@@ -489,7 +494,7 @@ static bool has_wide(const tli_schedule *s)
     return false;
 }
 
-/* --- sums ----------------------------------------------------------------------------------------- */
+/* --- sums ------------------------------------------------------------------------------------- */
 
 static void print_sums_begin(printer *p)
 {
@@ -499,13 +504,15 @@ static void print_sums_begin(printer *p)
         const tli_reduction *d = &s->reductions[i];
         const char *type = kind_types[d->kind];
         if (d->wide) {
-            line(p, "%s *restrict s%d_total = (%s *)(scratch + %zu) + slot * %" PRId64 ";", type, i, type,
-                 d->total_at, width);
-            line(p, "%s *restrict s%d_block = (%s *)(scratch + %zu) + slot * %" PRId64 ";", type, i, type,
-                 d->block_at, width);
+            line(p, "%s *restrict s%d_total = (%s *)(scratch + %zu) + slot * %" PRId64 ";", type, i,
+                 type, d->total_at, width);
+            line(p, "%s *restrict s%d_block = (%s *)(scratch + %zu) + slot * %" PRId64 ";", type, i,
+                 type, d->block_at, width);
             tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
-            tl_str_addf(p->out, "for (i64 i = begin; i < end; i++) s%d_total[i - origin] = "
-                        "s%d_block[i - origin] = ", i, i);
+            tl_str_addf(p->out,
+                        "for (i64 i = begin; i < end; i++) s%d_total[i - origin] = "
+                        "s%d_block[i - origin] = ",
+                        i, i);
         } else {
             tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
             tl_str_addf(p->out, "%s s%d_total = ", type, i);
@@ -521,7 +528,8 @@ static void print_fold(printer *p, bool loop)
 {
     const tli_schedule *s = p->s;
     if (s->reduction_count == 0) return;
-    if (loop) open_block(p, "if ((r - first) %% %d == %d || r == last - 1)", TLI_FOLD, TLI_FOLD - 1);
+    if (loop)
+        open_block(p, "if ((r - first) %% %d == %d || r == last - 1)", TLI_FOLD, TLI_FOLD - 1);
     for (int i = 0; i < s->reduction_count; i++) {
         const tli_reduction *d = &s->reductions[i];
         const char *at = d->wide ? "[i - origin]" : "";
@@ -556,15 +564,16 @@ static void print_join(printer *p)
         const tli_reduction *d = &s->reductions[i];
         const char *type = kind_types[d->kind], *join = join_function(term_of(p, d->term)->op);
         const char letter = letter_of(p, d->term);
-        const int64_t pieces = s->reduced_pieces * s->row_pieces, step = d->in_row ? 1 : s->row_pieces;
+        const int64_t pieces = s->reduced_pieces * s->row_pieces,
+                      step = d->in_row ? 1 : s->row_pieces;
         const int64_t count = d->wide ? s->reduced_pieces : pieces / step;
         if (d->wide) {
-            line(p, "%s *restrict s%d_total = (%s *)(scratch + %zu) + slot * %" PRId64 ";", type, i, type,
-                 d->total_at, s->row);
+            line(p, "%s *restrict s%d_total = (%s *)(scratch + %zu) + slot * %" PRId64 ";", type, i,
+                 type, d->total_at, s->row);
             open_block(p, "for (i64 i = begin; i < end; i++)");
         } else {
-            line(p, "const %s *s%d_pieces = (const %s *)(scratch + %zu) + k * %" PRId64 ";", type, i,
-                 type, d->total_at, pieces);
+            line(p, "const %s *s%d_pieces = (const %s *)(scratch + %zu) + k * %" PRId64 ";", type,
+                 i, type, d->total_at, pieces);
         }
         tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
         tl_str_addf(p->out, d->wide ? "%s all = " : "%s s%d_total = ", type, i);
@@ -576,11 +585,15 @@ static void print_join(printer *p)
         add_start(p, d->term);
         tl_str_add(p->out, ";\n");
         if (d->wide)
-            line(p, "for (i64 l = j; l < %" PRId64 " && l < j + %d; l++) some = %s_%c(some, s%d_total[l * %"
-                 PRId64 " + i]);", count, TLI_FOLD, join, letter, i, s->row);
+            line(p,
+                 "for (i64 l = j; l < %" PRId64
+                 " && l < j + %d; l++) some = %s_%c(some, s%d_total[l * %" PRId64 " + i]);",
+                 count, TLI_FOLD, join, letter, i, s->row);
         else
-            line(p, "for (i64 l = j; l < %" PRId64 " && l < j + %d; l++) some = %s_%c(some, s%d_pieces[l * %"
-                 PRId64 "]);", count, TLI_FOLD, join, letter, i, step);
+            line(p,
+                 "for (i64 l = j; l < %" PRId64
+                 " && l < j + %d; l++) some = %s_%c(some, s%d_pieces[l * %" PRId64 "]);",
+                 count, TLI_FOLD, join, letter, i, step);
         if (d->wide)
             line(p, "all = %s_%c(all, some);", join, letter);
         else
@@ -593,7 +606,7 @@ static void print_join(printer *p)
     }
 }
 
-/* --- tasks ---------------------------------------------------------------------------------------- */
+/* --- tasks ------------------------------------------------------------------------------------ */
 
 static bool uses_buffer(const tl_nest *n, int buffer, tl_dtype *dtype)
 {
@@ -616,11 +629,13 @@ static void print_buffers(printer *p, bool last)
     for (int i = 0; i < p->s->nest.buffer_count; i++) {
         tl_dtype dtype;
         if (uses_buffer(&p->s->nest, i, &dtype))
-            line(p, "%s *restrict b%d = (%s *)buffers[%d];", memory_type(dtype), i, memory_type(dtype), i);
+            line(p, "%s *restrict b%d = (%s *)buffers[%d];", memory_type(dtype), i,
+                 memory_type(dtype), i);
     }
     for (int k = last ? 1 : 0; k < (last || !p->s->joined ? (last ? 2 : 1) : 2); k++)
         for (int i = 0; i < p->s->nest.term_count; i++)
-            if (sections[k]->buffer_at[i] >= 0 && !(k == 1 && !last && p->s->main.buffer_at[i] >= 0))
+            if (sections[k]->buffer_at[i] >= 0
+                && !(k == 1 && !last && p->s->main.buffer_at[i] >= 0))
                 line(p, "%s t%d_kept[%" PRId64 "];", kind_types[info_of(p, i)->kind], i, p->s->row);
 }
 
@@ -646,7 +661,8 @@ static void print_piece(printer *p, int64_t piece, int64_t pieces, bool from_beg
     if (pieces == 1)
         line(p, "const i64 begin = 0, end = %" PRId64 ";", s->row);
     else
-        line(p, "const i64 begin = row * %" PRId64 ", end = least(begin + %" PRId64 ", %" PRId64 ");",
+        line(p,
+             "const i64 begin = row * %" PRId64 ", end = least(begin + %" PRId64 ", %" PRId64 ");",
              piece, piece, s->row);
     if (has_wide(s)) line(p, "const i64 origin = %s;", from_begin ? "begin" : "0");
 }
@@ -659,7 +675,9 @@ static bool open_kept(printer *p, int64_t size)
         line(p, "const i64 k = block;");
         return false;
     }
-    open_block(p, "for (i64 k = block * %" PRId64 "; k < least((block + 1) * %" PRId64 ", %" PRId64 "); k++)",
+    open_block(p,
+               "for (i64 k = block * %" PRId64 "; k < least((block + 1) * %" PRId64 ", %" PRId64
+               "); k++)",
                size, size, s->kept_points);
     return true;
 }
@@ -690,7 +708,9 @@ static void print_reduced_points(printer *p)
         return;
     }
     if (s->reduced_pieces > 1)
-        line(p, "const i64 first = piece * %" PRId64 ", last = least(first + %" PRId64 ", %" PRId64 ");",
+        line(p,
+             "const i64 first = piece * %" PRId64 ", last = least(first + %" PRId64 ", %" PRId64
+             ");",
              s->reduced_piece, s->reduced_piece, s->reduced_points);
     else
         line(p, "const i64 first = 0, last = %" PRId64 ";", s->reduced_points);
@@ -711,6 +731,11 @@ static void print_first(printer *p, const char *name)
     print_buffers(p, false);
     print_task_parts(p);
     print_piece(p, s->row_piece, s->row_pieces, s->joined);
+    if (s->main.once.walks) {
+        open_block(p, "/* the same at all points */");
+        print_stage(p, &s->main.once);
+        close_block(p);
+    }
     const bool loop = open_kept(p, s->kept_block);
     print_index(p, 0, s->kept, "k");
     if (has_wide(s) && s->joined) line(p, "const i64 slot = task;");
@@ -750,7 +775,7 @@ static void print_second(printer *p, const char *name)
     tl_str_addc(p->out, '\n');
 }
 
-/* --- the file ------------------------------------------------------------------------------------- */
+/* --- the file --------------------------------------------------------------------------------- */
 
 void tl_nest_print_c_head(tl_str *out)
 {
@@ -780,8 +805,10 @@ void tl_nest_print_c(tl_str *out, const tl_nest_plan *plan, const char *name)
     print_description(out, &plan->nest);
     print_first(&p, name);
     if (plan->phase_count > 1) print_second(&p, name);
-    line(&p, "__attribute__((visibility(\"default\"))) void %s(void *const *buffers, void *scratch, "
-         "int phase, i64 first, i64 end);", name);
+    line(&p,
+         "__attribute__((visibility(\"default\"))) void %s(void *const *buffers, void *scratch, "
+         "int phase, i64 first, i64 end);",
+         name);
     line(&p, "void %s(void *const *buffers, void *scratch, int phase, i64 first, i64 end)", name);
     line(&p, "{");
     p.indent = 1;

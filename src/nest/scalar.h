@@ -86,14 +86,27 @@ FN double pair_d(double c0, double c1, double x)
     return __builtin_fma(c1, x, c0);
 }
 
+/* c ? a : b, as masks: of a choice between floats compilers make comparisons that mind NaNs. */
+FN float pick_f(i32 c, float a, float b)
+{
+    const u32 m = 0 - (u32)c;
+    return from_bits_f((bits_f(a) & m) | (bits_f(b) & ~m));
+}
+
+FN double pick_d(i32 c, double a, double b)
+{
+    const u64 m = 0 - (u64)c;
+    return from_bits_d((bits_d(a) & m) | (bits_d(b) & ~m));
+}
+
 FN float at_most_f(float a, float b)
 {
-    return a > b ? b : a;
+    return pick_f(a > b, b, a);
 }
 
 FN float at_least_f(float a, float b)
 {
-    return a < b ? b : a;
+    return pick_f(a < b, b, a);
 }
 
 FN float abs_f(float x)
@@ -106,7 +119,7 @@ FN float sign_of_f(float size, float sign)
     return from_bits_f((bits_f(size) & 0x7fffffffu) | (bits_f(sign) & 0x80000000u));
 }
 
-/* --- types in memory ------------------------------------------------------------------------------ */
+/* --- types in memory -------------------------------------------------------------------------- */
 
 FN float as_bf16(float x)
 {
@@ -169,7 +182,7 @@ FN i32 as_u8(i32 x)
     return (u8)x;
 }
 
-/* --- arithmetic ----------------------------------------------------------------------------------- */
+/* --- arithmetic ------------------------------------------------------------------------------- */
 
 /* name_f and so on; `u` is the unsigned type, in which integers wrap. */
 #define EACH_FLOAT(X) X(f, float) X(d, double)
@@ -180,8 +193,8 @@ FN i32 as_u8(i32 x)
     FN T sub_##k(T a, T b) { return a - b; }                                                       \
     FN T mul_##k(T a, T b) { return a * b; }                                                       \
     FN T div_##k(T a, T b) { return a / b; }                                                       \
-    FN T minimum_##k(T a, T b) { return ((a != a) | (a < b)) ? a : b; }                              \
-    FN T maximum_##k(T a, T b) { return ((a != a) | (a > b)) ? a : b; }                              \
+    FN T minimum_##k(T a, T b) { return ((a != a) | (a < b)) ? a : b; }                            \
+    FN T maximum_##k(T a, T b) { return ((a != a) | (a > b)) ? a : b; }                            \
     FN i32 equal_##k(T a, T b) { return a == b; }                                                  \
     FN i32 not_equal_##k(T a, T b) { return a != b; }                                              \
     FN i32 less_##k(T a, T b) { return a < b; }                                                    \
@@ -190,17 +203,17 @@ FN i32 as_u8(i32 x)
     FN i32 isnan_##k(T x) { return x != x; }                                                       \
     FN T where_##k(i32 c, T a, T b) { return c ? a : b; }                                          \
     FN T neg_##k(T x) { return -x; }                                                               \
-    FN T sign_##k(T x) { return x > 0 ? 1 : x < 0 ? -1 : x; }                                      \
+    FN T sign_##k(T x) { return pick_##k(x > 0, 1, pick_##k(x < 0, -1, x)); }                      \
     FN T square_##k(T x) { return x * x; }                                                         \
     FN T reciprocal_##k(T x) { return 1 / x; }                                                     \
     FN T clip_##k(T x, T low, T high)                                                              \
     {                                                                                              \
-        const T above = x < low ? low : x;                                                         \
-        return above > high ? high : above;                                                        \
+        const T above = pick_##k(x < low, low, x);                                                 \
+        return pick_##k(above > high, high, above);                                                \
     }                                                                                              \
-    FN T relu_##k(T x) { return x <= 0 ? 0 : x; }                                                  \
-    FN T relu6_##k(T x) { return relu_##k(x) > 6 ? 6 : relu_##k(x); }                              \
-    FN T leaky_relu_##k(T x, T slope) { return x > 0 ? x : x * slope; }                            \
+    FN T relu_##k(T x) { return pick_##k(x <= 0, 0, x); }                                          \
+    FN T relu6_##k(T x) { return pick_##k(relu_##k(x) > 6, 6, relu_##k(x)); }                      \
+    FN T leaky_relu_##k(T x, T slope) { return pick_##k(x > 0, x, x * slope); }                    \
     FN T relu_grad_##k(T g, T y) { return y > 0 ? g : 0; }
 EACH_FLOAT(FLOATS)
 #undef FLOATS
@@ -331,7 +344,7 @@ FN double round_d(double x)
     return __builtin_rint(x);
 }
 
-/* --- casts ---------------------------------------------------------------------------------------- */
+/* --- casts ------------------------------------------------------------------------------------ */
 
 /* A float that rounds to any shorter type as the double would: where it cannot be the double, it is
  * the odd one of the two beside it. */
@@ -409,7 +422,7 @@ FN i32 truth_of_d(double x) { return x != 0; }
 FN i32 truth_of_i(i32 x) { return x != 0; }
 FN i32 truth_of_l(i64 x) { return x != 0; }
 
-/* --- exponentials ----------------------------------------------------------------------------------- */
+/* --- exponentials ----------------------------------------------------------------------------- */
 
 #define ROUNDER 0x1.8p23f
 #define ROUNDER_127 (0x1.8p23f + 127)
@@ -469,7 +482,7 @@ FN float expm1_f(float x)
     return sign_of_f(y + y, x);
 }
 
-/* --- logarithms ----------------------------------------------------------------------------------- */
+/* --- logarithms ------------------------------------------------------------------------------- */
 
 FN float log1p_small_f(float r)
 {
@@ -510,7 +523,7 @@ FN float log1p_f(float x)
     return x != x ? x : number;
 }
 
-/* --- sigmoid, tanh, erf ----------------------------------------------------------------------------- */
+/* --- sigmoid, tanh, erf ----------------------------------------------------------------------- */
 
 FN float sigmoid_f(float x)
 {
@@ -551,7 +564,7 @@ FN float erf_f(float x)
     return sign_of_f(t < 0.85f ? small : large, x);
 }
 
-/* --- activations ------------------------------------------------------------------------------------ */
+/* --- activations ------------------------------------------------------------------------------ */
 
 FN float hard_sigmoid_f(float x)
 {
@@ -608,8 +621,8 @@ FN float softplus_f(float x)
 {
     const float e = exp_low_f(-abs_f(x));
     const i32 upper = e > 0x1.555554p-2f;
-    const float half = fma_f(e, 0.5f, -0.5f), r = upper ? half : e;
-    const float y = log1p_small_f(r) + (upper ? 0x1.62e43p-1f : 0);
+    const float half = fma_f(e, 0.5f, -0.5f), r = pick_f(upper, half, e);
+    const float y = log1p_small_f(r) + pick_f(upper, 0x1.62e43p-1f, 0);
     return y + relu_f(x);
 }
 
@@ -655,10 +668,10 @@ FN float gelu_grad_f(float g, float x)
 
 FN float gelu_tanh_grad_f(float g, float x)
 {
-    const float x2 = x * x, root = 0.79788456080286536f;
-    const float t = tanh_f(root * x * fma_f(x2, 0.044715f, 1));
-    const float rise = root * fma_f(x2, 3 * 0.044715f, 1), curve = x * fma_f(-t, t, 1) * rise;
-    return g * ((t + 1 + (abs_f(x) < 20 ? curve : 0)) * 0.5f);
+    const float in = at_least_f(at_most_f(x, 10), -10), x2 = in * in;
+    const float e = exp_f(in * pair_f(-0x1.988454p0f, -0x1.2444f2p-4f, x2)), s = 1 / (e + 1);
+    const float curve = in * pair_f(0x1.988454p0f, 3 * 0x1.2444f2p-4f, x2) * (e * s);
+    return g * fma_f(curve, s, s);
 }
 
 FN float silu_grad_f(float g, float x)
@@ -667,7 +680,7 @@ FN float silu_grad_f(float g, float x)
     return g * (s + s * (in * (1 - s)));
 }
 
-/* --- sine and cosine -------------------------------------------------------------------------------- */
+/* --- sine and cosine -------------------------------------------------------------------------- */
 
 /* Called for arguments of at least 2^17: loops that meet them leave their vectors. */
 static __attribute__((noinline, unused)) float far_turn_f(float x, i32 *q)
@@ -720,7 +733,7 @@ FN float cos_f(float x)
     return sine_f(r, (i32)((u32)q + 1));
 }
 
-/* --- powers ----------------------------------------------------------------------------------------- */
+/* --- powers ----------------------------------------------------------------------------------- */
 
 FN double pow_positive_d(double x, double y)
 {
@@ -760,7 +773,7 @@ FN float pow_f(float x, float y)
     return ((x == 1) | (y == 0)) ? 1 : number;
 }
 
-/* --- rows and tiles --------------------------------------------------------------------------------- */
+/* --- rows and tiles --------------------------------------------------------------------------- */
 
 /* Element i of a row goes to lane i % LANES; every BLOCK elements the lanes are brought together,
  * halves upon each other, and what comes out joins the row's value. */
@@ -802,7 +815,7 @@ typedef u64 uvec_l __attribute__((vector_size(WIDTH), aligned(8)));
 #define LANES_BODY(each, one)                                                                      \
     i64 i = 0;                                                                                     \
     each(LANES_LOAD) for (; i + LANES <= n; i += LANES) { each(LANES_STEP) }                       \
-    each(LANES_STORE) for (int l = 0; l < LANES && i < n; i++, l++)                                 \
+    each(LANES_STORE) for (int l = 0; l < LANES && i < n; i++, l++)                                \
         lanes[l] = one(lanes[l], from[i]);
 
 #define ROWS(name, one, k, T, each)                                                                \

@@ -1,7 +1,7 @@
 /* What a plan consists of. Made by plan.c, walked alike by interpret.c and print_c.c.
  *
- * A task of the first phase is a block of points of the kept axes, a piece of the row and a piece of
- * the reduced points:
+ * A task of the first phase is a block of points of the kept axes, a piece of the row and a piece
+ * of the reduced points:
  *
  *     for k in block of kept points
  *         for r in piece of reduced points
@@ -49,12 +49,13 @@ typedef struct tli_stage {
 } tli_stage;
 
 typedef struct tli_section {
+    tli_stage once; /* main: at the start of a task, what is the same at all of its points */
     tli_stage *stages;
     int stage_count;
-    bool reduces;          /* along rows, which can therefore not be cut */
-    int64_t *buffer_at;    /* for each term: byte offset of its row buffer, -1: none */
+    bool reduces;       /* along rows, which can therefore not be cut */
+    int64_t *buffer_at; /* for each term: byte offset of its row buffer, -1: none */
     int64_t buffer_bytes;
-    double cost;           /* of an element of the row, beside an addition */
+    double cost; /* of an element of the row, beside an addition */
 } tli_section;
 
 /* A deferred reduction. */
@@ -68,9 +69,9 @@ typedef struct tli_reduction {
 
 typedef struct tli_term_info {
     uint32_t varies;
-    bool row;     /* varies along the row */
-    bool late;    /* made of the result of a deferred reduction, or one itself */
-    int deferred; /* its number among the reductions, -1: none */
+    bool row;               /* varies along the row */
+    bool late;              /* made of the result of a deferred reduction, or one itself */
+    int deferred;           /* its number among the reductions, -1: none */
     tli_kind kind, in_kind; /* of the value; of the input by which the function is chosen */
     tli_value params[2];
     tli_value number; /* NUMBER */
@@ -94,8 +95,8 @@ struct tli_schedule {
  * kept, reduced and the numbers of points. */
 TL_NODISCARD tl_status tli_schedule_axes(tli_schedule *s, tl_arena *arena, const tl_nest *nest,
                                          int row);
-/* Fills in terms, reductions, sections and guards. `cut_rows`: reductions along the row are deferred,
- * so that it can be cut. */
+/* Fills in terms, reductions, sections and guards. `cut_rows`: reductions along the row are
+ * deferred, so that it can be cut. */
 TL_NODISCARD tl_status tli_schedule_stages(tli_schedule *s, tl_arena *arena, bool cut_rows);
 /* Whether cut_rows is possible, once the axes are there. */
 bool tli_schedule_can_cut(const tli_schedule *s, tl_arena *arena);

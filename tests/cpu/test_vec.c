@@ -176,7 +176,8 @@ static void check_choices(const tli_vec_probe *p, const lanes *x, int n)
     uint8_t m[2 + 2 * LANES];
     p->vf_choose(f, x->f[0], x->f[1], NULL, 0);
     p->vi_choose(i, x->i[0], x->i[1], NULL, 0);
-    p->vm_any_all_not_first(m, x->f[0], x->f[1], NULL, n % (vf + 1));
+    // More than there are lanes: all of them.
+    p->vm_any_all_not_first(m, x->f[0], x->f[1], NULL, n % (5 * vf));
     bool any = false, all = true;
     for (int j = 0; j < vf; j++) {
         const float a = x->f[0][j], b = x->f[1][j];
@@ -185,18 +186,18 @@ static void check_choices(const tli_vec_probe *p, const lanes *x, int n)
         assert_true(same_f(f[2 * vf + j], a < b ? 0 : a));
         assert_true(i[j] == (s < t ? s : t) && i[vf + j] == -(s < t)
                     && i[2 * vf + j] == x->i[0][0]);
-        assert_true(m[2 + j] == !(a < b) && m[2 + vf + j] == (j < n % (vf + 1)));
+        assert_true(m[2 + j] == !(a < b) && m[2 + vf + j] == (j < n % (5 * vf)));
         any |= a < b, all &= a < b;
     }
     assert_true(m[0] == any && m[1] == all);
     p->vd_choose(d, x->d[0], x->d[1], NULL, 0);
-    p->vmd_any_all_not_first(m, x->d[0], x->d[1], NULL, n % (vd + 1));
+    p->vmd_any_all_not_first(m, x->d[0], x->d[1], NULL, n % (9 * vd));
     any = false, all = true;
     for (int j = 0; j < vd; j++) {
         const double a = x->d[0][j], b = x->d[1][j];
         assert_true(same_d(d[j], a < b ? a : b) && same_d(d[vd + j], a < b ? a : 0));
         assert_true(same_d(d[2 * vd + j], a < b ? 0 : a));
-        assert_true(m[2 + j] == !(a < b) && m[2 + vd + j] == (j < n % (vd + 1)));
+        assert_true(m[2 + j] == !(a < b) && m[2 + vd + j] == (j < n % (9 * vd)));
         any |= a < b, all &= a < b;
     }
     assert_true(m[0] == any && m[1] == all);

@@ -5,8 +5,8 @@
  *     build *b = cases_add(&c, "gelu", 2, (const int64_t[]){5, 7});
  *     int x = load(b, TL_F32, (const int64_t[]){7, 1}, 0);
  *     store(b, op(b, TL_OP_gelu, TL_F32, &attr, 1, x), (const int64_t[]){7, 1}, 0);
- *     cases_check(&c);      // interpreted (1, 2, 7 threads) == compiled (gcc, clang), and all near naive
- *     cases_deinit(&c);
+ *     cases_check(&c);      // interpreted (1, 2, 7 threads) == compiled (gcc, clang), and all near
+ * naive cases_deinit(&c);
  *
  * The plainest way: each term has an array over all points of the nest, in double or int64, and is
  * rounded to its type as the nest says. */
@@ -33,7 +33,7 @@ enum { MOST_TERMS = 48, MOST_BUFFERS = 24, MOST_STORES = 12 };
 typedef struct buffer {
     tl_dtype dtype;
     int64_t count;
-    char *data;     /* as the nest finds it */
+    char *data; /* as the nest finds it */
     bool stored;
 } buffer;
 
@@ -55,7 +55,7 @@ typedef struct cases {
     int count, room;
 } cases;
 
-/* --- making --------------------------------------------------------------------------------------- */
+/* --- making ----------------------------------------------------------------------------------- */
 
 static inline void cases_init(cases *c)
 {
@@ -95,8 +95,8 @@ static inline void cases_deinit(cases *c)
     tl_arena_free(&c->arena);
 }
 
-static inline tl_access access_of(const build *b, int number, tl_dtype dtype, const int64_t *strides,
-                                  int64_t offset)
+static inline tl_access access_of(const build *b, int number, tl_dtype dtype,
+                                  const int64_t *strides, int64_t offset)
 {
     tl_access a = {.buffer = number, .dtype = dtype, .offset = offset};
     for (int i = 0; i < b->nest.rank; i++) a.strides[i] = strides[i];
@@ -127,7 +127,8 @@ static inline tl_term *new_term(build *b, tl_term_kind kind, tl_dtype dtype)
     return t;
 }
 
-static inline int load_from(build *b, int number, tl_dtype dtype, const int64_t *strides, int64_t offset)
+static inline int load_from(build *b, int number, tl_dtype dtype, const int64_t *strides,
+                            int64_t offset)
 {
     tl_term *t = new_term(b, TL_TERM_LOAD, dtype);
     t->from = access_of(b, number, dtype, strides, offset);
@@ -224,7 +225,7 @@ static inline int load_all(build *b, tl_dtype dtype, uint32_t axes)
     return load(b, dtype, strides, 0);
 }
 
-/* --- naive ---------------------------------------------------------------------------------------- */
+/* --- naive ------------------------------------------------------------------------------------ */
 
 typedef struct number_pair { /* one value: floats in d, others in l */
     double d;
@@ -241,7 +242,8 @@ static inline value round_value(tl_dtype dtype, value v)
         v.l = v.l != 0;
     } else {
         const int bits = 8 * (int)tl_dtype_size(dtype);
-        v.l = dtype == TL_U8 ? (uint8_t)v.l : (int64_t)((uint64_t)v.l << (64 - bits)) >> (64 - bits);
+        v.l =
+            dtype == TL_U8 ? (uint8_t)v.l : (int64_t)((uint64_t)v.l << (64 - bits)) >> (64 - bits);
     }
     return v;
 }
@@ -252,7 +254,8 @@ static inline value get_value(tl_dtype dtype, const void *data, int64_t i)
     if (tl_dtype_is_float(dtype))
         v.d = tli_element_get(dtype, data, i);
     else
-        v.l = dtype == TL_I64 ? ((const int64_t *)data)[i] : (int64_t)tli_element_get(dtype, data, i);
+        v.l =
+            dtype == TL_I64 ? ((const int64_t *)data)[i] : (int64_t)tli_element_get(dtype, data, i);
     return v;
 }
 
@@ -270,11 +273,12 @@ static inline double naive_float(const tl_term *t, double a, double b)
 {
     const tl_affine_attr *two = t->attr;
     const bool rough = (t->op == TL_OP_gelu || t->op == TL_OP_gelu_grad)
-                    && ((const tl_gelu_attr *)t->attr)->approximate;
+                       && ((const tl_gelu_attr *)t->attr)->approximate;
     const bool slope = t->op == TL_OP_gelu_grad || t->op == TL_OP_silu_grad;
-    if (slope && fabs(b) > 1000) return b > 0 ? a : 0 * a; // the formulas multiply infinities by zeros
+    if (slope && fabs(b) > 1000)
+        return b > 0 ? a : 0 * a; // the formulas multiply infinities by zeros
     const bool bent = t->op == TL_OP_gelu || t->op == TL_OP_silu || t->op == TL_OP_mish
-                   || t->op == TL_OP_hard_swish;
+                      || t->op == TL_OP_hard_swish;
     if (bent && a == -INFINITY) return 0;
     switch (t->op) {
     case TL_OP_add: return a + b;
@@ -324,7 +328,8 @@ static inline double naive_float(const tl_term *t, double a, double b)
         return a * (s + b * s * (1 - s));
     }
     case TL_OP_gelu_grad: {
-        if (!rough) return a * (0.5 * erfc(-b * sqrt(0.5)) + b * exp(-0.5 * b * b) / sqrt(2 * M_PI));
+        if (!rough)
+            return a * (0.5 * erfc(-b * sqrt(0.5)) + b * exp(-0.5 * b * b) / sqrt(2 * M_PI));
         const double s = naive_sigmoid(naive_gelu_inner(b));
         return a * (s + b * s * (1 - s) * 2 * 0.79788456080286535588 * (1 + 3 * 0.044715 * b * b));
     }
@@ -354,9 +359,12 @@ static inline int64_t naive_int(const tl_term *t, int64_t a, int64_t b)
     }
     case TL_OP_mod: return b == 0 || b == -1 ? 0 : ((a % b) + b) % b;
     case TL_OP_affine:
-        return (int64_t)((uint64_t)a * (uint64_t)(int64_t)two->scale + (uint64_t)(int64_t)two->shift);
+        return (int64_t)((uint64_t)a * (uint64_t)(int64_t)two->scale
+                         + (uint64_t)(int64_t)two->shift);
     case TL_OP_clip:
-        return (double)a < two->scale ? (int64_t)two->scale : (double)a > two->shift ? (int64_t)two->shift : a;
+        return (double)a < two->scale   ? (int64_t)two->scale
+               : (double)a > two->shift ? (int64_t)two->shift
+                                        : a;
     case TL_OP_neg: return (int64_t)(0 - (uint64_t)a);
     case TL_OP_abs: return a < 0 ? (int64_t)(0 - (uint64_t)a) : a;
     case TL_OP_sign: return (a > 0) - (a < 0);
@@ -382,8 +390,8 @@ static inline value naive_cast(tl_dtype from, tl_dtype to, value v)
         const int bits = 8 * (int)tl_dtype_size(to);
         const double high = ldexp(1, to == TL_U8 ? 8 : bits - 1), low = to == TL_U8 ? 0 : -high;
         out.l = v.d != v.d    ? 0
-              : v.d <= low    ? (to == TL_U8 ? 0 : (int64_t)(~UINT64_C(0) << (bits - 1)))
-              : v.d >= high   ? (int64_t)(high == 0x1p63 ? INT64_MAX : (int64_t)high - 1)
+                : v.d <= low  ? (to == TL_U8 ? 0 : (int64_t)(~UINT64_C(0) << (bits - 1)))
+                : v.d >= high ? (int64_t)(high == 0x1p63 ? INT64_MAX : (int64_t)high - 1)
                               : (int64_t)v.d;
     }
     return out;
@@ -463,7 +471,8 @@ static inline int64_t at_access(const tl_nest *n, const tl_access *a, const int6
     return at;
 }
 
-/* A space where no axis is empty: points of an empty reduction are not walked, others are needed. */
+/* A space where no axis is empty: points of an empty reduction are not walked, others are needed.
+ */
 typedef struct naive {
     value *values[MOST_TERMS];
     double *scale[MOST_TERMS]; /* how large the numbers were that came together in each value */
@@ -506,7 +515,9 @@ static inline void naive_reduce(const build *b, naive *v, int number, int64_t po
         const int64_t at = point_of(&v->space, index);
         all = naive_join(t->op, floats, all, v->values[t->in[0]][at]);
         const double s = v->scale[t->in[0]][at];
-        scale = t->op == TL_OP_sum ? scale + s : t->op == TL_OP_prod ? fabs(all.d) * 8 : fmax(scale, s);
+        scale = t->op == TL_OP_sum    ? scale + s
+                : t->op == TL_OP_prod ? fabs(all.d) * 8
+                                      : fmax(scale, s);
     }
     v->values[number][point] = round_value(t->dtype, all);
     v->scale[number][point] = fmax(scale, fabs(all.d));
@@ -521,8 +532,11 @@ static inline void naive_term(const build *b, naive *v, int number, int64_t poin
     double scale = 0;
     if (t->kind == TL_TERM_LOAD) {
         bool inside = true;
-        for (int i = 0; i < b->nest.rank; i++) inside &= b->nest.dims[i] > 0 || t->from.strides[i] == 0;
-        if (inside) *out = get_value(t->dtype, b->buffers[t->from.buffer].data, at_access(&b->nest, &t->from, index));
+        for (int i = 0; i < b->nest.rank; i++)
+            inside &= b->nest.dims[i] > 0 || t->from.strides[i] == 0;
+        if (inside)
+            *out = get_value(t->dtype, b->buffers[t->from.buffer].data,
+                             at_access(&b->nest, &t->from, index));
     } else if (t->kind == TL_TERM_NUMBER) {
         int64_t element;
         tli_element_set(t->dtype, &element, 0, t->number);
@@ -568,7 +582,8 @@ static inline void run_naive(const build *b, char **out, double **scales)
     for (int s = 0; s < b->nest.store_count; s++) {
         const tl_nest_store *st = &b->stores[s];
         bool empty = false;
-        for (int i = 0; i < b->nest.rank; i++) empty |= b->nest.dims[i] == 0 && varies[st->term] >> i & 1;
+        for (int i = 0; i < b->nest.rank; i++)
+            empty |= b->nest.dims[i] == 0 && varies[st->term] >> i & 1;
         for (int64_t i = 0; !empty && i < v.points; i++) {
             int64_t index[TL_MAX_RANK];
             index_of(&v.space, i, index);
@@ -589,7 +604,7 @@ static inline void run_naive(const build *b, char **out, double **scales)
     }
 }
 
-/* --- running -------------------------------------------------------------------------------------- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 static inline void fill_buffers(build *b)
 {
@@ -661,8 +676,8 @@ static inline void check_same(const build *b, char **a, char **c, const char *ho
                 && isnan(tli_element_get(dtype, y, 0)))
                 continue;
             show_nest(b);
-            fail_msg("%s, %s: buffer %d, element %" PRId64 ": %.9g and %.9g differ", b->name, how, i, k,
-                     tli_element_get(dtype, x, 0), tli_element_get(dtype, y, 0));
+            fail_msg("%s, %s: buffer %d, element %" PRId64 ": %.9g and %.9g differ", b->name, how,
+                     i, k, tli_element_get(dtype, x, 0), tli_element_get(dtype, y, 0));
         }
     }
 }
@@ -678,21 +693,24 @@ static inline void check_near(const build *b, char **got, char **wanted, double 
     for (int i = 0; i < b->nest.buffer_count; i++) {
         const tl_dtype dtype = b->buffers[i].dtype;
         for (int64_t k = 0; b->buffers[i].stored && k < b->buffers[i].count; k++) {
-            const double x = tli_element_get(dtype, got[i], k), y = tli_element_get(dtype, wanted[i], k);
+            const double x = tli_element_get(dtype, got[i], k),
+                         y = tli_element_get(dtype, wanted[i], k);
             const double unit = fmax(b->tolerance, type_step(dtype));
             if (x == y || (isnan(x) && isnan(y))) continue;
             if (tl_dtype_is_float(dtype) && fabs(x - y) <= unit * (scales[i][k] + 1e-30)) continue;
             show_nest(b);
-            fail_msg("%s: buffer %d, element %" PRId64 ": %.9g is not near %.9g (numbers of size %g)", b->name,
-                     i, k, x, y, scales[i][k]);
+            fail_msg("%s: buffer %d, element %" PRId64
+                     ": %.9g is not near %.9g (numbers of size %g)",
+                     b->name, i, k, x, y, scales[i][k]);
         }
     }
 }
 
 static inline void run_plan(const build *b, tl_nest_fn *compiled, char **out, tl_pool *pool)
 {
-    char *scratch = aligned_alloc(TL_NEST_ALIGNMENT, b->plan->scratch_bytes + TL_NEST_ALIGNMENT
-                                  - b->plan->scratch_bytes % TL_NEST_ALIGNMENT);
+    char *scratch =
+        aligned_alloc(TL_NEST_ALIGNMENT, b->plan->scratch_bytes + TL_NEST_ALIGNMENT
+                                             - b->plan->scratch_bytes % TL_NEST_ALIGNMENT);
     assert_non_null(scratch);
     memset(scratch, 0xff, b->plan->scratch_bytes);
     copy_buffers(b, out);
@@ -734,7 +752,8 @@ static inline bool have_program(const char *name)
 #if defined(__AVX2__)
 #define TARGET_FLAGS "-mavx2 -mfma"
 #elif defined(__x86_64__)
-#define TARGET_FLAGS (__builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2") ? "-mavx2 -mfma" : "")
+#define TARGET_FLAGS                                                                               \
+    (__builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2") ? "-mavx2 -mfma" : "")
 #else
 #define TARGET_FLAGS ""
 #endif
@@ -761,8 +780,10 @@ static inline void *compile_cases(const cases *c, const char *compiler)
     fclose(file);
     tl_str_deinit(&text);
     snprintf(command, sizeof command,
-             "%s -std=c17 -O3 -Wall -Wextra -Wno-unused-variable -Werror -ffp-contract=off -fno-math-errno "
-             "-fno-trapping-math %s -fPIC -shared -o %s %s -lm", compiler, TARGET_FLAGS, library, path);
+             "%s -std=c17 -O3 -Wall -Wextra -Wno-unused-variable -Werror -ffp-contract=off "
+             "-fno-math-errno "
+             "-fno-trapping-math %s -fPIC -shared -o %s %s -lm",
+             compiler, TARGET_FLAGS, library, path);
     if (system(command) != 0) fail_msg("%s", command);
     void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (!handle) fail_msg("%s", dlerror());

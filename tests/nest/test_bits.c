@@ -31,10 +31,13 @@ static const void *attr_for(tl_op what, int variant)
 static void spread(tl_dtype dtype, void *data, uint32_t start)
 {
     for (int64_t i = 0; i < COUNT; i++) {
-        const uint32_t bits = start + (uint32_t)i * (uint32_t)(0xffffffffu / COUNT) + (uint32_t)(i * i % 77);
+        const uint32_t bits =
+            start + (uint32_t)i * (uint32_t)(0xffffffffu / COUNT) + (uint32_t)(i * i % 77);
         const uint64_t wide = (uint64_t)bits << 32 | (bits * 2654435761u);
         switch (tl_dtype_size(dtype)) {
-        case 1: ((uint8_t *)data)[i] = dtype == TL_BOOL ? bits >> 8 & 1 : (uint8_t)(bits >> 13); break;
+        case 1:
+            ((uint8_t *)data)[i] = dtype == TL_BOOL ? bits >> 8 & 1 : (uint8_t)(bits >> 13);
+            break;
         case 2: ((uint16_t *)data)[i] = (uint16_t)(bits >> 16); break;
         case 4: memcpy((char *)data + 4 * i, &bits, 4); break;
         default: memcpy((char *)data + 8 * i, &wide, 8); break;
@@ -70,7 +73,7 @@ static int64_t differences(const build *b, char **got, const char *wanted)
         const char *x = got[last] + (size_t)i * size, *y = wanted + (size_t)i * size;
         if (memcmp(x, y, size) == 0) continue;
         const bool nans = tl_dtype_is_float(dtype) && isnan(tli_element_get(dtype, x, 0))
-                       && isnan(tli_element_get(dtype, y, 0));
+                          && isnan(tli_element_get(dtype, y, 0));
         if (nans) continue;
         if (count++ == 0)
             print_message("%s: element %" PRId64 ": %a in a nest, %a by its op\n", b->name, i,
@@ -85,12 +88,13 @@ static int64_t compare(cases *c, tl_engine *engine, tl_op what, tl_dtype dtype, 
     const bool truth = what >= TL_OP_equal && what <= TL_OP_logical_not;
     char name[64], *got[MOST_BUFFERS], *wanted = malloc(COUNT * 8);
     int in[3] = {0};
-    snprintf(name, sizeof name, "%s%s of %s", cls->name, variant ? " (approximate)" : "", tl_dtype_name(dtype));
+    snprintf(name, sizeof name, "%s%s of %s", cls->name, variant ? " (approximate)" : "",
+             tl_dtype_name(dtype));
     build *b = cases_add(c, name, 1, (const int64_t[]){COUNT});
     for (int i = 0; i < cls->inputs_min; i++)
         in[i] = load_all(b, what == TL_OP_where && i == 0 ? TL_BOOL : dtype, 1);
-    store_all(b, op(b, what, truth ? TL_BOOL : dtype, attr_for(what, variant), cls->inputs_min, in[0],
-                    in[1], in[2]));
+    store_all(b, op(b, what, truth ? TL_BOOL : dtype, attr_for(what, variant), cls->inputs_min,
+                    in[0], in[1], in[2]));
     fill_buffers(b);
     for (int i = 0; i < cls->inputs_min; i++)
         spread(b->buffers[i].dtype, b->buffers[i].data, (uint32_t)i * 0x12345677u);
@@ -119,7 +123,8 @@ static void compare_all(const char *isa)
         for (int t = 0; t < TL_COUNT(types); t++) {
             const tl_op what = (tl_op)o;
             const bool truth = what >= TL_OP_equal && what <= TL_OP_logical_not;
-            if (what == TL_OP_cast || !tl_nest_has_op(what, truth ? TL_BOOL : types[t], types[t])) continue;
+            if (what == TL_OP_cast || !tl_nest_has_op(what, truth ? TL_BOOL : types[t], types[t]))
+                continue;
             for (int v = 0; v < (what == TL_OP_gelu || what == TL_OP_gelu_grad ? 2 : 1); v++)
                 differ += compare(&c, engine, what, types[t], v) != 0;
         }

@@ -22,12 +22,21 @@ static void make(example *e)
         .terms = {{.kind = TL_TERM_LOAD, .dtype = TL_F32, .from = x},
                   {.kind = TL_TERM_LOAD, .dtype = TL_F32, .from = bias},
                   {.kind = TL_TERM_OP, .dtype = TL_F32, .op = TL_OP_add, .in = {0, 1}, .inputs = 2},
-                  {.kind = TL_TERM_OP, .dtype = TL_F32, .op = TL_OP_gelu, .in = {2}, .inputs = 1,
+                  {.kind = TL_TERM_OP,
+                   .dtype = TL_F32,
+                   .op = TL_OP_gelu,
+                   .in = {2},
+                   .inputs = 1,
                    .attr = &rough},
-                  {.kind = TL_TERM_REDUCE, .dtype = TL_F32, .op = TL_OP_sum, .in = {3}, .inputs = 1,
+                  {.kind = TL_TERM_REDUCE,
+                   .dtype = TL_F32,
+                   .op = TL_OP_sum,
+                   .in = {3},
+                   .inputs = 1,
                    .axes = 1}},
         .stores = {{3, y}, {4, sum}},
-        .nest = {.rank = 2, .dims = {128, 64}, .term_count = 5, .store_count = 2, .buffer_count = 4},
+        .nest =
+            {.rank = 2, .dims = {128, 64}, .term_count = 5, .store_count = 2, .buffer_count = 4},
     };
     e->nest.terms = e->terms;
     e->nest.stores = e->stores;
@@ -56,10 +65,18 @@ static void test_text(void **state)
                          "store    t4 -> buffer 3 [a1]                  float32\n");
     static const tl_affine_attr affine = {.scale = 2, .shift = -0.5};
     const tl_term terms[] = {
-        {.kind = TL_TERM_LOAD, .dtype = TL_BF16, .from = {0, TL_BF16, 63, {-1}}, .note = "dense/bias"},
+        {.kind = TL_TERM_LOAD,
+         .dtype = TL_BF16,
+         .from = {0, TL_BF16, 63, {-1}},
+         .note = "dense/bias"},
         {.kind = TL_TERM_NUMBER, .dtype = TL_BF16, .number = 0.1},
         {.kind = TL_TERM_INDEX, .dtype = TL_I64, .axis = 0, .scale = 3, .shift = 7},
-        {.kind = TL_TERM_OP, .dtype = TL_BF16, .op = TL_OP_affine, .in = {0}, .inputs = 1, .attr = &affine},
+        {.kind = TL_TERM_OP,
+         .dtype = TL_BF16,
+         .op = TL_OP_affine,
+         .in = {0},
+         .inputs = 1,
+         .attr = &affine},
         {.kind = TL_TERM_LOAD, .dtype = TL_F32, .from = {1, TL_F32, 5, {0}}},
     };
     const tl_nest n = {.rank = 1, .dims = {64}, .terms = terms, .term_count = 5, .buffer_count = 2};
@@ -117,7 +134,8 @@ static void test_refused(void **state)
     REFUSES(TL_EINVAL, "a1: -3 is negative", e.nest.dims[1] = -3);
     REFUSES(TL_ELIMIT, "more points", e.nest.dims[0] = e.nest.dims[1] = INT64_C(1) << 40);
     REFUSES(TL_EINVAL, "t1: buffer 7; there are 4", e.terms[1].from.buffer = 7);
-    REFUSES(TL_EINVAL, "t0: the value is bfloat16 and buffer 0 holds float32", e.terms[0].dtype = TL_BF16);
+    REFUSES(TL_EINVAL, "t0: the value is bfloat16 and buffer 0 holds float32",
+            e.terms[0].dtype = TL_BF16);
     REFUSES(TL_EINVAL, "t2: made of t2, which does not stand before it", e.terms[2].in[1] = 2);
     REFUSES(TL_EINVAL, "t2: add of 1 terms; it takes 2", e.terms[2].inputs = 1);
     REFUSES(TL_EINVAL, "t2: 4 inputs", e.terms[2].inputs = 4);
@@ -143,8 +161,8 @@ static void test_refused(void **state)
             e.stores[0].to.strides[1] = 0);
     REFUSES(TL_EINVAL, "store 0: t0 loads buffer 0 elsewhere", e.stores[0].to.buffer = 0,
             e.stores[0].to.strides[0] = 128);
-    REFUSES(TL_EINVAL, "t1: buffer 0 is loaded as float32 and as float16", e.terms[1].from.buffer = 0,
-            e.terms[1].dtype = e.terms[1].from.dtype = TL_F16);
+    REFUSES(TL_EINVAL, "t1: buffer 0 is loaded as float32 and as float16",
+            e.terms[1].from.buffer = 0, e.terms[1].dtype = e.terms[1].from.dtype = TL_F16);
 }
 
 static void test_memory(void **state)

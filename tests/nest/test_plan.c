@@ -75,7 +75,8 @@ static void test_refused(void **state)
     y = load_all(b, TL_F32, 1);
     store_all(b, op(b, TL_OP_mul, TL_F32, NULL, 2, x, load_all(b, TL_F32, 2)));
     s = load_all(b, TL_F32, 0);
-    store_to(b, b->terms[s].from.buffer, op(b, TL_OP_neg, TL_F32, NULL, 1, s), (const int64_t[]){0, 0}, 0);
+    store_to(b, b->terms[s].from.buffer, op(b, TL_OP_neg, TL_F32, NULL, 1, s),
+             (const int64_t[]){0, 0}, 0);
     store_all(b, op(b, TL_OP_mul, TL_F32, NULL, 2, y, s));
     assert_refused(&c, b, "which is loaded again at other points");
 
@@ -113,7 +114,8 @@ static void test_memory(void **state)
     char *out[MOST_BUFFERS];
     copy_buffers(b, out);
     tl_alloc_fail_at(1, 1);
-    assert_fails(tl_nest_run(b->plan, NULL, (void *const *)out, NULL, NULL), TL_ENOMEM, "out of memory");
+    assert_fails(tl_nest_run(b->plan, NULL, (void *const *)out, NULL, NULL), TL_ENOMEM,
+                 "out of memory");
     tl_alloc_fail_at(0, 0);
     free_buffers(b, out);
     for (int64_t nth = 1;; nth++) {

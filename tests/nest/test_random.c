@@ -40,7 +40,8 @@ static int random_term(build *b, tl_rng *rng, tl_dtype dtype, const uint32_t *se
     const int x = pick(rng, count), y = pick(rng, count);
     if (what < 4) {
         const tl_op o = unary[pick(rng, TL_COUNT(unary))];
-        return op(b, o, dtype, o == TL_OP_affine ? (const void *)&affine : (const void *)&exact, 1, x);
+        return op(b, o, dtype, o == TL_OP_affine ? (const void *)&affine : (const void *)&exact, 1,
+                  x);
     }
     if (what < 7) return op(b, binary[pick(rng, TL_COUNT(binary))], dtype, NULL, 2, x, y);
     const uint32_t axes = sets[pick(rng, 2)];
@@ -49,18 +50,23 @@ static int random_term(build *b, tl_rng *rng, tl_dtype dtype, const uint32_t *se
     return reduce(b, sums[pick(rng, TL_COUNT(sums))], x, axes);
 }
 
+// Over the first input, if the term varies as it does.
+static void store_in_place(build *b, int term)
+{
+    uint32_t varies[MOST_TERMS];
+    tl_nest_variance(&b->nest, varies);
+    if (varies[term] == varies[0]) store_to(b, 0, term, b->terms[0].from.strides, 0);
+}
+
 static bool random_case(cases *c, uint64_t seed)
 {
     static const tl_dtype types[] = {TL_F32, TL_F32, TL_F32, TL_BF16, TL_F16};
     static const int64_t sizes[] = {1, 2, 3, 5, 7, 13, 16, 31, 64};
     tl_rng rng;
     tl_rng_init(&rng, seed);
-    int64_t dims[TL_MAX_RANK], points = 1;
+    int64_t dims[TL_MAX_RANK];
     const int rank = 1 + pick(&rng, 4);
-    for (int i = 0; i < rank; i++) {
-        dims[i] = sizes[pick(&rng, rank > 3 ? 6 : TL_COUNT(sizes))];
-        points *= dims[i];
-    }
+    for (int i = 0; i < rank; i++) dims[i] = sizes[pick(&rng, rank > 3 ? 6 : TL_COUNT(sizes))];
     if (rank < 3 && pick(&rng, 4) == 0) dims[rank - 1] = 1000 + pick(&rng, 9000);
     char name[64];
     snprintf(name, sizeof name, "random %d", (int)seed);
@@ -73,7 +79,9 @@ static bool random_case(cases *c, uint64_t seed)
     load_all(b, dtype, all);
     for (int i = 1; i < loads; i++) random_load(b, &rng, dtype);
     for (int i = 0; i < terms; i++) random_term(b, &rng, dtype, sets);
-    for (int i = 0; i < 3; i++) store_all(b, i == 0 ? (int)b->nest.term_count - 1 : pick(&rng, (int)b->nest.term_count));
+    const int count = (int)b->nest.term_count;
+    for (int i = 0; i < 3; i++) store_all(b, i == 0 ? count - 1 : pick(&rng, count));
+    if (pick(&rng, 3) == 0) store_in_place(b, pick(&rng, count));
     b->tolerance = dtype == TL_F32 ? 2e-5 : 0.2;
     const tl_status st = tl_nest_plan_new(&b->plan, c->arena, &b->nest);
     if (st == TL_OK) return true;

@@ -9,7 +9,8 @@ static void add_reductions(cases *c, int rank, const int64_t *dims, tl_dtype dty
     for (uint32_t axes = 1; axes < UINT32_C(1) << rank; axes++) {
         char name[64];
         if (!(sets >> axes & 1)) continue;
-        snprintf(name, sizeof name, "reductions of %s over 0x%x", tl_dtype_name(dtype), (unsigned)axes);
+        snprintf(name, sizeof name, "reductions of %s over 0x%x", tl_dtype_name(dtype),
+                 (unsigned)axes);
         build *b = cases_add(c, name, rank, dims);
         int x = load_all(b, dtype, (UINT32_C(1) << rank) - 1);
         bool empty = false;
@@ -30,8 +31,8 @@ static void add_reductions(cases *c, int rank, const int64_t *dims, tl_dtype dty
 static void test_reductions(void **state)
 {
     (void)state;
-    static const tl_dtype types[] = {TL_F32, TL_BF16, TL_F16, TL_F64, TL_I8, TL_I16, TL_I32, TL_I64,
-                                     TL_U8, TL_BOOL};
+    static const tl_dtype types[] = {TL_F32, TL_BF16, TL_F16, TL_F64, TL_I8,
+                                     TL_I16, TL_I32,  TL_I64, TL_U8,  TL_BOOL};
     cases c;
     cases_init(&c);
     const uint32_t all = UINT32_MAX, outer_row_both = 1u << 1 | 1u << 4 | 1u << 5;
@@ -52,7 +53,7 @@ static void test_reductions(void **state)
 static void test_cut_reductions(void **state)
 {
     (void)state;
-    static const int64_t shapes[][3] = {{1, 1, 70001}, {1, 3, 50000}, {2, 4099, 17}, {1, 20000, 3},
+    static const int64_t shapes[][3] = {{1, 1, 70001}, {1, 3, 50000}, {2, 4099, 17},  {1, 20000, 3},
                                         {70, 40, 64},  {3, 5, 9000},  {1, 100, 2500}, {1, 9, 4096}};
     cases c;
     cases_init(&c);

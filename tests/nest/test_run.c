@@ -2,7 +2,7 @@
  * Plans that are run: interpreted, compiled and in the plainest way. */
 #include "nest/nest_cases.h"
 
-/* --- accesses ------------------------------------------------------------------------------------- */
+/* --- accesses --------------------------------------------------------------------------------- */
 
 static void test_accesses(void **state)
 {
@@ -61,7 +61,7 @@ static void test_accesses(void **state)
     cases_deinit(&c);
 }
 
-/* --- several stages ------------------------------------------------------------------------------- */
+/* --- several stages --------------------------------------------------------------------------- */
 
 static void add_softmax(cases *c, tl_dtype dtype, int64_t rows, int64_t columns)
 {
@@ -86,7 +86,8 @@ static void add_layer_norm(cases *c, int64_t rows, int64_t columns)
                  reduce(b, TL_OP_sum, op(b, TL_OP_square, TL_F32, NULL, 1, d), 2));
     int s = op(b, TL_OP_rsqrt, TL_F32, NULL, 1, op(b, TL_OP_affine, TL_F32, &epsilon, 1, var));
     int h = op(b, TL_OP_mul, TL_F32, NULL, 2, d, s);
-    store_all(b, op(b, TL_OP_add, TL_F32, NULL, 2, op(b, TL_OP_mul, TL_F32, NULL, 2, h, gamma), beta));
+    store_all(b,
+              op(b, TL_OP_add, TL_F32, NULL, 2, op(b, TL_OP_mul, TL_F32, NULL, 2, h, gamma), beta));
     store_all(b, m);
     store_all(b, s);
     b->tolerance = 1e-5;
@@ -129,11 +130,30 @@ static void add_batch_stats(cases *c, int64_t images, int64_t pixels, int64_t ch
     store_to(b, b->terms[old].from.buffer, running, (const int64_t[]){0, 0, 1}, 0);
 }
 
+// What depends on the channel alone is computed once a task, not once a pixel.
+static void add_batch_norm(cases *c, int64_t pixels, int64_t channels, bool sums)
+{
+    static const tl_affine_attr epsilon = {1, 3};
+    build *b = cases_add(c, "batch norm", 2, (const int64_t[]){pixels, channels});
+    int x = load_all(b, TL_F32, 3), m = load_all(b, TL_F32, 2), v = load_all(b, TL_F32, 2);
+    int s = op(b, TL_OP_rsqrt, TL_F32, NULL, 1, op(b, TL_OP_affine, TL_F32, &epsilon, 1, v));
+    int y = op(b, TL_OP_mul, TL_F32, NULL, 2, op(b, TL_OP_sub, TL_F32, NULL, 2, x, m), s);
+    y = op(b, TL_OP_add, TL_F32, NULL, 2, y, op(b, TL_OP_tanh, TL_F32, NULL, 1, s));
+    store_all(b, op(b, TL_OP_relu, TL_F32, NULL, 1, y));
+    if (!sums) return;
+    int total = reduce(b, TL_OP_sum, y, 1);
+    store_all(b, op(b, TL_OP_mul, TL_F32, NULL, 2, op(b, TL_OP_exp, TL_F32, NULL, 1, s), total));
+}
+
 static void test_stages(void **state)
 {
     (void)state;
     cases c;
     cases_init(&c);
+    add_batch_norm(&c, 500, 24, false);
+    add_batch_norm(&c, 500, 24, true);
+    add_batch_norm(&c, 40, 9000, true);
+    add_batch_norm(&c, 20, 30000, false); // too long for row buffers
     add_softmax(&c, TL_F32, 37, 10);
     add_softmax(&c, TL_F32, 5, 4096);
     add_softmax(&c, TL_BF16, 7, 777);
@@ -150,6 +170,14 @@ static void test_stages(void **state)
     store_to(b, 0, op(b, TL_OP_neg, TL_F32, NULL, 1, x), (const int64_t[]){600, 1}, 0);
     store_all(b, op(b, TL_OP_mul, TL_F32, NULL, 2, x, s));
     store_all(b, s);
+
+    for (int i = 0; i < 2; i++) { // sums of what is changed, in one piece and in several
+        const int64_t size = i ? 200000 : 700;
+        b = cases_add(&c, "in place, and its sum", 1, &size);
+        x = load_all(b, TL_F32, 1);
+        store_to(b, 0, op(b, TL_OP_exp, TL_F32, NULL, 1, x), (const int64_t[]){1}, 0);
+        store_all(b, reduce(b, TL_OP_sum, x, 1));
+    }
 
     b = cases_add(&c, "mean of row losses", 2, (const int64_t[]){64, 10});
     x = load_all(b, TL_F32, 3);

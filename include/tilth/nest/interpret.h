@@ -1,6 +1,6 @@
-/* Runs a plan without compiling it: over tiles of rows that stay in the first cache, one function for
- * each op. It has the bits of the compiled plan; it is there where there is no compiler, for nests
- * that run once, and to test the printed C against.
+/* Runs a plan without compiling it: over tiles of rows that stay in the first cache, one function
+ * for each op. It has the bits of the compiled plan; it is there where there is no compiler, for
+ * nests that run once, and to test the printed C against.
  *
  * Thread word: free-threaded. */
 #ifndef TILTH_NEST_INTERPRET_H

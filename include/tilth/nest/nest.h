@@ -17,11 +17,11 @@
  *     store    t4 -> buffer 3 [a1]                  float32
  *
  * A term varies over axes: those of its access, or of the terms it is made of; a reduction takes
- * some of them away. A store is done once for each point of the axes over which its term varies, and
- * its strides along all others are 0.
+ * some of them away. A store is done once for each point of the axes over which its term varies,
+ * and its strides along all others are 0.
  *
- * Every term has the type of the tensor that it stands for: what an op gives in bfloat16, float16 or
- * a small integer is rounded, or wrapped, to that at once, as if it had been stored and loaded.
+ * Every term has the type of the tensor that it stands for: what an op gives in bfloat16, float16
+ * or a small integer is rounded, or wrapped, to that at once, as if it had been stored and loaded.
  * So a nest has the bits of its ops called one by one, wherever these compute alike.
  *
  * Ownership: plain data; arrays are borrowed. Thread word: immutable once made. */
@@ -44,7 +44,7 @@ typedef struct tl_access {
 typedef enum tl_term_kind {
     TL_TERM_LOAD,   /* `from` */
     TL_TERM_NUMBER, /* `number`, converted */
-    TL_TERM_INDEX,  /* shift + scale * index of `axis`, an int64 converted to the type: arange, one_hot */
+    TL_TERM_INDEX,  /* shift + scale * index of `axis`, an int64 converted: arange, one_hot */
     TL_TERM_OP,     /* an elementwise op of up to three terms; kinds of types as the op has them */
     TL_TERM_REDUCE  /* sum, prod, max, min, any or all of a term over `axes` */
 } tl_term_kind;
@@ -56,12 +56,12 @@ typedef struct tl_term {
     tl_op op;
     int in[TL_TERM_INPUTS], inputs; /* numbers of earlier terms */
     const void *attr;               /* as that of the op, NULL when it has none */
-    uint32_t axes;                  /* REDUCE: one bit for each axis; the input varies over them */
+    uint32_t axes; /* REDUCE: one bit for each axis; all points count, also of equal values */
     int axis;                       /* INDEX */
     int64_t shift, scale;           /* INDEX */
     double number;                  /* NUMBER */
     tl_access from;                 /* LOAD */
-    const char *note;               /* (optional) whose op it was, for whoever reads what is printed */
+    const char *note;               /* (optional) whose op it was, for who reads what is printed */
 } tl_term;
 
 typedef struct tl_nest_store {
@@ -71,13 +71,14 @@ typedef struct tl_nest_store {
 
 typedef struct tl_nest {
     int rank; /* 0 to TL_MAX_RANK */
-    int64_t dims[TL_MAX_RANK]; /* any may be 0: nothing is stored then, or what an empty reduction gives */
+    int64_t dims[TL_MAX_RANK]; /* of 0: what an empty reduction gives is stored, or nothing */
     const tl_term *terms;
     int64_t term_count;
     const tl_nest_store *stores;
     int64_t store_count;
-    int buffer_count; /* loads and stores name buffers below it; buffers do not overlap, except that a
-                       * buffer may be loaded and stored at the same elements of the same point */
+    /* Loads and stores name buffers below it. Each is of one type; none overlap. A buffer that is
+     * stored may also be loaded, at the same elements of the same points. */
+    int buffer_count;
 } tl_nest;
 
 /* Whether a term of this op and type can stand in a nest (the type of the result, and of the input

@@ -279,16 +279,15 @@ TLI_INLINE vf gelu_slope(vf x)
     return vf_add(below, vf_keep(vf_lt(vf_abs(x), vf_set1(20)), vf_mul(x, density)));
 }
 
-/* With u = sqrt(2 / pi) * (x + 0.044715 x^3) and t = tanh(u): (1 + t) / 2 + x (1 - t^2) u' / 2. */
+/* With u = sqrt(2 / pi) * (x + 0.044715 x^3) and s = sigmoid(2 u): s + x s (1 - s) 2 u'. Beyond 10 it is 0
+ * or 1; up to there the exponential is finite. */
 TLI_INLINE vf gelu_tanh_slope(vf x)
 {
-    const vf square = vf_mul(x, x), root = vf_set1(0.79788456080286536f);
-    const vf u = vf_mul(vf_mul(root, x), vf_fma(square, vf_set1(0.044715f), vf_set1(1)));
-    const vf t = vf_tanh(u);
-    const vf rise = vf_mul(root, vf_fma(square, vf_set1(3 * 0.044715f), vf_set1(1)));
-    const vf curve = vf_mul(vf_mul(x, vf_fnma(t, t, vf_set1(1))), rise);
-    const vf both = vf_add(vf_add(t, vf_set1(1)), vf_keep(vf_lt(vf_abs(x), vf_set1(20)), curve));
-    return vf_mul(both, vf_set1(0.5f));
+    const vf in = vf_max_c(vf_min_c(x, vf_set1(10)), vf_set1(-10)), square = vf_mul(in, in);
+    const vf e = vf_exp(vf_mul(in, TLI_PAIR(-0x1.988454p0f, -0x1.2444f2p-4f, square)));
+    const vf s = vf_div(vf_set1(1), vf_add(e, vf_set1(1)));
+    const vf rise = TLI_PAIR(0x1.988454p0f, 3 * 0x1.2444f2p-4f, square);
+    return vf_fma(vf_mul(vf_mul(in, rise), vf_mul(e, s)), s, s);
 }
 
 /* s * (1 + x * (1 - s)) with s = sigmoid(x) */

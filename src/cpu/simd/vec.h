@@ -27,7 +27,7 @@
  * Comparisons (vf and vd, a mask): lt le gt ge eq ne; a NaN is ne to everything and nothing else.
  *   select(m, a, b): a where m, else b.  keep(m, a): a where m, else +0.  drop(m, a): +0 where m.
  * Masks: vm_and or xor andnot(a, b): a and not b, not; vm_any vm_all (bool); vm_first(n): true in
- *   the first n lanes; the same for vmd. vm_to_vi: -1 or 0.
+ *   the first n lanes, in all for any n above their number; the same for vmd. vm_to_vi: -1 or 0.
  * Across lanes: vf_sum vf_hmax vf_hmin, vd_sum vd_hmax vd_hmin (NaN as above). Sums follow one
  *   tree: halves are added to each other down to four lanes, then (0 + 1) + (2 + 3).
  * Whole numbers: vi_set1 add sub mul and or xor andnot min max, shl, shr (arithmetic), shru (zeros

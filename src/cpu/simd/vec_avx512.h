@@ -100,7 +100,7 @@ TLI_VEC1(vm, vm_not, vm, (vm)~a)
 TLI_VEC1(bool, vm_any, vm, a != 0)
 TLI_VEC1(bool, vm_all, vm, a == 0xffff)
 TLI_VEC1(vi, vm_to_vi, vm, _mm512_movm_epi32(a))
-TLI_VEC1(vm, vm_first, int64_t, (vm)((1u << a) - 1))
+TLI_VEC1(vm, vm_first, int64_t, (vm)(a < 16 ? (1u << a) - 1 : 0xffffu))
 TLI_VEC2(vmd, vmd_and, vmd, (vmd)(a & b))
 TLI_VEC2(vmd, vmd_or, vmd, (vmd)(a | b))
 TLI_VEC2(vmd, vmd_xor, vmd, (vmd)(a ^ b))
@@ -108,7 +108,7 @@ TLI_VEC2(vmd, vmd_andnot, vmd, (vmd)(a & ~b))
 TLI_VEC1(vmd, vmd_not, vmd, (vmd)~a)
 TLI_VEC1(bool, vmd_any, vmd, a != 0)
 TLI_VEC1(bool, vmd_all, vmd, a == 0xff)
-TLI_VEC1(vmd, vmd_first, int64_t, (vmd)((1u << a) - 1))
+TLI_VEC1(vmd, vmd_first, int64_t, (vmd)(a < 8 ? (1u << a) - 1 : 0xffu))
 
 // clang-format on
 

@@ -10,12 +10,12 @@ typedef i64 kind_l;
 
 #define LOOP for (int64_t i = 0; i < n; i++)
 
-/* --- ops ------------------------------------------------------------------------------------------ */
+/* --- ops -------------------------------------------------------------------------------------- */
 
 #define UNARY_TO(name, k, result)                                                                  \
     static void name##_tile_##k(void *to, const void *const *in, const tli_value *p, int64_t n)    \
     {                                                                                              \
-        kind_##result *restrict y = to;                                                                     \
+        kind_##result *restrict y = to;                                                            \
         const kind_##k *x = in[0];                                                                 \
         (void)p;                                                                                   \
         LOOP y[i] = name##_##k(x[i]);                                                              \
@@ -23,7 +23,7 @@ typedef i64 kind_l;
 #define BINARY_TO(name, k, result)                                                                 \
     static void name##_tile_##k(void *to, const void *const *in, const tli_value *p, int64_t n)    \
     {                                                                                              \
-        kind_##result *restrict y = to;                                                                     \
+        kind_##result *restrict y = to;                                                            \
         const kind_##k *a = in[0], *b = in[1];                                                     \
         (void)p;                                                                                   \
         LOOP y[i] = name##_##k(a[i], b[i]);                                                        \
@@ -31,21 +31,21 @@ typedef i64 kind_l;
 #define NUMBER_1(name, k)                                                                          \
     static void name##_tile_##k(void *to, const void *const *in, const tli_value *p, int64_t n)    \
     {                                                                                              \
-        kind_##k *restrict y = to;                                                                          \
+        kind_##k *restrict y = to;                                                                 \
         const kind_##k *x = in[0], a = p[0].k;                                                     \
         LOOP y[i] = name##_##k(x[i], a);                                                           \
     }
 #define NUMBER_2(name, k)                                                                          \
     static void name##_tile_##k(void *to, const void *const *in, const tli_value *p, int64_t n)    \
     {                                                                                              \
-        kind_##k *restrict y = to;                                                                          \
+        kind_##k *restrict y = to;                                                                 \
         const kind_##k *x = in[0], a = p[0].k, b = p[1].k;                                         \
         LOOP y[i] = name##_##k(x[i], a, b);                                                        \
     }
 #define WHERE(k)                                                                                   \
     static void where_tile_##k(void *to, const void *const *in, const tli_value *p, int64_t n)     \
     {                                                                                              \
-        kind_##k *restrict y = to;                                                                          \
+        kind_##k *restrict y = to;                                                                 \
         const i32 *c = in[0];                                                                      \
         const kind_##k *a = in[1], *b = in[2];                                                     \
         (void)p;                                                                                   \
@@ -65,7 +65,7 @@ typedef i64 kind_l;
 /*    what it is (each a macro above), kinds, op */
 #define OPS(X)                                                                                     \
     X(BINARY, FDIL, add) X(BINARY, FDIL, sub) X(BINARY, FDIL, mul) X(BINARY, FD, div)              \
-    X(BINARY, FIL, pow) X(BINARY, FDIL, minimum) X(BINARY, FDIL, maximum)                            \
+    X(BINARY, FIL, pow) X(BINARY, FDIL, minimum) X(BINARY, FDIL, maximum)                          \
     X(BINARY, IL, floor_divide) X(BINARY, IL, mod)                                                 \
     X(NUMBER_2, FDIL, affine) X(NUMBER_2, FDIL, clip)                                              \
     X(BINARY_TEST, FDIL, equal) X(BINARY_TEST, FDIL, not_equal) X(BINARY_TEST, FDIL, less)         \
@@ -93,7 +93,7 @@ BINARY(logical_or, i)
 BINARY(logical_xor, i)
 UNARY(logical_not, i)
 
-/* --- casts ---------------------------------------------------------------------------------------- */
+/* --- casts ------------------------------------------------------------------------------------ */
 
 /*    type, its kind, its C type in memory, from and to memory */
 #define TYPES(X)                                                                                   \
@@ -112,7 +112,7 @@ UNARY(logical_not, i)
     static void to_##_of_tile_##from(void *to, const void *const *in, const tli_value *p,          \
                                      int64_t n)                                                    \
     {                                                                                              \
-        kind_##k *restrict y = to;                                                                          \
+        kind_##k *restrict y = to;                                                                 \
         const kind_##from *x = in[0];                                                              \
         (void)p;                                                                                   \
         LOOP y[i] = to_##_of_##from(x[i]);                                                         \
@@ -124,7 +124,7 @@ TYPES(CASTS)
 #define ROUND(name, k)                                                                             \
     static void name##_round(void *to, int64_t n)                                                  \
     {                                                                                              \
-        kind_##k *restrict y = to;                                                                          \
+        kind_##k *restrict y = to;                                                                 \
         LOOP y[i] = as_##name(y[i]);                                                               \
     }
 ROUND(bf16, f)
@@ -133,12 +133,12 @@ ROUND(i8, i)
 ROUND(i16, i)
 ROUND(u8, i)
 
-/* --- memory --------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 #define MEMORY(id, name, k, memory, from_memory, to_memory)                                        \
     static void name##_load(void *to, const void *from, int64_t stride, int64_t n)                 \
     {                                                                                              \
-        kind_##k *restrict y = to;                                                                          \
+        kind_##k *restrict y = to;                                                                 \
         const memory *x = from;                                                                    \
         if (stride == 1) {                                                                         \
             LOOP y[i] = from_memory(x[i]);                                                         \
@@ -148,7 +148,7 @@ ROUND(u8, i)
     }                                                                                              \
     static void name##_store(void *to, int64_t stride, const void *from, int64_t n)                \
     {                                                                                              \
-        memory *restrict y = to;                                                                            \
+        memory *restrict y = to;                                                                   \
         const kind_##k *x = from;                                                                  \
         if (stride == 1) {                                                                         \
             LOOP y[i] = to_memory(x[i]);                                                           \
@@ -161,7 +161,7 @@ TYPES(MEMORY)
 #define SPLAT(k)                                                                                   \
     static void splat_##k(void *to, tli_value value, int64_t n)                                    \
     {                                                                                              \
-        kind_##k *restrict y = to, v = value.k;                                                             \
+        kind_##k *restrict y = to, v = value.k;                                                    \
         LOOP y[i] = v;                                                                             \
     }
 SPLAT(f)
@@ -174,7 +174,7 @@ static void count(int64_t *y, int64_t first, int64_t step, int64_t n)
     LOOP y[i] = (int64_t)((uint64_t)first + (uint64_t)step * (uint64_t)i);
 }
 
-/* --- reductions ----------------------------------------------------------------------------------- */
+/* --- reductions ------------------------------------------------------------------------------- */
 
 #define REDUCE(name, one, k)                                                                       \
     static void name##_tile_lanes_##k(void *lanes, const void *x, int64_t n)                       \
@@ -188,11 +188,12 @@ static void count(int64_t *y, int64_t first, int64_t step, int64_t n)
     }                                                                                              \
     static void name##_tile_join_##k(void *to, const void *from, int64_t n)                        \
     {                                                                                              \
-        kind_##k *restrict y = to;                                                                          \
+        kind_##k *restrict y = to;                                                                 \
         const kind_##k *x = from;                                                                  \
         LOOP y[i] = one##_##k(y[i], x[i]);                                                         \
     }
-#define REDUCES(name, one) REDUCE(name, one, f) REDUCE(name, one, d) REDUCE(name, one, i) REDUCE(name, one, l)
+#define REDUCES(name, one)                                                                         \
+    REDUCE(name, one, f) REDUCE(name, one, d) REDUCE(name, one, i) REDUCE(name, one, l)
 REDUCES(sum, add)
 REDUCES(prod, mul)
 REDUCES(max, maximum)
@@ -200,7 +201,7 @@ REDUCES(min, minimum)
 REDUCE(any, logical_or, i)
 REDUCE(all, logical_and, i)
 
-/* --- the table ------------------------------------------------------------------------------------ */
+/* --- the table -------------------------------------------------------------------------------- */
 
 #define KIND_f TLI_KIND_F
 #define KIND_d TLI_KIND_D

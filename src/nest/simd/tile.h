@@ -16,9 +16,12 @@ typedef void tli_tile_op(void *y, const void *const *in, const tli_value *params
 
 /* A reduction of one kind. */
 typedef struct tli_tile_reduce {
-    void (*lanes)(void *lanes, const void *x, int64_t n); /* elements join their lanes */
-    void (*all)(void *value, void *lanes, tli_value start); /* lanes join the value, and start again */
-    void (*join)(void *y, const void *x, int64_t n);      /* each element of x joins that of y */
+    /* Elements join their lanes. */
+    void (*lanes)(void *lanes, const void *x, int64_t n);
+    /* Lanes join the value, and start again. */
+    void (*all)(void *value, void *lanes, tli_value start);
+    /* Each element of x joins that of y. */
+    void (*join)(void *y, const void *x, int64_t n);
 } tli_tile_reduce;
 
 enum { TLI_TILE_REDUCES = 6 }; /* sum, prod, max, min, any, all */
@@ -27,7 +30,8 @@ typedef struct tli_tile_fns {
     tli_tile_op *op[TL_OP_COUNT][TLI_KIND_COUNT]; /* by the kind of the input; not cast */
     tli_tile_op *gelu_tanh, *gelu_tanh_grad;
     tli_tile_op *cast[TLI_KIND_COUNT][TL_DTYPE_COUNT];
-    void (*round[TL_DTYPE_COUNT])(void *y, int64_t n); /* to what the type holds; NULL: nothing to do */
+    /* To what the type holds; NULL: nothing to do. */
+    void (*round[TL_DTYPE_COUNT])(void *y, int64_t n);
     void (*load[TL_DTYPE_COUNT])(void *y, const void *from, int64_t stride, int64_t n);
     void (*store[TL_DTYPE_COUNT])(void *to, int64_t stride, const void *x, int64_t n);
     void (*splat[TLI_KIND_COUNT])(void *y, tli_value value, int64_t n);
