@@ -27,7 +27,7 @@
 #include <tilth/ops/update.h>
 #include <tilth/ops/view.h>
 
-#include "cpu/gemm.h"
+#include "limits.h"
 
 enum { MOST_INPUTS = 6 };
 
@@ -147,11 +147,7 @@ static tl_status make_inputs(work *w)
     return TL_OK;
 }
 
-typedef struct limits {
-    double flops, bytes; /* a nanosecond */
-} limits;
-
-static tl_status run_case(bench *b, work *w, bench_peer *torch, const limits *most)
+static tl_status run_case(bench *b, work *w, bench_peer *torch, const bench_limits *most)
 {
     const op_row *r = w->row;
     if (!bench_wants(b, r->name)) return TL_OK;
@@ -168,7 +164,7 @@ static tl_status run_case(bench *b, work *w, bench_peer *torch, const limits *mo
 }
 
 /* Rows whose names and numbers follow from a shape. */
-static tl_status attention_rows(bench *b, work *w, bench_peer *torch, const limits *most)
+static tl_status attention_rows(bench *b, work *w, bench_peer *torch, const bench_limits *most)
 {
     for (int k = 0; k < 12; k++) {
         int64_t t = k & 1 ? 512 : 128, causal = k >> 1 & 1;
@@ -200,7 +196,7 @@ static const conv_shape resnet[] = {
     {7, 512, 512, 3, 1},  {7, 512, 2048, 1, 1},  {7, 2048, 512, 1, 1},
 };
 
-static tl_status conv_rows(bench *b, work *w, bench_peer *torch, const limits *most)
+static tl_status conv_rows(bench *b, work *w, bench_peer *torch, const bench_limits *most)
 {
     static op_fn *const fns[] = {convolution, convolution_input, convolution_filter};
     static const char *const words[] = {"", " input gradient", " filter gradient"};
@@ -224,7 +220,7 @@ static tl_status conv_rows(bench *b, work *w, bench_peer *torch, const limits *m
     return TL_OK;
 }
 
-static tl_status plain_rows(bench *b, work *w, bench_peer *torch, const limits *most)
+static tl_status plain_rows(bench *b, work *w, bench_peer *torch, const bench_limits *most)
 {
     const double mib = 1 << 20;
     const op_row rows[] = {
@@ -257,64 +253,11 @@ static tl_status plain_rows(bench *b, work *w, bench_peer *torch, const limits *
     return TL_OK;
 }
 
-/* --- limits ------------------------------------------------------------------------------------------ */
-
-typedef struct measured {
-    tl_pool *pool;
-    const tli_gemm_kernels *k;
-    char *from, *to;
-    size_t bytes;
-} measured;
-
-static tl_status multiply_piece(int64_t begin, int64_t end, void *payload)
-{
-    const measured *m = payload;
-    for (int64_t i = begin; i < end; i++) BENCH_KEEP(m->k->peak(200000));
-    return TL_OK;
-}
-
-static tl_status copy_piece(int64_t begin, int64_t end, void *payload)
-{
-    const measured *m = payload;
-    memcpy(m->to + begin, m->from + begin, (size_t)(end - begin));
-    return TL_OK;
-}
-
-static double best_seconds(measured *m, int64_t n, int64_t grain, tl_parallel_fn *fn)
-{
-    double best = 1e9;
-    for (int i = 0; i < 7; i++) {
-        int64_t begin = tl_clock_ns();
-        if (tl_parallel_for(m->pool, n, grain, fn, m) != TL_OK) abort();
-        double s = (double)(tl_clock_ns() - begin) * 1e-9;
-        if (s < best) best = s;
-    }
-    return best;
-}
-
-static tl_status measure(limits *out, tl_pool *pool)
-{
-    tli_isa isa;
-    TL_TRY(tli_isa_choose(&isa));
-    measured m = {.pool = pool, .k = tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, TL_F32, TL_F32)),
-                  .bytes = (size_t)128 << 20};
-    m.from = tl_alloc_zero(m.bytes);
-    m.to = tl_alloc_zero(m.bytes);
-    if (!m.from || !m.to) return TL_FAIL_NOMEM(m.bytes);
-    int threads = tl_pool_threads(pool);
-    out->flops = (double)m.k->peak(200000) * threads / best_seconds(&m, threads, 1, multiply_piece) * 1e-9;
-    out->bytes = 2 * (double)m.bytes / best_seconds(&m, (int64_t)m.bytes, 1 << 20, copy_piece) * 1e-9;
-    printf("limits: %.0f GFLOP/s in registers, %.0f GB/s copied, %d threads\n", out->flops, out->bytes, threads);
-    tl_free(m.from);
-    tl_free(m.to);
-    return TL_OK;
-}
-
 int main(int argc, char **argv)
 {
     bench b;
     work w = {0};
-    limits most;
+    bench_limits most;
     bench_peer torch = BENCH_PEER_INIT;
     char threads[16];
     tl_status st;
@@ -322,7 +265,7 @@ int main(int argc, char **argv)
     TL_TRY_DONE(st, tl_cpu_engine_new(&w.engine, 0));
     TL_TRY_DONE(st, tl_ctx_new(&w.c, w.engine));
     snprintf(threads, sizeof threads, "%d", tl_pool_threads(tl_engine_threads(w.engine)));
-    TL_TRY_DONE(st, measure(&most, tl_engine_threads(w.engine)));
+    TL_TRY_DONE(st, bench_limits_measure(&most, tl_engine_threads(w.engine)));
     const char *const command[] = {".venv-torch/bin/python", "bench/peers/ops.py", threads, NULL};
     TL_TRY_DONE(st, bench_peer_start(&torch, command));
     TL_TRY_DONE(st, plain_rows(&b, &w, &torch, &most));

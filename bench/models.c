@@ -246,13 +246,20 @@ static const lm_config gpt2 = {50304, 256, 768, 12, 12, true};
 
 #define SHAPE(...) {TL_COUNT(((const int64_t[]){__VA_ARGS__})), {__VA_ARGS__}}
 const step_model step_models[] = {
-    {"tiny mlp 16-32-32-2 B32", &mlp_class, &tiny, SHAPE(32, 16), SHAPE(32), false, 2, 0.24e6},
-    {"mlp784-128-10 B32", &mlp_class, &small, SHAPE(32, 784), SHAPE(32), false, 10, 13.1e6},
-    {"mlp784-256-256-10 B128", &mlp_class, &wide, SHAPE(128, 784), SHAPE(128), false, 10, 156e6},
-    {"lenet28 B128", &lenet_class, NULL, SHAPE(128, 28, 28, 1), SHAPE(128), false, 10, 3.2e9},
-    {"resnet18-cifar B64", &resnet_class, NULL, SHAPE(64, 32, 32, 3), SHAPE(64), false, 10, 214e9},
-    {"encoder L4 C256 T128 B16 V8192", &lm_class, &encoder, SHAPE(16, 128), SHAPE(16 * 128), true,
-     8192, 67.5e9},
-    {"gpt2-124M B1 T256", &lm_class, &gpt2, SHAPE(1, 256), SHAPE(256), true, 50304, 192e9},
+    {.name = "tiny mlp 16-32-32-2 B32", .cls = &mlp_class, .config = &tiny, .input = SHAPE(32, 16),
+     .labels = SHAPE(32), .classes = 2, .flops = 0.275e6},
+    {.name = "mlp784-128-10 B32", .cls = &mlp_class, .config = &small, .input = SHAPE(32, 784),
+     .labels = SHAPE(32), .classes = 10, .flops = 13.1e6},
+    {.name = "mlp784-256-256-10 B128", .cls = &mlp_class, .config = &wide, .input = SHAPE(128, 784),
+     .labels = SHAPE(128), .classes = 10, .flops = 155e6, .half = true},
+    {.name = "lenet28 B128", .cls = &lenet_class, .input = SHAPE(128, 28, 28, 1),
+     .labels = SHAPE(128), .classes = 10, .flops = 3.2e9, .half = true},
+    {.name = "resnet18-cifar B64", .cls = &resnet_class, .input = SHAPE(64, 32, 32, 3),
+     .labels = SHAPE(64), .classes = 10, .flops = 213e9, .half = true},
+    {.name = "encoder L4 C256 T128 B16 V8192", .cls = &lm_class, .config = &encoder,
+     .input = SHAPE(16, 128), .labels = SHAPE(16 * 128), .ids = true, .classes = 8192,
+     .flops = 67.5e9, .half = true},
+    {.name = "gpt2-124M B1 T256", .cls = &lm_class, .config = &gpt2, .input = SHAPE(1, 256),
+     .labels = SHAPE(256), .ids = true, .classes = 50304, .flops = 192e9, .half = true},
 };
 const int64_t step_model_count = TL_COUNT(step_models);

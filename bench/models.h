@@ -1,4 +1,4 @@
-/* The models whose training steps are measured: those of the peers (bench/peers/steps_*.py), by the
+/* The models whose training steps are measured: those of the peers (bench/peers/step.py), by the
  * same names. */
 #ifndef TILTH_BENCH_MODELS_H
 #define TILTH_BENCH_MODELS_H
@@ -10,9 +10,10 @@ typedef struct step_model {
     const tl_layer_class *cls;
     const void *config;
     tl_shape input, labels;
-    bool ids;        /* the input is integers below `vocabulary`, else normal numbers */
+    bool ids;        /* the input is integers below `classes`, else normal numbers */
     int64_t classes; /* labels are below it */
     double flops;    /* of the products of a step, both ways */
+    bool half;       /* it is large enough for bfloat16 */
 } step_model;
 
 extern const step_model step_models[];
