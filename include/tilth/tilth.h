@@ -64,6 +64,16 @@
 #include <tilth/check/check.h>
 #include <tilth/cpu/cpu.h>
 
+#include <tilth/nest/interpret.h>
+#include <tilth/nest/jit.h>
+#include <tilth/nest/nest.h>
+#include <tilth/nest/plan.h>
+#include <tilth/nest/print_c.h>
+
+#include <tilth/graph/function.h>
+#include <tilth/graph/graph.h>
+#include <tilth/graph/program.h>
+
 #include <tilth/nn/initializer.h>
 #include <tilth/nn/layer.h>
 #include <tilth/nn/layers.h>
