@@ -1,0 +1,247 @@
+/* The same row as a function: captured, optimised and replayed, against the row run call by call on the
+ * same backend. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tilth/graph/function.h>
+
+#include "op_cases_impl.h"
+
+static const char *const input_names[OP_CASE_MAX] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+
+/* A row in a program. Inputs with a layout are tensors from outside, since what goes into a function has
+ * no gaps; the others are its inputs. */
+typedef struct job {
+    oc_plan *plan;
+    const oc_place *place;
+    tl_dtype dtype;
+    int64_t number; /* names its tensors where many rows are one program */
+    tl_tensor *outside[OP_CASE_MAX];
+} job;
+
+static const char *name_of(tl_ctx *c, int64_t number, const char *what, int i)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s %d of row %" PRId64, what, i, number);
+    return tl_arena_strdup(tl_ctx_arena(c), name);
+}
+
+/* --- the body ------------------------------------------------------------------------------------ */
+
+static tl_status put(tl_ctx *c, tl_tensors *out, const char *name, tl_tensor *t)
+{
+    if (!name) return TL_ENOMEM;
+    tl_tensors_put(c, out, name, t);
+    return tl_ctx_status(c);
+}
+
+static tl_status capture_row(const job *j, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+{
+    const oc_plan *p = j->plan;
+    oc_place place = *j->place;
+    place.c = c;
+    oc_run r = {.plan = p, .place = &place, .dtype = j->dtype, .in_loss = OC_ALL_OUTPUTS};
+    for (int i = 0; i < p->inputs; i++) {
+        const char *name = name_of(c, j->number, input_names[i], i);
+        if (!name) return TL_ENOMEM;
+        r.in[i] = j->outside[i] ? j->outside[i] : tl_tensors_get(c, in, name);
+    }
+    TL_TRY(tl_ctx_status(c));
+    TL_TRY(oc_watch_inputs(&r));
+    tl_ctx_set_taping(c, p->gradients);
+    TL_TRY(oc_call(&r));
+    if (p->gradients) TL_TRY(oc_differentiate(&r));
+    tl_ctx_set_taping(c, false);
+    for (int i = 0; i < p->outputs; i++)
+        TL_TRY(put(c, out, name_of(c, j->number, "output", i), r.out[i]));
+    for (int i = 0; p->gradients && i < r.by_count; i++)
+        TL_TRY(put(c, out, name_of(c, j->number, "gradient", r.by_input[i]), r.gradient[i]));
+    return TL_OK;
+}
+
+static tl_status one_row(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+{
+    return capture_row(self, c, in, out);
+}
+
+/* --- inputs and results ----------------------------------------------------------------------------- */
+
+// Once: memory that moves would be captured again.
+static tl_status make_outside(job *j)
+{
+    const oc_plan *p = j->plan;
+    for (int i = 0; i < p->inputs; i++) {
+        if (!p->in[i].layout) continue;
+        j->outside[i] = oc_input_tensor(j->place->c, &p->in[i], j->dtype, NULL, false);
+        if (!j->outside[i]) return tl_ctx_status(j->place->c);
+    }
+    return TL_OK;
+}
+
+// What the row writes in place has its old elements again. One element shown many times is not written.
+static tl_status give_inputs(const job *j, tl_tensors *in)
+{
+    const oc_plan *p = j->plan;
+    tl_ctx *c = j->place->c;
+    for (int i = 0; i < p->inputs; i++) {
+        if (!j->outside[i]) {
+            tl_tensor *t = oc_input_tensor(c, &p->in[i], j->dtype, NULL, true);
+            TL_TRY(put(c, in, name_of(c, j->number, input_names[i], i), t));
+        } else if (p->in[i].layout != 'B') {
+            TL_TRY(tl_tensor_set_doubles(j->outside[i], p->in[i].v, p->in[i].count));
+        }
+    }
+    return tl_ctx_status(c);
+}
+
+static tl_status take_results(const job *j, const tl_tensors *out, oc_memory *memory, oc_results *to)
+{
+    const oc_plan *p = j->plan;
+    tl_ctx *c = j->place->c;
+    for (int i = 0; i < p->outputs; i++) {
+        const char *name = name_of(c, j->number, "output", i);
+        TL_TRY(oc_read(&to->out[i], tl_tensors_get(c, out, name), memory));
+    }
+    for (int i = 0; i < OP_CASE_MAX; i++) {
+        const tl_tensor *t = tl_tensors_peek(out, name_of(c, j->number, "gradient", i));
+        to->gradient[i] = (oc_value){.count = -1};
+        if (t) TL_TRY(oc_read(&to->gradient[i], t, memory));
+    }
+    return TL_OK;
+}
+
+static void prepare(tl_ctx *c)
+{
+    tl_ctx_set_draws(c, oc_draws);
+    tl_ctx_set_training(c, false);
+    tl_ctx_set_taping(c, false);
+}
+
+/* --- comparison ------------------------------------------------------------------------------------- */
+
+// Nests add up in another order than kernels; apart from that they compute what kernels do.
+static double of_type(tl_dtype dtype)
+{
+    switch (dtype) {
+    case TL_F64: return 1e-13;
+    case TL_BF16: return 0x1p-8;
+    case TL_F16: return 0x1p-11;
+    default: return 1e-6;
+    }
+}
+
+static oc_limits limits_of(const oc_plan *p, tl_dtype run, tl_dtype result)
+{
+    double scale = p->k->scale > 1 ? p->k->scale : 1;
+    double relative = of_type(run);
+    if (tl_dtype_is_float(result) && of_type(result) > relative) relative = of_type(result);
+    return (oc_limits){scale * relative, 0.02};
+}
+
+static bool compare(const job *j, const char *where, const oc_results *got, const oc_results *eager,
+                    bool nests)
+{
+    static const oc_limits bits = {0, 0};
+    oc_plan *p = j->plan;
+    bool good = true;
+    char what[48];
+    for (int i = 0; i < p->outputs; i++) {
+        snprintf(what, sizeof what, "output %d", i);
+        good &= oc_compare(p, where, what, &got->out[i], &eager->out[i],
+                           nests ? limits_of(p, j->dtype, eager->out[i].dtype) : bits);
+    }
+    for (int i = 0; i < p->inputs; i++) {
+        if (eager->gradient[i].count < 0) continue;
+        oc_limits limits = limits_of(p, j->dtype, eager->gradient[i].dtype);
+        for (int o = 0; o < p->outputs; o++) // a gradient that came through a narrow output
+            if (p->weights[o] && of_type(eager->out[o].dtype) > limits.relative)
+                limits.relative = of_type(eager->out[o].dtype);
+        limits.floor = 0.1;
+        snprintf(what, sizeof what, "gradient of input %d", i);
+        good &= oc_compare(p, where, what, &got->gradient[i], &eager->gradient[i], nests ? limits : bits);
+    }
+    return good;
+}
+
+/* --- one row ------------------------------------------------------------------------------------------ */
+
+static tl_status call_twice(job *j, oc_memory *memory, oc_results *first, oc_results *second, bool *nests)
+{
+    tl_function *f;
+    tl_program_stats stats;
+    tl_ctx *c = j->place->c;
+    TL_TRY(tl_function_new(&f, &(tl_function_args){.engine = j->place->engine, .name = "row",
+                                                   .body = one_row, .self = j, .interpret = true}));
+    tl_status st = make_outside(j);
+    for (int i = 0; i < 2 && st == TL_OK; i++) {
+        tl_tensors in = {0}, out = {0};
+        prepare(c);
+        TL_TRY_DONE(st, give_inputs(j, &in));
+        TL_TRY_DONE(st, tl_function_call(f, c, &in, &out));
+        TL_TRY_DONE(st, take_results(j, &out, memory, i ? second : first));
+    }
+    if (st == TL_OK) {
+        tl_program_measure(tl_function_program(f), &stats);
+        *nests = stats.nests > 0;
+    }
+done:
+    tl_function_free(&f);
+    return st;
+}
+
+static void check_type(oc_plan *p, const oc_place *place, tl_dtype dtype)
+{
+    oc_memory memory = {0};
+    oc_results eager = {0}, first = {0}, second = {0};
+    oc_run r = {.plan = p, .place = place, .dtype = dtype, .in_loss = OC_ALL_OUTPUTS};
+    job j = {.plan = p, .place = place, .dtype = dtype};
+    bool nests = false;
+    char where[OC_WHERE];
+    if (oc_run_all(&r, &memory, &eager) == TL_OK) { // told by oc_check_backends otherwise
+        tl_mark mark = tl_ctx_begin(place->c);
+        tl_status st = call_twice(&j, &memory, &first, &second, &nests);
+        tl_ctx_end(place->c, mark);
+        if (oc_expect_ok(p, st, oc_where(where, place, dtype, "as a function"))
+            && compare(&j, where, &first, &eager, nests)) {
+            oc_where(where, place, dtype, "as a function, called again");
+            compare(&j, where, &second, &first, false);
+        }
+    }
+    oc_give_back(&memory);
+}
+
+void oc_check_function(oc_plan *p, int64_t number, const oc_place *place)
+{
+    static const tl_dtype others[] = {TL_BF16, TL_F64, TL_F16};
+    tl_dtype other = others[number % (int64_t)TL_COUNT(others)];
+    check_type(p, place, TL_F32);
+    if (oc_is_generic(p) && oc_has_type(p, other)) check_type(p, place, other);
+}
+
+/* --- many rows in one program, compiled ----------------------------------------------------------------- */
+
+/* Compilers take long to start: one row of each call of a family goes into one program. */
+struct oc_sample {
+    job *jobs;
+    int64_t count, capacity;
+};
+
+void oc_sample_add(oc_sample **sample, const oc_plan *p)
+{
+    oc_sample *s = *sample;
+    for (int64_t i = 0; s && i < s->count; i++)
+        if (s->jobs[i].plan->k->call == p->k->call) return;
+    if (!s && !(s = *sample = calloc(1, sizeof *s))) return;
+    if (s->count == s->capacity) {
+        int64_t capacity = s->capacity ? 2 * s->capacity : 16;
+        job *more = realloc(s->jobs, (size_t)capacity * sizeof *more);
+        if (!more) return;
+        s->jobs = more;
+        s->capacity = capacity;
+    }
+    oc_plan *copy = malloc(sizeof *copy);
+    if (!copy) return;
+    *copy = *p;
+    s->jobs[s->count] = (job){.plan = copy, .dtype = TL_F32, .number = s->count};
+    s->count++;
+}
