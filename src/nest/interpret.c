@@ -113,7 +113,7 @@ static void compute(const frame *f, int term, void *y, const void *const *in, in
     } else {
         fns->op[t->op][info->in_kind](y, in, info->params, n);
     }
-    if (fns->round[t->dtype]) fns->round[t->dtype](y, n);
+    if (fns->round[t->dtype] && !info->exact) fns->round[t->dtype](y, n);
 }
 
 static void index_values(const frame *f, int term, void *y, int64_t first, int64_t step, int64_t n)

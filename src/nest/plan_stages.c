@@ -39,6 +39,26 @@ static void variance(const tli_schedule *s, tli_term_info *infos)
     }
 }
 
+/* Ops that choose among their inputs, or change a sign: of numbers that a type can hold they give such
+ * numbers. */
+static bool gives_what_it_got(const tli_schedule *s, const tl_term *t)
+{
+    switch (t->op) {
+    case TL_OP_neg:
+    case TL_OP_abs:
+    case TL_OP_sign:
+    case TL_OP_relu:
+    case TL_OP_relu_grad:
+    case TL_OP_minimum:
+    case TL_OP_maximum:
+    case TL_OP_where: break;
+    default: return false;
+    }
+    for (int k = t->op == TL_OP_where; k < t->inputs; k++)
+        if (s->nest.terms[t->in[k]].dtype != t->dtype) return false;
+    return tl_dtype_is_float(t->dtype);
+}
+
 static tl_status describe_term(tli_schedule *s, int64_t number)
 {
     const tl_term *t = &s->nest.terms[number];
@@ -50,6 +70,7 @@ static tl_status describe_term(tli_schedule *s, int64_t number)
     if (t->kind != TL_TERM_OP) return TL_OK;
     const tl_dtype in = s->nest.terms[t->in[tl_op_class_of(t->op)->by]].dtype;
     info->in_kind = tli_kind_of(in);
+    info->exact = gives_what_it_got(s, t);
     TL_TRY_NOTE(tli_op_params(info->params, t->op, in, t->attr), "nest: t%" PRId64, number);
     return TL_OK;
 }

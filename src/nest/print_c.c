@@ -224,7 +224,7 @@ static void add_op(const printer *p, int term)
 {
     const tl_term *t = term_of(p, term);
     const tli_term_info *info = info_of(p, term);
-    const char *round = rounding(t->dtype);
+    const char *round = info->exact ? NULL : rounding(t->dtype);
     if (t->op == TL_OP_cast) {
         tl_str_addf(p->out, "%s_of_%c(t%d)", type_word(t->dtype), kind_letters[info->in_kind],
                     t->in[0]);

@@ -73,6 +73,7 @@ typedef struct tli_term_info {
     bool late;              /* made of the result of a deferred reduction, or one itself */
     int deferred;           /* its number among the reductions, -1: none */
     tli_kind kind, in_kind; /* of the value; of the input by which the function is chosen */
+    bool exact;             /* an op that gives what its type can hold, without rounding */
     tli_value params[2];
     tli_value number; /* NUMBER */
 } tli_term_info;
