@@ -10,18 +10,20 @@ static uint64_t hash_of(const tl_node *n)
     return n->op->attr ? tl_desc_hash(h, n->op->attr, n->attr) : h;
 }
 
-static bool is_outside(const tl_tensor *t)
+// Whether `writer` writes what `reader` reads.
+static bool disturbs(const tl_node *writer, const tl_node *reader)
 {
-    return tli_root(t)->storage != NULL;
+    for (int k = 0; tli_has_effects(writer) && k < writer->inputs; k++)
+        for (int i = 0; tli_writes(writer, k) && i < reader->inputs; i++)
+            if (tli_memory_of(writer->in[k]) == tli_memory_of(reader->in[i])) return true;
+    return false;
 }
 
-/* Between two calls that read memory from outside, nobody may have written such memory. */
+/* Between two calls that read the same memory nobody may have written it. */
 static bool sees_the_same(const tl_node *a, const tl_node *b)
 {
-    bool outside = false;
-    for (int i = 0; i < a->inputs; i++) outside |= is_outside(a->in[i]);
-    for (const tl_node *n = a; outside && n != b; n = n->after)
-        if (tli_has_effects(n)) return false;
+    for (const tl_node *n = a; n != b; n = n->after)
+        if (disturbs(n, a)) return false;
     return true;
 }
 
@@ -35,7 +37,9 @@ static bool are_equal(const tl_node *a, const tl_node *b)
 static bool can_be_shared(const tl_graph *g, const tl_node *n)
 {
     for (int i = 0; i < n->outputs; i++)
-        if (tli_is_output(g, n->out[i])) return false;
+        if (tli_is_output(g, n->out[i])
+            || (!tli_is_view(n) && tli_is_written(g, n->out[i])))
+            return false;
     return !tli_has_effects(n) && !(n->op->flags & TL_OP_RANDOM);
 }
 

@@ -171,7 +171,8 @@ static tl_status call(tl_function *f, tl_ctx *c, const tl_tensors *in, tl_tensor
         f->latest = find(f, c, in);
     if (!f->latest) TL_TRY_NOTE(add_entry(f, c, in), "while it was captured");
     f->latest->last_call = ++f->stats.calls;
-    if (++f->latest->calls == 2 && !f->interpret) TL_TRY(compile(f, f->latest->program));
+    if (f->latest->calls == 1 && !f->interpret) TL_TRY(compile(f, f->latest->program));
+    f->latest->calls++;
     return tl_program_run(f->latest->program, c, in, out);
 }
 

@@ -91,15 +91,15 @@ static bool always(const tl_tensor *t, const void *payload)
     return true;
 }
 
-static bool has_plan(fuser *f, const tli_cluster *c)
+static tl_status try_plan(fuser *f, const tli_cluster *c)
 {
     tl_node *node;
-    tl_arena_mark mark = tl_arena_begin(f->g->ctx->arena);
     tl_nest_plan *plan;
-    bool ok = tli_cluster_node(&node, f->g, c, always, NULL) == TL_OK
-              && tl_nest_plan_new(&plan, f->g->ctx->arena, node->attr) == TL_OK;
+    tl_arena_mark mark = tl_arena_begin(f->g->ctx->arena);
+    tl_status st = tli_cluster_node(&node, f->g, c, always, NULL);
+    if (st == TL_OK) st = tl_nest_plan_new(&plan, f->g->ctx->arena, node->attr);
     tl_arena_end(f->g->ctx->arena, mark);
-    return ok;
+    return st;
 }
 
 /* --- merging -------------------------------------------------------------------------------------------- */
@@ -118,18 +118,25 @@ static tl_status join(tli_cluster *out, const tli_cluster *a, const tli_cluster 
     return TL_OK;
 }
 
-static bool may_join(fuser *f, pair p, const tli_cluster *both)
+// Fails for want of memory only.
+static tl_status may_join(bool *out, fuser *f, pair p, const tli_cluster *both)
 {
     tli_walk walks[MOST_MEMBERS];
-    return both->members.count <= MOST_MEMBERS && tli_cluster_walks(both, walks)
-           && !has_detour(f, p, both) && has_plan(f, both);
+    *out = both->members.count <= MOST_MEMBERS && tli_cluster_walks(both, walks)
+           && !has_detour(f, p, both);
+    tl_status st = *out ? try_plan(f, both) : TL_OK;
+    if (st == TL_ENOMEM) return st;
+    *out &= st == TL_OK;
+    return TL_OK;
 }
 
 static tl_status try_join(fuser *f, int64_t a, int64_t b)
 {
     tli_cluster both;
+    bool joined = false;
     tl_status st = join(&both, &f->clusters[a], &f->clusters[b]);
-    if (st != TL_OK || !may_join(f, (pair){a, b}, &both)) {
+    if (st == TL_OK) st = may_join(&joined, f, (pair){a, b}, &both);
+    if (!joined || st != TL_OK) {
         TL_VEC_FREE(&both.members);
         return st;
     }

@@ -104,6 +104,17 @@ static tl_status make_outputs(tl_graph *g, const tl_tensors *out)
     return TL_OK;
 }
 
+// As the funnel does when it runs them.
+static tl_status check_writes(const tl_graph *g)
+{
+    TLI_EACH_NODE(g, n)
+        for (int i = 0; i < n->inputs; i++)
+            if (tli_writes(n, i) && !n->in[i]->contiguous)
+                return TL_FAIL(TL_EINVAL, "%s%s%s: input %d is written and must have no gaps", n->path,
+                               *n->path ? ": " : "", n->op->name, i);
+    return TL_OK;
+}
+
 static tl_status capture(tl_graph *g, const tl_capture *a)
 {
     tl_ctx *c = g->ctx;
@@ -117,6 +128,7 @@ static tl_status capture(tl_graph *g, const tl_capture *a)
     if (a->path && *a->path) tl_ctx_leave(c);
     TL_TRY(make_outputs(g, &out));
     TL_TRY(own_tensors(g));
+    TL_TRY(check_writes(g));
     return tl_graph_verify(g);
 }
 
@@ -197,11 +209,20 @@ int64_t tli_number_nodes(tl_graph *g)
     return count;
 }
 
-bool tli_is_number(const tl_tensor *t, double *number)
+bool tli_is_written(const tl_graph *g, const tl_tensor *t)
+{
+    const void *memory = tli_memory_of(t);
+    TLI_EACH_NODE(g, n)
+        for (int i = 0; tli_has_effects(n) && i < n->inputs; i++)
+            if (tli_writes(n, i) && tli_memory_of(n->in[i]) == memory) return true;
+    return false;
+}
+
+bool tli_is_number(const tl_graph *g, const tl_tensor *t, double *number)
 {
     // A view of equal elements shows equal elements.
     t = tli_root(t);
-    if (!t->node || t->node->op->op != TL_OP_full) return false;
+    if (!t->node || t->node->op->op != TL_OP_full || tli_is_written(g, t)) return false;
     *number = ((const tl_full_attr *)t->node->attr)->value;
     return true;
 }

@@ -49,13 +49,26 @@ static inline bool tli_has_effects(const tl_node *n)
 {
     return n->op->writes != 0;
 }
+static inline bool tli_writes(const tl_node *n, int input)
+{
+    return input < 32 && n->op->writes >> input & 1;
+}
+/* What is written when `t` is: tensors from outside share memory when they share storage. */
+static inline const void *tli_memory_of(const tl_tensor *t)
+{
+    t = tli_root(t);
+    return !t->node && t->storage ? (const void *)t->storage : (const void *)t;
+}
+/* Whether a call of the graph writes that. */
+bool tli_is_written(const tl_graph *g, const tl_tensor *t);
 bool tli_is_output(const tl_graph *g, const tl_tensor *t);
 /* Sets `uses` of every tensor: by inputs of calls, and as outputs of the graph. */
 void tli_count_uses(tl_graph *g);
 /* Numbers the nodes in their order, from 0. */
 int64_t tli_number_nodes(tl_graph *g);
-/* Whether all elements of `t` are this number; only for results of `full` and views of them. */
-bool tli_is_number(const tl_tensor *t, double *number);
+/* Whether all elements of `t` are this number; only for results of `full` that nobody writes, and views
+ * of them. */
+bool tli_is_number(const tl_graph *g, const tl_tensor *t, double *number);
 
 /* --- changing ----------------------------------------------------------------------------------- */
 
@@ -79,6 +92,7 @@ extern const tl_op_class tli_op_nest;
 tl_status tli_pass_dead(tl_graph *g, int64_t *changes);
 tl_status tli_pass_simplify(tl_graph *g, int64_t *changes);
 tl_status tli_pass_common(tl_graph *g, int64_t *changes);
+tl_status tli_pass_epilogue(tl_graph *g, int64_t *changes);
 tl_status tli_pass_straighten(tl_graph *g, int64_t *changes);
 tl_status tli_pass_fuse(tl_graph *g, int64_t *changes);
 tl_status tli_pass_order(tl_graph *g, int64_t *changes);

@@ -185,6 +185,7 @@ bool tli_cluster_walks(const tli_cluster *c, tli_walk *walks)
 /* --- terms --------------------------------------------------------------------------------------------- */
 
 typedef struct builder {
+    const tl_graph *g;
     tl_arena *arena;
     const tli_cluster *c;
     tli_walk *walks;
@@ -235,7 +236,7 @@ static int operand(builder *b, tl_tensor *t, const tli_walk *space, int rank)
     double number;
     int64_t member = member_of(b->c, tli_root(t));
     if (member >= 0) return b->term_of[member];
-    if (tli_is_number(t, &number)) return number_term(b, t->dtype, number);
+    if (tli_is_number(b->g, t, &number)) return number_term(b, t->dtype, number);
     return load_term(b, t, space, rank);
 }
 
@@ -331,7 +332,7 @@ tl_status tli_cluster_node(tl_node **out, tl_graph *g, const tli_cluster *c,
                            bool (*is_needed)(const tl_tensor *t, const void *payload), const void *payload)
 {
     tl_arena *arena = g->ctx->arena;
-    builder b = {.arena = arena, .c = c,
+    builder b = {.g = g, .arena = arena, .c = c,
                  .walks = tl_arena_array(arena, c->members.count, sizeof *b.walks),
                  .term_of = tl_arena_array(arena, c->members.count, sizeof *b.term_of)};
     tl_node *node = tl_arena_alloc(arena, sizeof *node);

@@ -6,6 +6,7 @@ const tl_pass tl_graph_passes[] = {
     {"dead", "leaves out calls whose results nobody uses", tli_pass_dead},
     {"simplify", "rewrites calls into cheaper ones that mean the same", tli_pass_simplify},
     {"common", "computes equal calls once", tli_pass_common},
+    {"epilogue", "puts bias and activation into the product before them", tli_pass_epilogue},
     {"dead again", "leaves out what the rewriting made superfluous", tli_pass_dead},
     {"fuse", "puts chains of small ops into loop nests", tli_pass_fuse},
     {"straighten", "copies views for kernels that take no strides", tli_pass_straighten},

@@ -12,32 +12,20 @@ typedef struct written {
 } written;
 typedef struct written_list { written *items; int64_t count, capacity; } written_list;
 
-// Tensors from outside share memory when they share storage.
-static const void *memory_of(const tl_tensor *t)
-{
-    t = tli_root(t);
-    return !t->node && t->storage ? (const void *)t->storage : (const void *)t;
-}
-
 static written *find(const written_list *list, const tl_tensor *t)
 {
-    const void *memory = memory_of(t);
+    const void *memory = tli_memory_of(t);
     for (int64_t i = 0; i < list->count; i++)
         if (list->items[i].memory == memory) return &list->items[i];
     return NULL;
-}
-
-static bool writes(const tl_node *n, int input)
-{
-    return input < 32 && n->op->writes >> input & 1;
 }
 
 static tl_status find_written(written_list *out, const tl_graph *g)
 {
     TLI_EACH_NODE(g, n)
         for (int i = 0; i < n->inputs; i++)
-            if (writes(n, i) && !find(out, n->in[i])
-                && !TL_VEC_PUSH(out, (written){.memory = memory_of(n->in[i]), .writer = -1}))
+            if (tli_writes(n, i) && !find(out, n->in[i])
+                && !TL_VEC_PUSH(out, (written){.memory = tli_memory_of(n->in[i]), .writer = -1}))
                 return TL_ENOMEM;
     return TL_OK;
 }
@@ -55,13 +43,13 @@ static tl_status add_memory_deps(tli_order *o, written_list *list, const tl_node
         written *w = find(list, n->in[i]);
         if (!w) continue;
         TL_TRY(add(o, w->writer));
-        for (int64_t k = 0; writes(n, i) && k < w->since.count; k++)
+        for (int64_t k = 0; tli_writes(n, i) && k < w->since.count; k++)
             if (w->since.items[k] != n->index) TL_TRY(add(o, w->since.items[k]));
     }
     for (int i = 0; i < n->inputs; i++) {
         written *w = find(list, n->in[i]);
         if (!w) continue;
-        if (writes(n, i)) {
+        if (tli_writes(n, i)) {
             w->writer = n->index;
             w->since.count = 0;
         } else if (w->writer != n->index && !TL_VEC_PUSH(&w->since, n->index)) {
@@ -126,8 +114,8 @@ static bool is_disturbed(const tl_node *n, const tl_node *end)
 {
     for (const tl_node *w = n->after; w != end; w = w->after)
         for (int k = 0; k < w->inputs; k++)
-            for (int i = 0; writes(w, k) && i < n->inputs; i++)
-                if (memory_of(n->in[i]) == memory_of(w->in[k])) return true;
+            for (int i = 0; tli_writes(w, k) && i < n->inputs; i++)
+                if (tli_memory_of(n->in[i]) == tli_memory_of(w->in[k])) return true;
     return false;
 }
 

@@ -46,25 +46,17 @@ static tl_status add_rooms(tli_plan *p, tl_graph *g, const int64_t *scratch)
 
 /* --- packs: what they put together is computed in its place -------------------------------------- */
 
-static bool is_written(const tl_graph *g, const tl_tensor *root)
-{
-    TLI_EACH_NODE(g, n)
-        for (int i = 0; i < n->inputs && i < 32; i++)
-            if (n->op->writes >> i & 1 && tli_root(n->in[i]) == root) return true;
-    return false;
-}
-
 static void pack_in_place(tli_plan *p, const tl_graph *g, const tl_node *n)
 {
     const tl_pack_attr *a = n->attr;
     tli_room *whole = room_of(p, n->out[0]);
-    if (!whole) return;
+    if (!whole || tli_is_written(g, n->out[0])) return;
     for (int i = 0; i < n->inputs; i++) {
         const tl_tensor *t = n->in[i];
         tli_room *part = room_of(p, tli_root(t));
         // Only what covers its memory as it lies; and each memory has one place.
         if (!part || part->inside >= 0 || part->holds || !t->contiguous || t->offset != 0) continue;
-        if (tl_tensor_count(t) != tl_tensor_count(tli_root(t)) || is_written(g, tli_root(t))) continue;
+        if (tl_tensor_count(t) != tl_tensor_count(tli_root(t)) || tli_is_written(g, t)) continue;
         whole->holds = true;
         part->inside = whole - p->rooms.items;
         part->at = a->offsets.items[i] * (int64_t)tl_dtype_size(t->dtype);

@@ -147,6 +147,10 @@ static tl_status make_step(tl_program *p, tli_step *s, const tl_node *n, const t
     }
     tl_kernel kernel;
     TL_TRY(tl_engine_kernel(p->graph->ctx->engine, n, &kernel));
+    for (int i = 0; i < n->inputs && !(kernel.flags & TL_KERNEL_STRIDED); i++)
+        if (!n->in[i]->contiguous)
+            return TL_FAIL(TL_EINVAL, "input %d has gaps, which this kernel cannot take; run the pass "
+                           "'straighten' over the graph first", i);
     s->kernel = kernel.fn;
     return TL_OK;
 }

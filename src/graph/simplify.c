@@ -1,3 +1,4 @@
+#include <math.h>
 #include <tilth/ops/apply.h>
 #include <tilth/ops/create.h>
 
@@ -9,25 +10,30 @@ typedef tl_tensor *rule_fn(tl_graph *g, tl_node *n);
 
 /* --- copies ------------------------------------------------------------------------------------- */
 
-// Memory that nobody else writes or hands out.
+// Memory that nobody writes, and nobody else hands out.
 static bool is_own(const tl_graph *g, const tl_tensor *t)
 {
     const tl_tensor *root = tli_root(t);
-    return root->node && !tli_is_output(g, root);
+    return root->node && !tli_is_output(g, root) && !tli_is_written(g, root);
+}
+
+static bool may_go(const tl_graph *g, const tl_node *n)
+{
+    return is_own(g, n->in[0]) && !tli_is_written(g, n->out[0]);
 }
 
 // A copy of what is row-major already. An output keeps its copy unless it can be the thing itself.
 static tl_tensor *drop_copy(tl_graph *g, tl_node *n)
 {
     tl_tensor *x = n->in[0];
-    if (n->op->op != TL_OP_copy || !x->contiguous || !is_own(g, x)) return NULL;
+    if (n->op->op != TL_OP_copy || !x->contiguous || !may_go(g, n)) return NULL;
     return tli_is_output(g, n->out[0]) && x->view_of ? NULL : x;
 }
 
 static tl_tensor *drop_cast(tl_graph *g, tl_node *n)
 {
     if (n->op->op != TL_OP_cast || n->in[0]->dtype != n->out[0]->dtype) return NULL;
-    return is_own(g, n->in[0]) && !tli_is_output(g, n->out[0]) ? n->in[0] : NULL;
+    return may_go(g, n) && !tli_is_output(g, n->out[0]) ? n->in[0] : NULL;
 }
 
 /* --- numbers ------------------------------------------------------------------------------------ */
@@ -39,17 +45,18 @@ static bool is_foldable(const tl_graph *g, const tl_node *n)
     double number;
     if (!tli_is_elementwise(n) || n->inputs > MOST_FOLDED) return false;
     for (int i = 0; i < n->inputs; i++)
-        if (!tli_is_number(n->in[i], &number)) return false;
-    return n->outputs == 1 && !tli_is_output(g, n->out[0]);
+        if (!tli_is_number(g, n->in[i], &number)) return false;
+    return n->outputs == 1 && !tli_is_output(g, n->out[0]) && !tli_is_written(g, n->out[0]);
 }
 
 // Computes the call on single elements, by the kernels that would compute it on all of them.
-static tl_status fold(tl_ctx *c, const tl_node *n, double *out)
+static tl_status fold(tl_graph *g, const tl_node *n, double *out)
 {
+    tl_ctx *c = g->ctx;
     tl_tensor *in[MOST_FOLDED];
     for (int i = 0; i < n->inputs; i++) {
         double number = 0;
-        tli_is_number(n->in[i], &number);
+        tli_is_number(g, n->in[i], &number);
         in[i] = tl_full(c, n->in[i]->dtype, TL_SHAPE(1), number);
     }
     tl_tensor *y = tl_apply(c, n->op->op, n->attr, n->inputs, in);
@@ -64,10 +71,13 @@ static tl_tensor *fold_numbers(tl_graph *g, tl_node *n)
     double number;
     tl_ctx_set_capturing(c, false);
     tl_mark mark = tl_ctx_begin(c);
-    tl_status st = fold(c, n, &number);
+    tl_status st = fold(g, n, &number);
     tl_ctx_end(c, mark);
     tl_ctx_set_capturing(c, true);
-    return st == TL_OK ? tl_full(c, n->out[0]->dtype, n->out[0]->shape, number) : NULL;
+    if (st == TL_ENOMEM) return tl_ctx_fail(c);
+    // A number is a double: larger integers stay calls.
+    if (st != TL_OK || (!tl_dtype_is_float(n->out[0]->dtype) && fabs(number) > 0x1p53)) return NULL;
+    return tl_full(c, n->out[0]->dtype, n->out[0]->shape, number);
 }
 
 /* --- the pass ----------------------------------------------------------------------------------- */

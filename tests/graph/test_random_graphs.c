@@ -185,18 +185,31 @@ static tl_tensor *reshaped(cook *k, tl_tensor *x)
     }
 }
 
+// Product, bias and activation as separate ops: what becomes one call.
+static tl_tensor *dense(cook *k, tl_tensor *x, int64_t n)
+{
+    tl_ctx *c = k->c;
+    int64_t units = 1 + below(k, 5);
+    tl_tensor *w = tl_full(c, x->dtype, TL_SHAPE(n, units), 1.0 / (double)n);
+    tl_tensor *y = tl_matmul(c, x, w), *bias = tl_full(c, x->dtype, TL_SHAPE(units), 0.25);
+    if (below(k, 4)) y = below(k, 2) ? tl_add(c, y, bias) : tl_add(c, bias, y);
+    return below(k, 4) ? smooth(k, y) : y;
+}
+
 static tl_tensor *heavy(cook *k, tl_tensor *x)
 {
     tl_ctx *c = k->c;
     int rank = x->shape.rank;
     if (!rank) return smooth(k, x);
     int64_t n = x->shape.dims[rank - 1];
-    switch (below(k, 6)) {
+    switch (below(k, 8)) {
     case 0: return tl_softmax(c, x, -1);
     case 1: return tl_layer_normalize(c, x, NULL, NULL, 1, 0.1);
     case 2: return n <= 64 ? tl_scale(c, tl_matmul(c, x, tl_full(c, x->dtype, TL_SHAPE(n, 3), 1)), 1.0 / (double)n) : x;
     case 3: return tl_dropout(c, x, 0.3);
     case 4: return tl_log_softmax(c, x, 0);
+    case 5:
+    case 6: return n <= 64 ? dense(k, x, n) : x;
     default: return tl_scale(c, tl_cumsum(c, x, -1, false, false), 1.0 / (double)n);
     }
 }

@@ -1,0 +1,108 @@
+/* Puts what follows a matrix product into it: bias and activation are added while the sums are still in
+ * registers. matmul + bias becomes linear; linear + activation becomes linear with that activation, which
+ * hands out the sum as well when a gradient needs it. */
+#include <tilth/core/attrs.h>
+#include <tilth/ops/apply.h>
+
+#include "graph/graph.h"
+
+static int64_t count_users(const tl_graph *g, const tl_tensor *t)
+{
+    int64_t users = tli_is_output(g, t);
+    TLI_EACH_NODE(g, n)
+        for (int i = 0; i < n->inputs; i++) users += n->in[i] == t;
+    return users;
+}
+
+static bool is_used_between(const tl_tensor *t, const tl_node *from, const tl_node *to)
+{
+    for (const tl_node *n = from->after; n != to; n = n->after)
+        for (int i = 0; i < n->inputs; i++)
+            if (n->in[i] == t) return true;
+    return false;
+}
+
+/* Memory that the product reads may be written between it and what follows: then they stay apart. */
+static bool is_written_between(const tl_node *from, const tl_node *to)
+{
+    for (const tl_node *n = from->after; n != to; n = n->after)
+        if (tli_has_effects(n)) return true;
+    return false;
+}
+
+/* --- bias --------------------------------------------------------------------------------------------- */
+
+static bool is_plain_product(const tl_tensor *t)
+{
+    const tl_node *n = t->node;
+    if (!n || n->op->op != TL_OP_matmul) return false;
+    const tl_matmul_attr *a = n->attr;
+    return !a->transpose_a && !a->transpose_b && n->in[1]->shape.rank == 2;
+}
+
+static tl_tensor *add_bias(tl_graph *g, tl_node *n)
+{
+    for (int i = 0; i < 2 && n->op->op == TL_OP_add; i++) {
+        tl_tensor *product = n->in[i], *bias = n->in[1 - i];
+        if (!is_plain_product(product) || bias->shape.rank != 1 || bias->dtype != product->dtype
+            || bias->shape.dims[0] != product->shape.dims[product->shape.rank - 1]
+            || count_users(g, product) != 1 || is_written_between(product->node, n))
+            continue;
+        tl_tensor *const *in = product->node->in;
+        return TL_APPLY(g->ctx, linear, (&(tl_linear_attr){.activation = TL_ACT_NONE}), in[0], in[1], bias);
+    }
+    return NULL;
+}
+
+/* --- activation --------------------------------------------------------------------------------------- */
+
+static tl_activation activation_of(const tl_node *n)
+{
+    switch (n->op->op) {
+    case TL_OP_relu: return TL_ACT_RELU;
+    case TL_OP_relu6: return TL_ACT_RELU6;
+    case TL_OP_silu: return TL_ACT_SILU;
+    case TL_OP_tanh: return TL_ACT_TANH;
+    case TL_OP_sigmoid: return TL_ACT_SIGMOID;
+    case TL_OP_gelu:
+        return ((const tl_gelu_attr *)n->attr)->approximate ? TL_ACT_GELU_TANH : TL_ACT_GELU;
+    default: return TL_ACT_NONE;
+    }
+}
+
+static tl_tensor *add_activation(tl_graph *g, tl_node *n)
+{
+    tl_linear_attr attr = {.activation = activation_of(n)};
+    tl_node *linear = attr.activation ? n->in[0]->node : NULL;
+    if (!linear || linear->op->op != TL_OP_linear || n->in[0] != linear->out[0]) return NULL;
+    if (((const tl_linear_attr *)linear->attr)->activation != TL_ACT_NONE) return NULL;
+    tl_tensor *sum = n->in[0], *out[2];
+    attr.keep_sum = count_users(g, sum) != 1;
+    if (tli_is_output(g, sum) || is_used_between(sum, linear, n) || is_written_between(linear, n))
+        return NULL;
+    if (!tl_apply_all(g->ctx, TL_OP_linear, &attr, linear->inputs, linear->in, out)) return NULL;
+    if (attr.keep_sum && tli_replace(g, sum, out[1]) != TL_OK) return tl_ctx_fail(g->ctx);
+    return out[0];
+}
+
+/* --- the pass ----------------------------------------------------------------------------------------- */
+
+static tl_status follow(tl_graph *g, tl_node *n, tl_tensor *(*rule)(tl_graph *, tl_node *), int64_t *changes)
+{
+    tl_node *last = g->ctx->last;
+    tl_tensor *instead = rule(g, n);
+    TL_TRY(tl_ctx_status(g->ctx));
+    if (!instead) return TL_OK;
+    tli_move_new(g, last, n);
+    TL_TRY(tli_replace(g, n->out[0], instead));
+    tli_remove(g, n);
+    ++*changes;
+    return TL_OK;
+}
+
+tl_status tli_pass_epilogue(tl_graph *g, int64_t *changes)
+{
+    TLI_EACH_NODE_SAFE(g, n, next) TL_TRY(follow(g, n, add_bias, changes));
+    TLI_EACH_NODE_SAFE(g, n, next) TL_TRY(follow(g, n, add_activation, changes));
+    return TL_OK;
+}
