@@ -5,8 +5,6 @@
  * company stays as it is: kernels of the backend are good at single ops. */
 #include "graph/fuse.h"
 
-#include <tilth/nest/plan.h>
-
 #include "graph/order.h"
 
 enum { MOST_MEMBERS = 48 };
@@ -94,10 +92,9 @@ static bool always(const tl_tensor *t, const void *payload)
 static tl_status try_plan(fuser *f, const tli_cluster *c)
 {
     tl_node *node;
-    tl_nest_plan *plan;
     tl_arena_mark mark = tl_arena_begin(f->g->ctx->arena);
     tl_status st = tli_cluster_node(&node, f->g, c, always, NULL);
-    if (st == TL_OK) st = tl_nest_plan_new(&plan, f->g->ctx->arena, node->attr);
+    if (st == TL_OK) st = tli_nest_try_plan(f->g, node->attr);
     tl_arena_end(f->g->ctx->arena, mark);
     return st;
 }
@@ -200,7 +197,12 @@ static tl_status make_nests(fuser *f, int64_t *changes)
     for (int64_t i = 0; i < f->order.count; i++) {
         const tli_cluster *c = &f->clusters[i];
         if (!is_worth_it(c)) continue;
-        TL_TRY(tli_cluster_node(&f->nests[i], f->g, c, is_needed, &(needed){f->g, c}));
+        tl_node *nest;
+        TL_TRY(tli_cluster_node(&nest, f->g, c, is_needed, &(needed){f->g, c}));
+        tl_status st = tli_nest_try_plan(f->g, nest->attr);
+        if (st == TL_EUNSUPPORTED) continue; // with fewer stores it may walk otherwise
+        TL_TRY(st);
+        f->nests[i] = nest;
         *changes += c->members.count;
     }
     return TL_OK;

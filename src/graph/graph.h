@@ -86,6 +86,8 @@ tl_status tli_infer_again(const tl_node *n);
 
 /* Many calls in one: `attr` is a tl_nest whose buffers are the inputs and then the outputs. */
 extern const tl_op_class tli_op_nest;
+/* TL_EUNSUPPORTED when there is no plan for it. */
+TL_NODISCARD tl_status tli_nest_try_plan(tl_graph *g, const tl_nest *nest);
 
 /* --- passes ------------------------------------------------------------------------------------- */
 /* Each is one file; tl_graph_passes says what it is for. */
@@ -96,5 +98,6 @@ tl_status tli_pass_epilogue(tl_graph *g, int64_t *changes);
 tl_status tli_pass_straighten(tl_graph *g, int64_t *changes);
 tl_status tli_pass_fuse(tl_graph *g, int64_t *changes);
 tl_status tli_pass_order(tl_graph *g, int64_t *changes);
+tl_status tli_pass_reuse(tl_graph *g, int64_t *changes);
 
 #endif

@@ -1,6 +1,7 @@
 /* From a cluster of calls to the loop nest that computes them. */
 #include <string.h>
 #include <tilth/core/attrs.h>
+#include <tilth/nest/plan.h>
 
 #include "graph/fuse.h"
 
@@ -24,6 +25,15 @@ const tl_op_class tli_op_nest = {
     .op = TL_OP_COUNT, .name = "nest", .help = "many ops in one sweep", .inputs_max = -1, .outputs = 1,
     .infer = nest_infer, .flops = nest_flops,
 };
+
+tl_status tli_nest_try_plan(tl_graph *g, const tl_nest *nest)
+{
+    tl_nest_plan *plan;
+    tl_arena_mark mark = tl_arena_begin(g->ctx->arena);
+    tl_status st = tl_nest_plan_new(&plan, g->ctx->arena, nest);
+    tl_arena_end(g->ctx->arena, mark);
+    return st;
+}
 
 /* --- what can be nested ----------------------------------------------------------------------------- */
 
@@ -248,13 +258,18 @@ static int op_term(builder *b, tl_op op, tl_dtype dtype, const void *attr, int i
     return add_term(b, t);
 }
 
+static const char *note_of(const tl_node *n)
+{
+    return *n->path ? n->path : NULL;
+}
+
 static int reduce_term(builder *b, const tl_node *n, int in, const tli_walk *space)
 {
     const tl_reduce_attr *a = n->attr;
     tl_dtype dtype = n->out[0]->dtype;
     bool mean = n->op->op == TL_OP_mean;
     // A mean is rounded once, when it is divided.
-    tl_term t = {.kind = TL_TERM_REDUCE, .op = reduction_of(n), .inputs = 1, .in = {in}, .note = n->path,
+    tl_term t = {.kind = TL_TERM_REDUCE, .op = reduction_of(n), .inputs = 1, .in = {in}, .note = note_of(n),
                  .dtype = mean && dtype != TL_F64 ? TL_F32 : dtype};
     double count = 1;
     for (int64_t i = 0; i < a->axes.count; i++) {
@@ -266,10 +281,10 @@ static int reduce_term(builder *b, const tl_node *n, int in, const tli_walk *spa
     int sum = t.axes ? add_term(b, t) : in;
     if (!mean || sum < 0) return sum;
     int division[] = {sum, number_term(b, t.dtype, count)};
-    int quotient = op_term(b, TL_OP_div, t.dtype, NULL, 2, division, n->path);
+    int quotient = op_term(b, TL_OP_div, t.dtype, NULL, 2, division, note_of(n));
     if (t.dtype == dtype || quotient < 0) return quotient;
     tl_cast_attr *cast = tl_arena_copy(b->arena, &(tl_cast_attr){dtype}, sizeof *cast);
-    return cast ? op_term(b, TL_OP_cast, dtype, cast, 1, &quotient, n->path) : -1;
+    return cast ? op_term(b, TL_OP_cast, dtype, cast, 1, &quotient, note_of(n)) : -1;
 }
 
 static tl_status add_member(builder *b, int64_t index)
@@ -283,7 +298,8 @@ static tl_status add_member(builder *b, int64_t index)
         if ((in[i] = operand(b, n->in[i], &space_walk, space.rank)) < 0) return TL_ENOMEM;
     int term = n->op->op == TL_OP_copy ? in[0]
                : is_reduction(n)      ? reduce_term(b, n, in[0], &space_walk)
-                                      : op_term(b, n->op->op, n->out[0]->dtype, n->attr, n->inputs, in, n->path);
+                                      : op_term(b, n->op->op, n->out[0]->dtype, n->attr, n->inputs, in,
+                                                note_of(n));
     b->term_of[index] = term;
     return term < 0 ? TL_ENOMEM : TL_OK;
 }

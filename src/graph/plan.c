@@ -36,7 +36,7 @@ static tl_status add_rooms(tli_plan *p, tl_graph *g, const int64_t *scratch)
         if (tli_is_view(n)) continue;
         for (int i = 0; i < n->outputs; i++) {
             n->out[i]->pass = 0;
-            if (!tli_is_output(g, n->out[i]))
+            if (!tli_is_output(g, n->out[i]) && !n->out[i]->view_of)
                 TL_TRY(add_room(p, n->out[i], (int64_t)tl_tensor_bytes(n->out[i]), n->index));
         }
         if (scratch && scratch[n->index]) TL_TRY(add_room(p, NULL, scratch[n->index], n->index));

@@ -34,7 +34,8 @@ static tl_status check_inferred(const tl_node *n)
                      || memcmp(is->strides, should->strides,
                                (size_t)is->shape.rank * sizeof *is->strides) != 0))
             return fail_at(n, "the view shows other elements than the op infers");
-        if (view ? is->view_of != n->in[0] : is->view_of || !is->contiguous)
+        bool placed = n->op == &tli_op_nest || !is->view_of; // nests may write over an input
+        if (view ? is->view_of != n->in[0] : !placed || !is->contiguous)
             return fail_at(n, "an output's memory is not where the op puts it");
     }
     return TL_OK;

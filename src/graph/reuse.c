@@ -1,0 +1,75 @@
+/* A nest writes over what it reads for the last time, element by element: less memory, and what is
+ * written is in the cache already. */
+#include <string.h>
+
+#include "graph/graph.h"
+
+static bool is_used_after(const tl_node *n, const tl_tensor *root)
+{
+    for (const tl_node *later = n->after; later; later = later->after)
+        for (int i = 0; i < later->inputs; i++)
+            if (tli_root(later->in[i]) == root) return true;
+    return false;
+}
+
+// Whether all loads of input `i` walk as the store does.
+static bool walk_alike(const tl_nest *nest, int i, const tl_access *to)
+{
+    for (int64_t k = 0; k < nest->term_count; k++) {
+        const tl_term *t = &nest->terms[k];
+        if (t->kind != TL_TERM_LOAD || t->from.buffer != i) continue;
+        if (t->from.offset != to->offset || memcmp(t->from.strides, to->strides, sizeof to->strides) != 0)
+            return false;
+    }
+    for (int64_t k = 0; k < nest->store_count; k++)
+        if (nest->stores[k].to.buffer == i) return false; // another output lies there already
+    return true;
+}
+
+static bool can_be_overwritten(const tl_graph *g, const tl_node *n, int i, const tl_tensor *out)
+{
+    const tl_tensor *in = n->in[i], *root = tli_root(in);
+    if (!root->node || tli_is_output(g, root) || in->dtype != out->dtype || !in->contiguous
+        || in->offset != 0 || tl_tensor_count(in) != tl_tensor_count(root)
+        || tl_tensor_count(in) != tl_tensor_count(out) || is_used_after(n, root))
+        return false;
+    for (int k = 0; k < n->inputs; k++)
+        if (k != i && tli_root(n->in[k]) == root) return false;
+    return true;
+}
+
+// Other buffers may mean another plan, or none: then the store stays where it was.
+static tl_status try_store(tl_graph *g, const tl_nest *nest, tl_nest_store *store, int buffer)
+{
+    int before = store->to.buffer;
+    store->to.buffer = buffer;
+    tl_status st = tli_nest_try_plan(g, nest);
+    if (st != TL_OK) store->to.buffer = before;
+    return st;
+}
+
+static tl_status reuse_inputs(tl_graph *g, tl_node *n, int64_t *changes)
+{
+    tl_nest *nest = (tl_nest *)n->attr;
+    for (int k = 0; k < n->outputs; k++) {
+        tl_nest_store *store = (tl_nest_store *)&nest->stores[k];
+        if (tli_is_output(g, n->out[k])) continue;
+        for (int i = 0; i < n->inputs; i++) {
+            if (!can_be_overwritten(g, n, i, n->out[k]) || !walk_alike(nest, i, &store->to)) continue;
+            tl_status st = try_store(g, nest, store, i);
+            if (st == TL_EUNSUPPORTED) continue;
+            TL_TRY(st);
+            n->out[k]->view_of = tli_root(n->in[i]); // whose memory it has from now on
+            ++*changes;
+            break;
+        }
+    }
+    return TL_OK;
+}
+
+tl_status tli_pass_reuse(tl_graph *g, int64_t *changes)
+{
+    TLI_EACH_NODE(g, n)
+        if (n->op == &tli_op_nest) TL_TRY(reuse_inputs(g, n, changes));
+    return TL_OK;
+}
