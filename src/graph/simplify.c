@@ -80,9 +80,17 @@ static tl_tensor *fold_numbers(tl_graph *g, tl_node *n)
     return tl_full(c, n->out[0]->dtype, n->out[0]->shape, number);
 }
 
+// Equal numbers in whatever shape need not be copied.
+static tl_tensor *make_numbers(tl_graph *g, tl_node *n)
+{
+    double number;
+    if (n->op->op != TL_OP_copy || !tli_is_number(g, n->in[0], &number)) return NULL;
+    return tli_is_output(g, n->out[0]) ? NULL : tl_full(g->ctx, n->out[0]->dtype, n->out[0]->shape, number);
+}
+
 /* --- the pass ----------------------------------------------------------------------------------- */
 
-static rule_fn *const rules[] = {drop_copy, drop_cast, fold_numbers};
+static rule_fn *const rules[] = {drop_copy, drop_cast, fold_numbers, make_numbers};
 
 tl_status tli_pass_simplify(tl_graph *g, int64_t *changes)
 {
