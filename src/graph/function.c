@@ -67,7 +67,9 @@ void tl_function_free(tl_function **function)
 static bool fits(const entry *e, const tl_ctx *c, const tl_tensors *in)
 {
     const tl_graph *g = tl_program_graph(e->program);
-    if (e->training != tl_ctx_training(c) || g->input_count != in->count) return false;
+    if (e->training != tl_ctx_training(c) || g->input_count != in->count
+        || strcmp(g->path, tl_ctx_path(c)) != 0)
+        return false;
     for (int64_t i = 0; i < in->count; i++) {
         const tl_tensor *is = in->items[i].tensor, *want = g->inputs[i].tensor;
         if (!is || is->dtype != want->dtype || !tl_shape_equal(&is->shape, &want->shape)

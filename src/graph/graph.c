@@ -115,6 +115,19 @@ static tl_status check_writes(const tl_graph *g)
     return TL_OK;
 }
 
+// Module by module, so that random calls get the keys that they have when the path is entered eagerly.
+static tl_status enter_path(tl_ctx *c, const char *path)
+{
+    for (const char *name = path; *name;) {
+        size_t length = strcspn(name, "/");
+        const char *copy = tl_arena_strndup(c->arena, name, length);
+        if (!copy) return TL_ENOMEM;
+        tl_ctx_enter(c, copy);
+        name += length + (name[length] == '/');
+    }
+    return tl_ctx_status(c);
+}
+
 static tl_status capture(tl_graph *g, const tl_capture *a)
 {
     tl_ctx *c = g->ctx;
@@ -122,10 +135,11 @@ static tl_status capture(tl_graph *g, const tl_capture *a)
     tl_ctx_set_capturing(c, true);
     tl_ctx_set_training(c, a->training);
     TL_TRY(make_inputs(g, a, &in));
-    if (a->path && *a->path) tl_ctx_enter(c, a->path);
+    if (!(g->path = tl_arena_strdup(c->arena, a->path ? a->path : ""))) return TL_ENOMEM;
+    TL_TRY(enter_path(c, g->path));
     TL_TRY(a->body(a->self, c, &in, &out));
     TL_TRY(tl_ctx_status(c));
-    if (a->path && *a->path) tl_ctx_leave(c);
+    while (*tl_ctx_path(c)) tl_ctx_leave(c);
     TL_TRY(make_outputs(g, &out));
     TL_TRY(own_tensors(g));
     TL_TRY(check_writes(g));

@@ -16,6 +16,7 @@ typedef struct tli_outside {
 
 struct tl_graph {
     tl_ctx *ctx; /* owns nodes and headers */
+    const char *path; /* of the module around it */
     tl_named *inputs, *outputs;
     int64_t input_count, output_count;
     struct { tli_outside *items; int64_t count, capacity; } outside;

@@ -204,6 +204,8 @@ static void draws_follow_the_step(void **state)
     tl_tensors in = {0}, seen[3] = {{0}};
     tl_tensors_put(f->c, &in, "x", numbers(f->c, TL_SHAPE(8, 8)));
     tl_ctx_set_training(f->c, true);
+    tl_ctx_enter(f->c, "outer"); // draws are keyed by the module, here and in the capture
+    tl_ctx_enter(f->c, "inner");
     for (int i = 0; i < 3; i++) {
         tl_tensors eager = {0};
         tl_ctx_set_draws(f->c, (tl_draws){.seed = 3, .step = i});
@@ -212,6 +214,8 @@ static void draws_follow_the_step(void **state)
         assert_ok(tl_function_call(fn, f->c, &in, &seen[i]));
         assert_same_bits(seen[i].items[0].tensor, eager.items[0].tensor);
     }
+    tl_ctx_leave(f->c);
+    tl_ctx_leave(f->c);
     tl_lease a, b;
     assert_ok(tl_lease_read(&a, seen[0].items[0].tensor));
     assert_ok(tl_lease_read(&b, seen[1].items[0].tensor));

@@ -13,8 +13,8 @@
  *     TL_TRY(tl_function_call(f, c, &in, &out));
  *     tl_function_free(&f);
  *
- * A signature is the names, types and shapes of the inputs and whether the context trains. What the
- * callback reads from elsewhere is fixed when it is captured: numbers become constants, tensors from
+ * A signature is the names, types and shapes of the inputs, whether the context trains, and the path of
+ * the module that calls, by which random draws are keyed. What the callback reads from elsewhere is fixed when it is captured: numbers become constants, tensors from
  * outside (parameters, slots) are read and written in place in each call and must outlive the
  * function. When their memory has moved, the function captures again.
  *
