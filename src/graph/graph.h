@@ -17,6 +17,7 @@ typedef struct tli_outside {
 struct tl_graph {
     tl_ctx *ctx; /* owns nodes and headers */
     const char *path; /* of the module around it */
+    bool recompute;   /* rather than keep */
     tl_named *inputs, *outputs;
     int64_t input_count, output_count;
     struct { tli_outside *items; int64_t count, capacity; } outside;
@@ -96,6 +97,7 @@ tl_status tli_pass_dead(tl_graph *g, int64_t *changes);
 tl_status tli_pass_simplify(tl_graph *g, int64_t *changes);
 tl_status tli_pass_common(tl_graph *g, int64_t *changes);
 tl_status tli_pass_epilogue(tl_graph *g, int64_t *changes);
+tl_status tli_pass_recompute(tl_graph *g, int64_t *changes);
 tl_status tli_pass_straighten(tl_graph *g, int64_t *changes);
 tl_status tli_pass_fuse(tl_graph *g, int64_t *changes);
 tl_status tli_pass_order(tl_graph *g, int64_t *changes);

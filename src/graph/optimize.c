@@ -8,6 +8,7 @@ const tl_pass tl_graph_passes[] = {
     {"common", "computes equal calls once", tli_pass_common},
     {"epilogue", "puts bias and activation into the product before them", tli_pass_epilogue},
     {"dead again", "leaves out what the rewriting made superfluous", tli_pass_dead},
+    {"recompute", "computes cheap results again instead of keeping them", tli_pass_recompute},
     {"fuse", "puts chains of small ops into loop nests", tli_pass_fuse},
     {"straighten", "copies views for kernels that take no strides", tli_pass_straighten},
     {"order", "puts calls near those that use their results", tli_pass_order},
@@ -26,6 +27,7 @@ tl_status tl_graph_optimize(tl_graph *g, const tl_optimize *how)
 {
     static const tl_optimize usual;
     if (!how) how = &usual;
+    g->recompute = how->recompute;
     if (how->watch) how->watch(g, NULL, 0, how->payload);
     for (const tl_pass *pass = tl_graph_passes; pass->name; pass++) {
         int64_t changes = 0;

@@ -46,17 +46,29 @@ static tl_status add_rooms(tli_plan *p, tl_graph *g, const int64_t *scratch)
 
 /* --- packs: what they put together is computed in its place -------------------------------------- */
 
+// The first call behind `n` that puts its result over what lies there.
+static int64_t overwritten_at(const tl_node *n, const tl_tensor *root)
+{
+    for (n = n->after; n; n = n->after)
+        for (int i = 0; !tli_is_view(n) && i < n->outputs; i++)
+            if (tli_root(n->out[i]) == root) return n->index;
+    return INT64_MAX;
+}
+
 static void pack_in_place(tli_plan *p, const tl_graph *g, const tl_node *n)
 {
     const tl_pack_attr *a = n->attr;
     tli_room *whole = room_of(p, n->out[0]);
     if (!whole || tli_is_written(g, n->out[0])) return;
+    int64_t end = overwritten_at(n, n->out[0]);
     for (int i = 0; i < n->inputs; i++) {
         const tl_tensor *t = n->in[i];
         tli_room *part = room_of(p, tli_root(t));
         // Only what covers its memory as it lies; and each memory has one place.
         if (!part || part->inside >= 0 || part->holds || !t->contiguous || t->offset != 0) continue;
         if (tl_tensor_count(t) != tl_tensor_count(tli_root(t)) || tli_is_written(g, t)) continue;
+        // Whoever writes over the one must not change the other.
+        if (part->last >= end || overwritten_at(n, tli_root(t)) != INT64_MAX) continue;
         whole->holds = true;
         part->inside = whole - p->rooms.items;
         part->at = a->offsets.items[i] * (int64_t)tl_dtype_size(t->dtype);

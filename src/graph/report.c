@@ -71,7 +71,10 @@ static void add_json_text(tl_str *out, const char *text)
 {
     for (; *text; text++) {
         if (*text == '"' || *text == '\\') tl_str_addc(out, '\\');
-        tl_str_addc(out, *text);
+        if ((unsigned char)*text < ' ')
+            tl_str_addf(out, "\\u%04x", (unsigned)*text);
+        else
+            tl_str_addc(out, *text);
     }
 }
 

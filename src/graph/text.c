@@ -103,34 +103,67 @@ void tl_graph_text(const tl_graph *g, tl_str *out)
 
 /* --- Graphviz ----------------------------------------------------------------------------------- */
 
-static void add_edge(const tl_graph *g, const tl_tensor *from, const char *to, tl_str *out)
+// Names are the caller's: quotes and backslashes stand for themselves.
+static void add_quoted(const char *text, tl_str *out)
+{
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\') tl_str_addc(out, '\\');
+        tl_str_addc(out, *text);
+    }
+}
+
+static void add_source(const tl_graph *g, const tl_tensor *t, tl_str *out)
+{
+    tl_str name = TL_STR_INIT;
+    if (t->node)
+        tl_str_addf(&name, "%%%" PRId64, t->node->index);
+    else
+        add_name(g, t, &name);
+    add_quoted(tl_str_text(&name), out);
+    tl_str_deinit(&name);
+}
+
+// The end of an edge; what goes out of the graph is drawn apart from what may have its name.
+static void add_edge(const tl_graph *g, const tl_tensor *from, const char *mark, const char *to, tl_str *out)
 {
     tl_str_add(out, "  \"");
-    if (from->node)
-        tl_str_addf(out, "%%%" PRId64, from->node->index);
-    else
-        add_name(g, from, out);
-    tl_str_addf(out, "\" -> \"%s\" [label=\"", to);
+    add_source(g, from, out);
+    tl_str_addf(out, "\" -> \"%s", mark);
+    add_quoted(to, out);
+    tl_str_add(out, "\" [label=\"");
     add_spec(from, out);
     tl_str_add(out, "\"];\n");
+}
+
+static void add_end(const char *mark, const char *name, tl_str *out)
+{
+    tl_str_addf(out, "  \"%s", mark);
+    add_quoted(name, out);
+    tl_str_add(out, "\" [shape=ellipse];\n");
+}
+
+static void add_box(const tl_node *n, const char *name, tl_str *out)
+{
+    const char *style = tli_is_view(n) ? ", style=dashed" : n->op == &tli_op_nest ? ", style=filled" : "";
+    tl_str_addf(out, "  \"%s\" [label=\"%s\\n", name, n->op->name);
+    add_quoted(n->path ? n->path : "", out);
+    tl_str_addf(out, "\"%s];\n", style);
 }
 
 void tl_graph_dot(const tl_graph *g, tl_str *out)
 {
     tli_number_nodes((tl_graph *)g);
     tl_str_add(out, "digraph program {\n  node [shape=box, fontname=\"monospace\"];\n");
-    for (int64_t i = 0; i < g->input_count; i++)
-        tl_str_addf(out, "  \"@%s\" [shape=ellipse];\n", g->inputs[i].name);
+    for (int64_t i = 0; i < g->input_count; i++) add_end("@", g->inputs[i].name, out);
     TLI_EACH_NODE(g, n) {
         char name[24];
         snprintf(name, sizeof name, "%%%" PRId64, n->index);
-        tl_str_addf(out, "  \"%s\" [label=\"%s\\n%s\"%s];\n", name, n->op->name, n->path ? n->path : "",
-                    tli_is_view(n) ? ", style=dashed" : n->op == &tli_op_nest ? ", style=filled" : "");
-        for (int i = 0; i < n->inputs; i++) add_edge(g, n->in[i], name, out);
+        add_box(n, name, out);
+        for (int i = 0; i < n->inputs; i++) add_edge(g, n->in[i], "", name, out);
     }
     for (int64_t i = 0; i < g->output_count; i++) {
-        tl_str_addf(out, "  \"%s\" [shape=ellipse];\n", g->outputs[i].name);
-        add_edge(g, g->outputs[i].tensor, g->outputs[i].name, out);
+        add_end("=", g->outputs[i].name, out);
+        add_edge(g, g->outputs[i].tensor, "=", g->outputs[i].name, out);
     }
     tl_str_add(out, "}\n");
 }

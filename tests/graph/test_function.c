@@ -12,6 +12,7 @@
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/gradient.h>
 #include <tilth/ops/loss.h>
+#include <tilth/ops/matmul.h>
 #include <tilth/ops/random.h>
 #include <tilth/ops/reduce.h>
 #include <tilth/ops/update.h>
@@ -341,6 +342,50 @@ static void training_is_as_eager(void **state)
     check_training(*state, TL_BF16, 2e-6);
 }
 
+/* --- recomputation -------------------------------------------------------------------------------- */
+
+static tl_status deep(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+{
+    tl_tensor *weights = self, *x = tl_tensors_get(c, in, "x"), *g;
+    tl_ctx_set_taping(c, true);
+    TL_TRY(tl_watch(weights));
+    for (int i = 0; i < 12; i++) {
+        tl_tensor *h = tl_dropout(c, tl_gelu(c, tl_matmul(c, x, weights), false), 0.2);
+        x = tl_add(c, x, tl_matmul(c, h, weights));
+    }
+    tl_tensor *loss = tl_mean(c, tl_square(c, x), TL_ALL, false);
+    TL_TRY(tl_gradient(c, loss, &weights, 1, &g));
+    tl_ctx_set_taping(c, false);
+    tl_tensors_put(c, out, "loss", loss);
+    tl_tensors_put(c, out, "gradient", g);
+    return tl_ctx_status(c);
+}
+
+static void recomputing_saves_memory(void **state)
+{
+    fixture *f = *state;
+    tl_tensor *weights = tl_scale(f->c, numbers(f->c, TL_SHAPE(32, 32)), 0.1);
+    tl_tensors in = {0}, kept = {0}, recomputed = {0};
+    tl_program_stats a, b;
+    tl_function *fn = function(f, deep, weights), *again;
+    tl_optimize how = {.recompute = true};
+    assert_ok(tl_function_new(&again, &(tl_function_args){.engine = f->engine, .body = deep, .self = weights,
+                                                          .optimize = &how}));
+    tl_tensors_put(f->c, &in, "x", numbers(f->c, TL_SHAPE(64, 32)));
+    tl_ctx_set_training(f->c, true);
+    tl_ctx_set_draws(f->c, (tl_draws){.seed = 9});
+    assert_ok(tl_function_call(fn, f->c, &in, &kept));
+    assert_ok(tl_function_call(again, f->c, &in, &recomputed));
+    tl_ctx_set_training(f->c, false);
+    assert_same_bits(recomputed.items[0].tensor, kept.items[0].tensor);
+    assert_near(difference(recomputed.items[1].tensor, kept.items[1].tensor), 0, 1e-6);
+    tl_program_measure(tl_function_program(fn), &a);
+    tl_program_measure(tl_function_program(again), &b);
+    assert_true(b.workspace < a.workspace * 3 / 4);
+    tl_function_free(&fn);
+    tl_function_free(&again);
+}
+
 static void parameters_that_move_are_noticed(void **state)
 {
     fixture *f = *state;
@@ -437,6 +482,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(state_is_updated_in_place_and_in_order, setup, teardown),
         cmocka_unit_test_setup_teardown(draws_follow_the_step, setup, teardown),
         cmocka_unit_test_setup_teardown(training_is_as_eager, setup, teardown),
+        cmocka_unit_test_setup_teardown(recomputing_saves_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(parameters_that_move_are_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(reading_while_capturing_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_calls_are_refused, setup, teardown),

@@ -56,6 +56,8 @@ TL_API extern const tl_pass tl_graph_passes[];
 
 typedef struct tl_optimize {
     const char *const *skip; /* (optional) names of passes that are left out, then NULL */
+    bool recompute; /* cheap results that are needed again much later are computed again: less memory,
+                     * some more time, the same draws */
     /* (optional) Called before the first pass with NULL, and after each with how much it changed. */
     void (*watch)(const tl_graph *g, const tl_pass *pass, int64_t changes, void *payload);
     void *payload;

@@ -1,0 +1,150 @@
+/* Computes cheap results a second time, right before they are needed again, instead of keeping them: the
+ * outputs of activations, sums and dropout that the backward pass reads. Only where what they are made of
+ * is there at that time anyway. Draws have keys, so dropout drops the same elements again. */
+#include <tilth/core/attrs.h>
+#include <tilth/ops/apply.h>
+#include <tilth/ops/matmul.h>
+
+#include "graph/graph.h"
+
+enum {
+    LEAST_BYTES = 4096, /* smaller ones are not worth a kernel */
+    LEAST_DISTANCE = 16, /* calls between the two uses */
+    MOST_INPUTS = 3,
+    MOST_DEPTH = 4 /* cheap calls in a row */
+};
+
+/* Memory knows its last reader while the pass runs: `pass` of the tensor that holds it. */
+static void note_readers(tl_graph *g)
+{
+    TLI_EACH_NODE(g, n)
+        for (int i = 0; i < n->outputs; i++) n->out[i]->pass = 0;
+    TLI_EACH_NODE(g, n)
+        for (int i = 0; i < n->inputs; i++) tli_root(n->in[i])->pass = n->index;
+}
+
+static bool is_anything_written_before(const tl_graph *g, int64_t when)
+{
+    TLI_EACH_NODE(g, n)
+        if (tli_has_effects(n) && n->index < when) return true;
+    return false;
+}
+
+// Whether the elements of `t` are there, as they were, when call `when` runs.
+static bool is_there(const tl_graph *g, const tl_tensor *t, int64_t when)
+{
+    const tl_tensor *root = tli_root(t);
+    if (root->node) return tli_is_output(g, root) || root->pass >= when;
+    return !root->storage || !is_anything_written_before(g, when);
+}
+
+typedef struct reuse {
+    tl_node *first; /* the first call that uses it again */
+    int64_t last;   /* and the last one */
+    int64_t near;   /* the last one before */
+} reuse;
+
+// False when there are none, or when others see the tensor through views.
+static bool is_used_again(const tl_graph *g, int64_t far, const tl_node *maker, reuse *out)
+{
+    const tl_tensor *t = maker->out[0];
+    *out = (reuse){.near = maker->index};
+    for (tl_node *n = maker->after; n; n = n->after) {
+        bool uses = false;
+        for (int i = 0; i < n->inputs; i++) uses |= n->in[i] == t;
+        if (!uses) continue;
+        if (tli_is_view(n)) return false;
+        if (n->index - maker->index <= far) {
+            out->near = n->index;
+            continue;
+        }
+        if (!out->first) out->first = n;
+        out->last = n->index;
+    }
+    return out->first && !tli_is_output(g, t);
+}
+
+static void use_instead(tl_node *from, const tl_tensor *t, tl_tensor *instead)
+{
+    for (tl_node *n = from; n; n = n->after)
+        for (int i = 0; i < n->inputs; i++)
+            if (n->in[i] == t) ((tl_tensor **)n->in)[i] = instead;
+}
+
+static bool is_cheap(const tl_node *n)
+{
+    return n->outputs == 1 && n->inputs <= MOST_INPUTS
+           && (tli_is_elementwise(n) || n->op->op == TL_OP_dropout);
+}
+
+static bool hands_out_its_sum(const tl_node *n)
+{
+    return n->op->op == TL_OP_linear && ((const tl_linear_attr *)n->attr)->keep_sum;
+}
+
+// What the result of `n` is made of when it is computed again: its inputs, or the sum that it kept.
+static int made_of(const tl_node *n, tl_tensor *const **in)
+{
+    *in = hands_out_its_sum(n) ? &n->out[1] : n->in;
+    return hands_out_its_sum(n) ? 1 : n->inputs;
+}
+
+// Whether `t` is there at `when`, or can be made from what is.
+static bool can_be_made(const tl_graph *g, const tl_tensor *t, int64_t when, int depth)
+{
+    if (is_there(g, t, when)) return true;
+    const tl_node *n = t->node;
+    if (!n || !depth || t->output != 0 || !(is_cheap(n) || hands_out_its_sum(n))) return false;
+    tl_tensor *const *in;
+    for (int i = 0, count = made_of(n, &in); i < count; i++)
+        if (!can_be_made(g, in[i], when, depth - 1)) return false;
+    return true;
+}
+
+static tl_tensor *make_again(tl_graph *g, const tl_node *n, int64_t when)
+{
+    tl_tensor *const *in, *again[MOST_INPUTS];
+    int count = made_of(n, &in);
+    for (int i = 0; i < count; i++)
+        again[i] = is_there(g, in[i], when) ? in[i] : make_again(g, in[i]->node, when);
+    if (!hands_out_its_sum(n)) return tl_apply(g->ctx, n->op->op, n->attr, count, again);
+    return tl_activate(g->ctx, again[0], ((const tl_linear_attr *)n->attr)->activation);
+}
+
+// The result of `n` once more; NULL when what it is made of is not there at `last`.
+static tl_tensor *compute_again(tl_graph *g, const tl_node *n, int64_t last)
+{
+    tl_tensor *const *in;
+    for (int i = 0, count = made_of(n, &in); i < count; i++)
+        if (!can_be_made(g, in[i], last, MOST_DEPTH)) return NULL;
+    return make_again(g, n, last);
+}
+
+static tl_status recompute(tl_graph *g, tl_node *n, int64_t far, int64_t *changes)
+{
+    reuse r;
+    tl_node *end = g->ctx->last;
+    if (!is_used_again(g, far, n, &r)) return TL_OK;
+    tl_tensor *again = compute_again(g, n, r.last);
+    TL_TRY(tl_ctx_status(g->ctx));
+    if (!again) return TL_OK;
+    tl_node *made = end->after;
+    tli_move_new(g, end, r.first);
+    for (; made != r.first; made = made->after) made->index = r.first->index; // until all are numbered again
+    use_instead(r.first, n->out[0], again);
+    n->out[0]->pass = r.near;
+    again->pass = r.last;
+    ++*changes;
+    return TL_OK;
+}
+
+tl_status tli_pass_recompute(tl_graph *g, int64_t *changes)
+{
+    if (!g->recompute) return TL_OK;
+    int64_t count = tli_number_nodes(g), far = count / 8 > LEAST_DISTANCE ? count / 8 : LEAST_DISTANCE;
+    note_readers(g);
+    TLI_EACH_NODE(g, n)
+        if ((is_cheap(n) || hands_out_its_sum(n)) && tl_tensor_bytes(n->out[0]) >= LEAST_BYTES)
+            TL_TRY(recompute(g, n, far, changes));
+    return TL_OK;
+}
