@@ -4,7 +4,8 @@
 #include "cpu/scratch.h"
 
 /* Products whose operands are patches of an image. Nothing but panels is ever laid out: what a
- * panel needs is gathered when the product asks for it (cpu/gemm.h). */
+ * panel needs is gathered when the product asks for it (cpu/gemm.h). Patches of floats that few
+ * columns of the filter read are not even that: the product reads the pixels where they are. */
 
 typedef tli_conv_axis axis;
 
@@ -227,11 +228,50 @@ static bool is_matrix(const patches *p)
     return true;
 }
 
-/* The product's left side: `images` images of patches. */
-static void set_patches(tli_gemm *g, const patches *p, int64_t images)
+enum { ZEROS = 1024 };
+static const float zeros[ZEROS]; /* the pixels beside the source */
+
+/* Rows are pixels, pieces are taps. */
+static void patch_rows(const void *payload, const void **rows, int mr, int64_t batch, int64_t first,
+                       int64_t count, int64_t first_piece, int64_t pieces)
+{
+    const patches *p = payload;
+    lane lanes[LANES_MOST];
+    set_lanes(lanes, p, first, (int)count);
+    int64_t ty = first_piece / p->x.taps, tx = first_piece % p->x.taps;
+    for (int64_t t = 0; t < pieces; t++, rows += mr) {
+        for (int64_t i = 0; i < count; i++) {
+            const void *pixel = pixel_of(p, &lanes[i], ty, tx, batch * p->depth);
+            rows[i] = pixel ? pixel : zeros;
+        }
+        if (++tx < p->x.taps) continue;
+        tx = 0;
+        ty++;
+    }
+}
+
+/* Whether packing patches would take longer than it saves. */
+static bool reads_rows(const tli_gemm *g, const patches *p)
+{
+    enum { WIDEST = 128, WIDEST_ALONE = 96, FEWEST = 64, SHORTEST = 8 };
+    const int64_t widest = p->y.taps * p->x.taps > 1 ? WIDEST : WIDEST_ALONE;
+    return p->kernels->in_rows && p->type == TL_F32 && p->depth <= ZEROS && p->depth >= SHORTEST
+        && g->n <= widest && g->m >= FEWEST && g->n >= p->kernels->in_rows->nr;
+}
+
+/* The product's left side: `images` images of patches. What packs the other side comes later. */
+static void set_patches(tli_gemm *g, patches *p, int64_t images)
 {
     g->m = images * p->y.places * p->x.places;
     g->k = p->y.taps * p->x.taps * p->depth;
+    if (reads_rows(g, p)) {
+        p->kernels = p->kernels->in_rows;
+        g->rows_a = patch_rows;
+        g->rows_a_payload = p;
+        g->pieces = p->y.taps * p->x.taps;
+        return;
+    }
+    if (g->rows_a) return; // the same once more
     // With few columns the product would read a where it is, which is slow for rows far apart.
     const bool packs = g->n < 8 * p->kernels->nr && p->depth > 128 && g->m >= 64;
     if (is_matrix(p) && !packs) {

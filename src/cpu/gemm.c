@@ -13,7 +13,10 @@
  * one.
  *
  * Panels are packed before the tasks start when several tasks read them, by the task itself when it
- * is the only one, and not at all when they are read too seldom to be worth it.
+ * is the only one, and not at all when they are read too seldom to be worth it. Rows of floats that
+ * few columns read, as in shallow products and in convolutions of few results, are multiplied where
+ * they are (TLI_GEMM_ROWS), and a product of less than a task goes straight to the tiles
+ * (TLI_GEMM_SMALL).
  *
  * All of this follows from the shape, the strides and the types, never from the number of threads.
  */
@@ -129,7 +132,7 @@ static tl_status run_some(int64_t begin, int64_t end, void *payload)
 /* Matrices that share b and lie below each other are one taller matrix. */
 static void merge_batches(tli_gemm *g)
 {
-    while (g->batch_rank > 0 && !g->pack_a && !g->pack_b) {
+    while (g->batch_rank > 0 && !g->pack_a && !g->pack_b && !g->rows_a) {
         const int d = g->batch_rank - 1;
         const bool merges = (g->packed_b || g->b_batch[d] == 0) && g->a_batch[d] == g->m * g->a_row
                             && g->c_batch[d] == g->m * g->c_row
@@ -148,7 +151,8 @@ tl_status tli_gemm_run(tl_pool *pool, tli_isa isa, const tli_gemm *wanted)
     merge_batches(&g);
     const int64_t count = batch_count(&g);
     if (g.m <= 0 || g.n <= 0 || count <= 0) return TL_OK;
-    const batch_run r = {&g, tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, g.a_type, g.b_type))};
+    const tli_gemm_kernels *k = tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, g.a_type, g.b_type));
+    const batch_run r = {&g, tli_gemm_in_rows(&g, k) ? k->in_rows : k};
     const double each =
         (double)g.m * (double)g.n * (double)(g.k + 1) * tli_gemm_weight(r.k) / TLI_GEMM_TASK_WORK;
     if (each * (double)count <= 1) pool = NULL; // less than a task

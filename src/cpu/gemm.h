@@ -52,6 +52,12 @@ typedef enum tli_activation {
 typedef tl_status tli_gemm_pack_fn(const void *payload, void *dst, int64_t batch, int64_t first,
                                    int64_t count, int64_t k0, int64_t depth);
 
+/* Finds rows of an a that lies in pieces: rows[(t - first_piece) * mr + i] is where piece t of row
+ * first + i starts, for `count` <= mr rows and `pieces` pieces from `first_piece` on. All that it
+ * names are of one length, of floats side by side. Called from several threads at once. */
+typedef void tli_gemm_rows_fn(const void *payload, const void **rows, int mr, int64_t batch,
+                              int64_t first, int64_t count, int64_t first_piece, int64_t pieces);
+
 typedef struct tli_gemm {
     int64_t m, n, k; /* c is m x n; any of them may be 0 */
     /* Each F32, BF16 or F16, in any mixture, or all three F64. */
@@ -69,6 +75,11 @@ typedef struct tli_gemm {
      * in memory, and choose the kernels. */
     tli_gemm_pack_fn *pack_a, *pack_b;
     const void *pack_a_payload, *pack_b_payload;
+    /* (optional, F32 alone) in place of a: rows in this many pieces of k / pieces floats, which are
+     * read where they are. What packs b then packs panels for the kernels' `in_rows`. */
+    tli_gemm_rows_fn *rows_a;
+    const void *rows_a_payload;
+    int64_t pieces;
     /* (optional) in place of b: what tli_gemm_pack_b made for this isa, a_type, b_type, k and n.
      * Shared by all batches. */
     const void *packed_b;
@@ -176,6 +187,15 @@ typedef struct tli_gemm_kernels {
     void (*dots)(int64_t rows, int64_t cols, int64_t depth, const void *a, int64_t a_row,
                  const void *b, int64_t b_col, void *c, int64_t c_row, double alpha,
                  bool accumulate);
+    /* (only in `in_rows`) The same for rows of a that lie anywhere, in pieces: piece t of row i
+     * starts at a[t * mr + i], and has `depth` elements. All mr rows must be there to read, though
+     * `rows` of them are stored. b is as for `strided`. */
+    void (*rows)(int rows, int cols, int64_t pieces, int64_t depth, const void *const *a,
+                 const void *b, int64_t b_row, void *c, int64_t c_row, double alpha,
+                 bool accumulate);
+    /* (F32 alone, else NULL) Kernels that read a in this way; their tiles have other sizes, and
+     * they have neither panels of a nor the functions above. */
+    const struct tli_gemm_kernels *in_rows;
     int vector; /* elements in a vector */
 
     /* sums -> bias, activation, residual -> c. */
@@ -187,6 +207,10 @@ typedef struct tli_gemm_kernels {
      * multiply-add counts 2 a lane). The time it takes gives the chip's limit. */
     int64_t (*peak)(int64_t rounds);
 } tli_gemm_kernels;
+
+/* Bytes behind a panel of a that a tile may call for, ahead of the next panel: memory there should
+ * be in use. */
+enum { TLI_GEMM_READ_AHEAD = 2048 };
 
 /* Never NULL: an instruction set without kernels for a kind uses wider ones (F32 for BF16). */
 const tli_gemm_kernels *tli_gemm_kernels_of(tli_isa isa, tli_gemm_kind kind);

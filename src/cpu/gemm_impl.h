@@ -14,6 +14,8 @@ typedef enum tli_gemm_mode {
     TLI_GEMM_ROW,    /* c is one row, and b's columns lie side by side */
     TLI_GEMM_COLUMN, /* c is one column, and a's rows lie side by side: the same turned around */
     TLI_GEMM_DOTS,   /* few elements of c, and both operands are side by side in depth */
+    TLI_GEMM_ROWS,   /* rows of a are read where they are, several at a time */
+    TLI_GEMM_SMALL,  /* so little that nothing is cut, and nothing packed beside b */
 } tli_gemm_mode;
 
 typedef enum tli_gemm_source {
@@ -62,6 +64,8 @@ static inline void *tli_gemm_at_out(void *base, tl_dtype type, int64_t index)
 int64_t tli_gemm_block_depth(const tli_gemm_kernels *k, int64_t depth);
 /* Multiply-adds of floats that take the time of one on these kernels' numbers. */
 double tli_gemm_weight(const tli_gemm_kernels *k);
+/* Whether a product does best with the kernels' `in_rows`. */
+bool tli_gemm_in_rows(const tli_gemm *g, const tli_gemm_kernels *k);
 void tli_gemm_cut(product *p);
 TL_NODISCARD tl_status tli_gemm_run_product(tl_pool *pool, const product *p);
 /* Fills both; one without lanes is left alone. */

@@ -3,6 +3,9 @@
 #include "cpu/gemm_impl.h"
 #include "cpu/scratch.h"
 
+enum { SMALL_FLOATS = 4096 }; /* of a small product's b that are packed */
+enum { SMALL_ROWS = 16 };     /* of a tile, at most */
+
 static int64_t min_of(int64_t x, int64_t y)
 {
     return x < y ? x : y;
@@ -39,6 +42,7 @@ static tli_gemm_mode choose_mode(const product *p)
 {
     enum { FEW = 16 }; // rows or columns for which packing does not pay
     const tli_gemm *g = p->g;
+    if (p->k->rows) return TLI_GEMM_ROWS;
     if (!p->k->strided || g->pack_a || g->pack_b || g->packed_b || g->a_type != p->k->sum_type
         || g->b_type != p->k->sum_type)
         return TLI_GEMM_TILES;
@@ -48,6 +52,35 @@ static tli_gemm_mode choose_mode(const product *p)
     const bool a_deep = g->a_col == 1 || g->k == 1, b_deep = g->b_row == 1 || g->k == 1;
     if (a_deep && b_deep && (g->m <= FEW || g->n <= 4)) return TLI_GEMM_DOTS;
     return TLI_GEMM_TILES;
+}
+
+/* Less than a task of its own. */
+static bool is_little(const tli_gemm *g)
+{
+    return (double)g->m * (double)g->n * (double)(g->k + 1) <= TLI_GEMM_TASK_WORK;
+}
+
+/* For so few numbers the choice between ways would take longer than the sums. */
+static bool is_small(const product *p)
+{
+    const tli_gemm *g = p->g;
+    if (!is_little(g) || !p->k->in_rows) return false;
+    const bool a_reads = g->a_col == 1 || g->a_row == 1;
+    const int64_t lanes = max_of(round_up(g->n, p->k->in_rows->nr), round_up(g->n, p->k->nr));
+    const bool b_reads =
+        (g->b_col == 1 && g->n % p->k->vector == 0) || lanes * g->k <= SMALL_FLOATS;
+    return a_reads && b_reads && p->c_type == TL_F32 && p->mode == TLI_GEMM_TILES && !g->pack_a
+           && !g->pack_b && !g->packed_b && g->a_type == TL_F32 && g->b_type == TL_F32;
+}
+
+bool tli_gemm_in_rows(const tli_gemm *g, const tli_gemm_kernels *k)
+{
+    enum { ROWS = 64, DEEPEST = 160, WIDEST = 160 };
+    if (g->rows_a) return true;
+    if (!k->in_rows || g->pack_a || g->pack_b || g->packed_b || g->a_type != TL_F32) return false;
+    // A sum that is deep, or a row that is read often, is worth packing.
+    return !is_little(g) && g->a_col == 1 && g->m >= ROWS && g->k <= DEEPEST && g->n <= WIDEST
+           && g->n >= k->in_rows->nr && g->n % k->in_rows->nr % k->vector == 0;
 }
 
 /* Whether reading a where it is beats packing it for this many columns. */
@@ -61,11 +94,13 @@ static bool a_stays(const product *p)
 
 static bool b_stays(const product *p)
 {
-    enum { NEAR = 1 << 16 }; // bytes that stay in the caches as they are
+    // Bytes that stay in the caches as they are; tiles of rows want all of b in the first one.
+    const int64_t near = p->k->rows ? 1 << 15 : 1 << 16;
     const tli_gemm *g = p->g;
-    if (g->pack_b || g->packed_b || !p->k->strided || g->b_type != p->k->sum_type || g->b_col != 1)
+    if (g->pack_b || g->packed_b || !(p->k->strided || p->k->rows) || g->b_type != p->k->sum_type
+        || g->b_col != 1)
         return false;
-    return g->m <= 2 * p->k->mr || (int64_t)p->k->element * g->n * p->depth <= NEAR;
+    return g->m <= 2 * p->k->mr || (int64_t)p->k->element * g->n * p->depth <= near;
 }
 
 double tli_gemm_weight(const tli_gemm_kernels *k)
@@ -73,12 +108,18 @@ double tli_gemm_weight(const tli_gemm_kernels *k)
     return k->kind == TLI_GEMM_BF16 ? 0.25 : k->kind == TLI_GEMM_F64 ? 2 : 1;
 }
 
+/* Whether b may be in panels. */
+static bool uses_panels(const product *p)
+{
+    return p->mode == TLI_GEMM_TILES || p->mode == TLI_GEMM_ROWS;
+}
+
 /* How many tasks the work is enough for: a power of two, so that threads get equal shares. */
 static int64_t tasks_of(const product *p)
 {
     enum { TASKS = 64, READ = 4 }; // in a row each number of b is read for one multiply-add
     const double work = (double)p->g->m * (double)p->g->n * (double)p->depth;
-    const double weight = p->mode == TLI_GEMM_TILES ? tli_gemm_weight(p->k) : READ;
+    const double weight = uses_panels(p) ? tli_gemm_weight(p->k) : READ;
     int64_t tasks = 1;
     if (p->whole) return 1;
     while (tasks < TASKS && (double)tasks * TLI_GEMM_TASK_WORK < work * weight) tasks *= 2;
@@ -108,7 +149,7 @@ static void cut_sides(product *p, bool b_direct)
     // Tasks of whole rows of c pack what they read of a for themselves, and share little.
     const double bytes = (double)n * (double)p->depth * (double)k->element;
     const bool near = b_direct || bytes <= NEAR * tli_gemm_weight(k); // faster kernels read faster
-    const int64_t down = near && p->mode == TLI_GEMM_TILES ? tasks : 1;
+    const int64_t down = near && uses_panels(p) ? tasks : 1;
     p->mb = min_of(piece_of(m, down, k->mr, rows_least), piece_of(m, div_up(m, highest), k->mr, 1));
     const int64_t rows = div_up(m, p->mb);
     const int64_t across = near && rows >= ENOUGH ? 1 : tasks / rows;
@@ -119,16 +160,30 @@ static void cut_sides(product *p, bool b_direct)
     if (missing > rows) p->mb = min_of(p->mb, piece_of(m, missing, k->mr, rows_least));
 }
 
+/* The depth of a block where a is read in rows: whole pieces, if there are several. */
+static int64_t rows_depth(const product *p)
+{
+    if (p->g->pieces <= 1) return tli_gemm_block_depth(p->k, p->depth);
+    const int64_t piece = max_of(p->g->k / p->g->pieces, 1);
+    const int64_t blocks = div_up(p->g->pieces, max_of(p->k->kc / piece, 1));
+    return piece * div_up(p->g->pieces, blocks);
+}
+
 void tli_gemm_cut(product *p)
 {
     const tli_gemm_kernels *k = p->k;
     p->mode = choose_mode(p);
+    if (is_small(p)) {
+        p->mode = TLI_GEMM_SMALL;
+        return;
+    }
     // Panels that were packed before are in blocks of the whole depth.
     const int64_t depth = p->g->packed_b ? p->g->k : p->depth;
     p->kb = p->mode == TLI_GEMM_TILES  ? tli_gemm_block_depth(k, depth)
+            : p->mode == TLI_GEMM_ROWS ? rows_depth(p)
             : p->mode == TLI_GEMM_DOTS ? DOTS_DEPTH
                                        : ROW_DEPTH;
-    const bool a_direct = a_stays(p), b_direct = b_stays(p);
+    const bool a_direct = p->mode == TLI_GEMM_ROWS || a_stays(p), b_direct = b_stays(p);
     cut_sides(p, b_direct);
     p->a_from = a_direct ? TLI_GEMM_DIRECT : p->nb >= p->g->n ? TLI_GEMM_OWN : TLI_GEMM_SHARED;
     p->b_from = b_direct ? TLI_GEMM_DIRECT : p->mb >= p->g->m ? TLI_GEMM_OWN : TLI_GEMM_SHARED;
@@ -325,6 +380,51 @@ static tl_status run_tiles(const part *s, const block *t, int64_t k0, int64_t de
     return TL_OK;
 }
 
+/* Pieces of a row in one block of depth. */
+static int64_t pieces_of(const product *p, int64_t depth)
+{
+    return p->g->pieces > 1 ? depth / (p->g->k / p->g->pieces) : depth > 0;
+}
+
+/* Where the rows of a tile are; those that c has not are the first one once more. */
+static void find_rows(const void **rows, const product *p, int64_t first, int64_t count, int64_t k0,
+                      int64_t pieces)
+{
+    const tli_gemm *g = p->g;
+    const int mr = p->k->mr;
+    const bool cut = g->pieces <= 1; // the one piece may be cut in depth
+    if (g->rows_a)
+        g->rows_a(g->rows_a_payload, rows, mr, p->batch, first, count,
+                  cut ? 0 : k0 / (g->k / g->pieces), pieces);
+    for (int64_t i = 0; i < count && cut; i++)
+        rows[i] = g->rows_a ? tli_gemm_at(rows[i], TL_F32, k0)
+                            : tli_gemm_at(p->a, TL_F32, (first + i) * g->a_row + k0);
+    for (int64_t t = 0; t < pieces; t++)
+        for (int64_t i = count; i < mr; i++) rows[t * mr + i] = rows[t * mr];
+}
+
+static tl_status run_rows(const part *s, const block *t, int64_t k0, int64_t depth)
+{
+    const product *p = s->p;
+    const tli_gemm_kernels *k = p->k;
+    const int64_t pieces = pieces_of(p, depth), piece = pieces ? depth / pieces : 0;
+    const void **list = (const void **)(void *)t->a_room;
+    for (int64_t i = 0; i < t->rows && pieces; i += k->mr)
+        find_rows(list + i * pieces, p, t->i0 + i, min_of(k->mr, t->rows - i), k0, pieces);
+    for (int64_t j = 0; j < t->cols; j += k->nr) {
+        const int cols = (int)min_of(k->nr, t->cols - j);
+        const char *b;
+        int64_t b_row;
+        TL_TRY(panel_of_b(&b, &b_row, s, t, t->j0 + j, cols, k0, depth));
+        for (int64_t i = 0; i < t->rows; i += k->mr)
+            k->rows((int)min_of(k->mr, t->rows - i), cols, pieces, piece,
+                    pieces ? list + i * pieces : NULL, b, b_row,
+                    t->sums + (size_t)(i * t->row + j) * sizeof(float), t->row, p->g->alpha,
+                    t->accumulate);
+    }
+    return TL_OK;
+}
+
 static tl_status run_block(const part *s, const block *t, int64_t k0, int64_t depth)
 {
     const product *p = s->p;
@@ -342,6 +442,7 @@ static tl_status run_block(const part *s, const block *t, int64_t k0, int64_t de
         p->k->dots(t->rows, t->cols, depth, a, g->a_row, b, g->b_col, t->sums, t->row, g->alpha,
                    t->accumulate);
         return TL_OK;
+    case TLI_GEMM_ROWS: return run_rows(s, t, k0, depth);
     default: return run_tiles(s, t, k0, depth);
     }
 }
@@ -370,6 +471,14 @@ static void finish_block(const product *p, const block *t)
     });
 }
 
+/* Room for panels, with some behind it that is in use. */
+static tl_status room_for(void **out, tli_scratch_slot slot, size_t bytes)
+{
+    TL_TRY(tli_scratch(out, slot, bytes + TLI_GEMM_READ_AHEAD));
+    ((char *)*out)[bytes + TLI_GEMM_READ_AHEAD - 1] = 0;
+    return TL_OK;
+}
+
 /* Where this block's sums are added up: in c where it is wide enough, else beside it. */
 static tl_status open_block(block *t, const part *s)
 {
@@ -378,8 +487,10 @@ static tl_status open_block(block *t, const part *s)
     const bool in_c = p->c_type == p->k->sum_type;
     const int64_t depth = min_of(p->kb, s->k1 - s->k0);
     size_t a = 0, b = 0, sums = 0;
-    if (p->mode == TLI_GEMM_TILES) {
-        if (p->a_from == TLI_GEMM_OWN)
+    if (uses_panels(p)) {
+        if (p->mode == TLI_GEMM_ROWS)
+            a = (size_t)(round_up(t->rows, p->k->mr) * pieces_of(p, depth)) * sizeof(void *);
+        else if (p->a_from == TLI_GEMM_OWN)
             a = (size_t)div_up(t->rows, p->k->mr) * tli_gemm_panel_bytes(p->k, p->k->mr, depth);
         if (p->b_from != TLI_GEMM_SHARED)
             b = OWN_PANELS * tli_gemm_panel_bytes(p->k, p->k->nr, depth);
@@ -388,7 +499,8 @@ static tl_status open_block(block *t, const part *s)
     a = (size_t)round_up((int64_t)a, LINE);
     b = (size_t)round_up((int64_t)b, LINE);
     void *room = NULL;
-    if (a + b + sums > 0) TL_TRY(tli_scratch(&room, TLI_SCRATCH_TASK, a + b + sums));
+    if (a + b + sums > 0) TL_TRY(room_for(&room, TLI_SCRATCH_TASK, a + b + sums));
+    if (a > 0) ((char *)room)[a + TLI_GEMM_READ_AHEAD - 1] = 0; // b's room may stay unused
     t->a_room = a ? room : NULL;
     t->b_room = b ? (char *)room + a : NULL;
     t->accumulate = p->accumulate || !s->first;
@@ -454,8 +566,8 @@ static int64_t side_of(int64_t task)
 static int64_t part_depth(const product *p, int64_t rows, int64_t cols)
 {
     int64_t lanes = 0;
-    if (p->mode == TLI_GEMM_TILES && p->a_from == TLI_GEMM_SHARED) lanes += rows;
-    if (p->mode == TLI_GEMM_TILES && p->b_from == TLI_GEMM_SHARED && !p->g->packed_b) lanes += cols;
+    if (uses_panels(p) && p->a_from == TLI_GEMM_SHARED) lanes += rows;
+    if (uses_panels(p) && p->b_from == TLI_GEMM_SHARED && !p->g->packed_b) lanes += cols;
     if (!lanes) return max_of(p->depth, 1);
     const int64_t fits = part_bytes / (lanes * (int64_t)p->k->element) / p->kb * p->kb;
     return max_of(min_of(fits, p->depth), p->kb);
@@ -467,7 +579,7 @@ static tl_status pack_part(tl_pool *pool, part *s, const part *before)
 {
     const product *p = s->p;
     const tli_gemm *g = p->g;
-    if (p->mode != TLI_GEMM_TILES) return TL_OK;
+    if (!uses_panels(p)) return TL_OK;
     panels a = {.first = s->i0, .count = s->rows, .k0 = s->k0, .k1 = s->k1};
     panels b = {.first = s->j0, .count = s->cols, .k0 = s->k0, .k1 = s->k1};
     if (p->a_from != TLI_GEMM_SHARED) a.count = 0;
@@ -477,7 +589,7 @@ static tl_status pack_part(tl_pool *pool, part *s, const part *before)
     void *room = NULL;
     if (a_bytes + b_bytes > 0)
         TL_TRY(
-            tli_scratch(&room, TLI_SCRATCH_PACK, (size_t)round_up((int64_t)b_bytes, 64) + a_bytes));
+            room_for(&room, TLI_SCRATCH_PACK, (size_t)round_up((int64_t)b_bytes, 64) + a_bytes));
     // b first: of the two it is the one that does not change from part to part.
     b.data = room;
     a.data = room ? (char *)room + round_up((int64_t)b_bytes, 64) : NULL;
@@ -493,7 +605,7 @@ static tl_status pack_part(tl_pool *pool, part *s, const part *before)
 static tl_status run_parts(tl_pool *pool, const product *p)
 {
     const tli_gemm *g = p->g;
-    const bool tiles = p->mode == TLI_GEMM_TILES;
+    const bool tiles = uses_panels(p);
     // Sides that the tasks pack by themselves, or read where they are, have no limit.
     const int64_t rows =
         tiles && p->a_from == TLI_GEMM_SHARED ? side_of(p->mb) : round_up(g->m, p->mb);
@@ -619,7 +731,7 @@ static int64_t slices_of(const product *p)
     const int64_t tasks = div_up(m, p->k->mc) * div_up(n, PANELS * p->k->nr);
     const int64_t bytes = m * n * (int64_t)sum_bytes(p);
     const double work = (double)m * (double)n * (double)p->depth * tli_gemm_weight(p->k);
-    if (p->whole || tasks >= TASKS) return 1;
+    if (p->whole || tasks >= TASKS || p->mode == TLI_GEMM_ROWS) return 1;
     int64_t slices = 1;
     while (slices < TASKS && 2 * slices * SHORTEST <= p->depth && 2 * slices * bytes <= BYTES
            && 2.0 * (double)slices * TLI_GEMM_TASK_WORK <= work)
@@ -627,9 +739,49 @@ static int64_t slices_of(const product *p)
     return slices >= ENOUGH || (slices > tasks && slices >= FEWEST) ? slices : 1;
 }
 
+/* --- small products --------------------------------------------------------------------------- */
+
+/* Through the tiles of either kind, whichever reads a as it lies. */
+static void run_small(const product *p)
+{
+    float panels_[SMALL_FLOATS];
+    const tli_gemm *g = p->g;
+    // Tiles of rows compute rows that are not there; a sixth of them is too much.
+    const int64_t padded = round_up(g->m, p->k->in_rows->mr);
+    const bool fits = g->m > 2 && 5 * padded <= 6 * round_up(g->m, p->k->mr);
+    const bool in_rows = g->a_col == 1 && fits;
+    const tli_gemm_kernels *k = in_rows ? p->k->in_rows : p->k;
+    const bool direct = g->b_col == 1 && g->n % k->vector == 0;
+    if (!direct && g->k > 0) k->pack_b(panels_, p->b, TL_F32, g->b_col, g->b_row, g->n, g->k);
+    for (int64_t i = 0; i < g->m; i += k->mr) {
+        const int rows = (int)min_of(k->mr, g->m - i);
+        const void *list[SMALL_ROWS];
+        for (int l = 0; in_rows && l < k->mr; l++)
+            list[l] = (const float *)p->a + (i + (l < rows ? l : 0)) * g->a_row;
+        for (int64_t j = 0; j < g->n; j += k->nr) {
+            const int cols = (int)min_of(k->nr, g->n - j);
+            const float *b = direct ? (const float *)p->b + j : panels_ + j * g->k;
+            const int64_t b_row = direct ? g->b_row : k->nr;
+            float *c = (float *)p->c + i * p->c_row + j;
+            if (in_rows)
+                k->rows(rows, cols, g->k > 0, g->k, list, b, b_row, c, p->c_row, g->alpha,
+                        p->accumulate);
+            else
+                k->strided(rows, cols, g->k, (const float *)p->a + i * g->a_row, g->a_row, g->a_col,
+                           b, b_row, c, p->c_row, g->alpha, p->accumulate);
+        }
+    }
+    if (p->finish)
+        finish_block(p, &(block){.rows = g->m, .cols = g->n, .sums = p->c, .row = p->c_row});
+}
+
 tl_status tli_gemm_run_product(tl_pool *pool, const product *p)
 {
     enum { JOINED = 1 << 14 }; // elements of c that make a chunk of the last loop worth while
+    if (p->mode == TLI_GEMM_SMALL) {
+        run_small(p);
+        return TL_OK;
+    }
     split s = {.p = p, .slices = slices_of(p)};
     if (s.slices <= 1) return run_parts(pool, p);
     // Blocks of panels that were packed before start at multiples of theirs.

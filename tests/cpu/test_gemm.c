@@ -301,6 +301,9 @@ static void test_middle_shapes(void **state)
         {97, 101, 89}, {8, 200, 260}, {16, 96, 40}, {17, 48, 300},  {1, 300, 130},  {300, 1, 130},
         {4, 130, 90},  {130, 4, 90},  {1, 1, 1031}, {2, 1, 520},    {5, 3, 517},    {9, 13, 1030},
         {150, 12, 7},  {12, 150, 9},  {24, 24, 24}, {48, 95, 12},   {96, 97, 4},
+        {67, 48, 18},  {131, 28, 63}, {64, 160, 160}, {301, 20, 1},   {69, 56, 130}, {32, 32, 32},
+        {32, 32, 2},   {33, 16, 34},  {2, 30, 32},  {128, 10, 32},  {200, 128, 32}, {130, 36, 1},
+        {9, 16, 256},  {9, 13, 170},  {3, 50, 81},  {8, 15, 256},
     };
     for (int64_t i = 0; i < TL_COUNT(shapes); i++)
         for (int64_t t = 0; t < TL_COUNT(types); t++)
@@ -560,6 +563,58 @@ static void test_pack_functions(void **state)
         }
 }
 
+/* Pieces of the rows of a plain matrix. */
+typedef struct in_pieces {
+    const float *data;
+    int64_t row, piece, batch;
+} in_pieces;
+
+static void find_pieces(const void *payload, const void **rows, int mr, int64_t batch,
+                        int64_t first, int64_t count, int64_t first_piece, int64_t pieces)
+{
+    const in_pieces *s = payload;
+    for (int64_t t = 0; t < pieces; t++)
+        for (int64_t i = 0; i < count; i++)
+            rows[t * mr + i] = s->data + batch * s->batch + (first + i) * s->row
+                               + (first_piece + t) * s->piece;
+}
+
+static void test_rows_in_pieces(void **state)
+{
+    (void)state;
+    static const int64_t shapes[][4] = {// the last one: pieces
+                                        {3, 4, 10, 2},    {7, 33, 0, 1},    {64, 48, 27, 9},
+                                        {131, 20, 54, 3}, {21, 70, 900, 9}, {250, 40, 1400, 2},
+                                        {12, 17, 700, 1}};
+    tl_pool *pool;
+    assert_ok(tl_pool_new(&pool, 3));
+    for (int64_t s = 0; s < TL_COUNT(shapes); s++)
+        for (int layout = 0; layout < LAYOUTS; layout++) EACH_ISA(isa)
+            {
+                operands o = make(shapes[s][0], shapes[s][1], shapes[s][2], TL_F32,
+                                  layout == STRIDED ? TL_BF16 : TL_F32, PLAIN, layout, 2);
+                tli_gemm *g = &o.g;
+                const in_pieces a = {o.a, g->a_row, g->k / shapes[s][3], g->a_batch[0]};
+                g->rows_a = find_pieces;
+                g->rows_a_payload = &a;
+                g->pieces = shapes[s][3];
+                g->a = NULL;
+                run_and_compare(&o, isa, pool);
+                g->accumulate = true;
+                g->alpha = 0.5;
+                run_and_compare(&o, isa, pool);
+                add_epilogue(&o, TL_F32, TLI_ACT_SILU);
+                run_and_compare(&o, isa, NULL);
+                const tli_gemm_kernels *k = tli_gemm_kernels_of(isa, TLI_GEMM_F32)->in_rows;
+                gathered b = {k, o.b, TL_F32, g->b_col, g->b_batch[0], false, TL_OK};
+                g->pack_b = gather;
+                g->pack_b_payload = &b;
+                if (layout == TRANSPOSED) run_and_compare(&o, isa, pool);
+                discard(&o);
+            }
+    tl_pool_free(&pool);
+}
+
 /* A row that is not there is zeros, and a panel can be filled in pieces. */
 static void test_gather_pieces(void **state)
 {
@@ -612,6 +667,7 @@ static void test_same_bits_on_any_threads(void **state)
         {130, 200, 60, 1}, {16, 900, 300, 1}, {1, 6000, 400, 1}, {600, 1, 2000, 1},
         {30, 40, 4500, 1}, {70, 30, 50, 20},  {5, 3, 4500, 2},   {140, 100, 80, 3},
         {64, 64, 64, 1},   {128, 124, 96, 1}, {24, 52, 9000, 1}, {150, 600, 300, 1},
+        {900, 48, 40, 1},  {333, 64, 33, 2},  {32, 32, 32, 40},
     };
     static const int threads[] = {1, 2, 3, 7, 16};
     tl_pool *pools[TL_COUNT(threads)];
@@ -752,6 +808,7 @@ int main(void)
         cmocka_unit_test(test_packed_before),
         cmocka_unit_test(test_pack_functions),
         cmocka_unit_test(test_gather_pieces),
+        cmocka_unit_test(test_rows_in_pieces),
         cmocka_unit_test(test_same_bits_on_any_threads),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_scratch_ends_with_its_thread),

@@ -146,7 +146,7 @@ static size_t line_floats(const bands *b)
 static void turn_filter(const bands *b, float *row)
 {
     const tli_conv *c = b->c;
-    const int nr = b->k->nr;
+    const int nr = b->k->in_rows->nr;
     memset(row, 0, (size_t)(c->out + nr) * sizeof *row);
     for (int64_t ky = 0; ky < c->kh; ky++)
         for (int64_t kx = 0; kx < c->kw; kx++)
@@ -161,18 +161,23 @@ static void turn_filter(const bands *b, float *row)
             }
 }
 
+enum { ROWS_MOST = 16 }; /* of a tile */
+
 static void multiply_row(const bands *b, const float *band, float *to)
 {
     const tli_conv *c = b->c;
-    const tli_gemm_kernels *k = b->k;
+    const tli_gemm_kernels *k = b->k->in_rows;
     const int64_t place = c->stride_x * b->step;
     for (int64_t g = 0; g < c->groups; g++, band += b->columns * b->step)
-        for (int64_t j = 0; j < c->group_out; j += k->nr)
-            for (int64_t i = 0; i < c->ow; i += k->mr)
-                k->strided((int)min_of(k->mr, c->ow - i), (int)min_of(k->nr, c->group_out - j),
-                           b->patch, band + i * place, place, 1,
-                           b->filter + (g * b->lead + j) * b->patch, k->nr,
-                           to + i * c->out + g * c->group_out + j, c->out, 1, false);
+        for (int64_t i = 0; i < c->ow; i += k->mr) {
+            const int rows = (int)min_of(k->mr, c->ow - i);
+            const void *patches[ROWS_MOST];
+            for (int l = 0; l < k->mr; l++) patches[l] = band + (i + (l < rows ? l : 0)) * place;
+            for (int64_t j = 0; j < c->group_out; j += k->nr)
+                k->rows(rows, (int)min_of(k->nr, c->group_out - j), 1, b->patch, patches,
+                        b->filter + (g * b->lead + j) * b->patch, k->nr,
+                        to + i * c->out + g * c->group_out + j, c->out, 1, false);
+        }
 }
 
 /* The same with bfloat16: `panel` has room for one of patches. */
@@ -251,10 +256,11 @@ static tl_status band_result(tl_pool *pool, tli_isa isa, const tli_conv *c)
         TL_TRY(pack_half_filter(&b));
         return tl_parallel_for(pool, c->images * c->oh, rows_of_task(&b), result_rows, &b);
     }
+    b.lead = round_up(c->group_out, b.k->in_rows->nr);
     const size_t floats = (size_t)(c->groups * b.lead * b.patch);
     void *room;
     TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL,
-                       (floats + (size_t)(c->out + b.k->nr)) * sizeof(float)));
+                       (floats + (size_t)(c->out + b.k->in_rows->nr)) * sizeof(float)));
     b.filter = room;
     turn_filter(&b, b.filter + floats);
     return tl_parallel_for(pool, c->images * c->oh, rows_of_task(&b), result_rows, &b);

@@ -50,6 +50,14 @@ void TLI_ISA_NAME(tli_gemm_convert)(void *to, tl_dtype to_type, const void *from
         memcpy(to, from, (size_t)n * tl_dtype_size(to_type));
         return;
     }
+    if (to_type == TL_F32) {
+        widen(to, from, from_type, n);
+        return;
+    }
+    if (from_type == TL_F32) {
+        narrow(to, to_type, from, n);
+        return;
+    }
     float room[CHUNK];
     for (int64_t i = 0; i < n; i += CHUNK) {
         const int64_t count = n - i < CHUNK ? n - i : CHUNK;
@@ -111,18 +119,23 @@ static void finish_piece(const tli_gemm_epilogue *e, int64_t i, int64_t j, int64
 {
     float room[CHUNK], other[CHUNK];
     const float *sums = (const float *)e->sums + i * e->sums_row + j;
+    void *c = at_out(e->c, e->c_type, i * e->c_row + j);
+    // In c itself where that loses nothing; the residual may be there.
+    float *values = e->c_type == TL_F32 && !e->residual ? c : room;
     if (bias)
-        add(room, sums, bias, count);
+        add(values, sums, bias, count);
+    else if (e->activation != TLI_ACT_NONE || e->residual)
+        memmove(values, sums, (size_t)count * sizeof *values); // the same place, or another one
     else
-        memcpy(room, sums, (size_t)count * sizeof *room);
-    if (e->pre) narrow(at_out(e->pre, e->pre_type, i * e->pre_row + j), e->pre_type, room, count);
-    if (e->activation != TLI_ACT_NONE) activations[e->activation](room, count);
+        values = (float *)(uintptr_t)sums; // as they are
+    if (e->pre) narrow(at_out(e->pre, e->pre_type, i * e->pre_row + j), e->pre_type, values, count);
+    if (e->activation != TLI_ACT_NONE) activations[e->activation](values, count);
     if (e->residual) {
         widen(other, at(e->residual, e->residual_type, i * e->residual_row + j), e->residual_type,
               count);
-        add(room, room, other, count);
+        add(values, values, other, count);
     }
-    narrow(at_out(e->c, e->c_type, i * e->c_row + j), e->c_type, room, count);
+    if ((void *)values != c) narrow(c, e->c_type, values, count);
 }
 
 void TLI_ISA_NAME(tli_gemm_epilogue_f32)(const tli_gemm_epilogue *e)

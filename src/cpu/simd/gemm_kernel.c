@@ -1,10 +1,13 @@
 /* The tiles of a product, and the table through which others reach them (cpu/gemm.h). */
+#include <string.h>
+
 #include "cpu/simd/gemm_parts.h"
 #include "cpu/simd/vec.h"
 
 #if defined(TLI_ISA_neon) || defined(TLI_ISA_neon_bf16)
 #define GEMM_NEON 1
 #include "cpu/simd/gemm_neon.h"
+#include "cpu/simd/gemm_neon_rows.h"
 #endif
 
 /* Whole loops over the sums of a tile: only then can they stay in registers. */
@@ -24,8 +27,10 @@
 // Not fused: where the instruction is not certain to be there, it would be a call.
 #define MULTIPLY_ADD(vector, scalar, sum) vf_add(sum, vf_mul(vector, vf_set1(scalar)))
 #define VECTOR_ADD(x, y, sum) vf_add(sum, vf_mul(x, y))
+#define ROWS_ADD(vector, scalar, sum) vf_add(sum, vf_mul(vector, vf_set1(scalar)))
 #else
 #define MULTIPLY_ADD(vector, scalar, sum) vf_fma(vector, vf_set1(scalar), sum)
+#define ROWS_ADD(vector, scalar, sum) vf_fma(vector, vf_set1(scalar), sum)
 #define VECTOR_ADD(x, y, sum) vf_fma(x, y, sum)
 #endif
 #define T float
@@ -56,6 +61,77 @@
 #endif
 #include "cpu/simd/gemm_tile.inc"
 _Static_assert((int)MR_f32 == GEMM_MR && (int)NR_f32 == GEMM_NR, "packing knows the same tile");
+
+/* --- floats of rows that lie anywhere --------------------------------------------------------- */
+
+#if defined(GEMM_NEON)
+#define ROWS_BY(vectors) neon_rows_by[(vectors)-1]
+#else
+typedef void rows_tile_fn(int rows, int64_t pieces, int64_t depth, const float *const *a,
+                          const float *b, int64_t b_row, float *c, int64_t c_row, float alpha,
+                          bool accumulate);
+
+TLI_INLINE void rows_body(const int nv, int rows, int64_t pieces, int64_t depth,
+                          const float *const *a, const float *b, int64_t b_row, float *c,
+                          int64_t c_row, float alpha, bool accumulate)
+{
+    vf sums[GEMM_ROWS_MR][GEMM_ROWS_NR / VF];
+    UNROLL for (int i = 0; i < GEMM_ROWS_MR; i++)
+        UNROLL for (int j = 0; j < nv; j++) sums[i][j] = vf_zero();
+    for (int64_t t = 0; t < pieces; t++, a += GEMM_ROWS_MR)
+        for (int64_t p = 0; p < depth; p++, b += b_row) {
+            vf row[GEMM_ROWS_NR / VF];
+            UNROLL for (int j = 0; j < nv; j++) row[j] = vf_load(b + j * VF);
+            UNROLL for (int i = 0; i < GEMM_ROWS_MR; i++)
+                UNROLL for (int j = 0; j < nv; j++)
+                    sums[i][j] = ROWS_ADD(row[j], a[i][p], sums[i][j]);
+        }
+    UNROLL for (int i = 0; i < GEMM_ROWS_MR; i++)
+        if (i < rows)
+            UNROLL for (int j = 0; j < nv; j++) {
+                float *to = c + i * c_row + j * VF;
+                vf before = accumulate ? vf_load(to) : vf_zero();
+                vf_store(to, ROWS_ADD(sums[i][j], alpha, before));
+            }
+}
+
+#define ROWS_TILE(nv)                                                                              \
+    static void rows_tile_##nv(int rows, int64_t pieces, int64_t depth, const float *const *a,     \
+                               const float *b, int64_t b_row, float *c, int64_t c_row,             \
+                               float alpha, bool accumulate)                                       \
+    {                                                                                              \
+        rows_body(nv, rows, pieces, depth, a, b, b_row, c, c_row, alpha, accumulate);              \
+    }
+ROWS_TILE(1)
+ROWS_TILE(2)
+#if defined(TLI_ISA_generic)
+static rows_tile_fn *const rows_tiles[] = {rows_tile_1, rows_tile_2};
+#else
+ROWS_TILE(3)
+static rows_tile_fn *const rows_tiles[] = {rows_tile_1, rows_tile_2, rows_tile_3};
+#endif
+_Static_assert(sizeof rows_tiles / sizeof *rows_tiles == GEMM_ROWS_NR / VF, "a tile for each");
+#define ROWS_BY(vectors) rows_tiles[(vectors)-1]
+#endif
+
+static void rows_f32(int rows, int cols, int64_t pieces, int64_t depth, const void *const *a,
+                     const void *b, int64_t b_row, void *c, int64_t c_row, double alpha,
+                     bool accumulate)
+{
+    const float *const *from = (const float *const *)a;
+    const int vectors = (cols + VF - 1) / VF;
+    if (cols == vectors * VF) {
+        ROWS_BY(vectors)(rows, pieces, depth, from, b, b_row, c, c_row, (float)alpha, accumulate);
+        return;
+    }
+    float whole[GEMM_ROWS_MR * GEMM_ROWS_NR] = {0}, *to = c;
+    for (int i = 0; i < rows && accumulate; i++)
+        memcpy(whole + i * GEMM_ROWS_NR, to + i * c_row, (size_t)cols * sizeof *to);
+    ROWS_BY(vectors)(rows, pieces, depth, from, b, b_row, whole, GEMM_ROWS_NR, (float)alpha,
+                     accumulate);
+    for (int i = 0; i < rows; i++)
+        memcpy(to + i * c_row, whole + i * GEMM_ROWS_NR, (size_t)cols * sizeof *to);
+}
 
 /* --- doubles ---------------------------------------------------------------------------------- */
 
@@ -200,6 +276,17 @@ enum { PACKS_FROM = 8 * NR_f32 };
 
 /* --- the table -------------------------------------------------------------------------------- */
 
+static const tli_gemm_kernels in_rows_f32 = {
+    .kind = TLI_GEMM_F32, .mr = GEMM_ROWS_MR, .nr = GEMM_ROWS_NR, .kr = 1,
+    .mc = 120, .kc = 640, // b's panel should stay in the first-level cache
+    .element = sizeof(float), .sum_type = TL_F32, .vector = VF,
+    .pack_b = TLI_ISA_NAME(tli_gemm_pack_rows_f32),
+    .gather_b = TLI_ISA_NAME(tli_gemm_gather_rows_f32),
+    .rows = rows_f32,
+    .epilogue = TLI_ISA_NAME(tli_gemm_epilogue_f32), .convert = TLI_ISA_NAME(tli_gemm_convert),
+    .peak = peak_f32,
+};
+
 const tli_gemm_kernels TLI_ISA_NAME(tli_gemm_kernels)[TLI_GEMM_KINDS] = {
     [TLI_GEMM_F32] = {
         .kind = TLI_GEMM_F32, .mr = MR_f32, .nr = NR_f32, .kr = 1, .mc = 128, .kc = 512,
@@ -209,6 +296,7 @@ const tli_gemm_kernels TLI_ISA_NAME(tli_gemm_kernels)[TLI_GEMM_KINDS] = {
         .gather_a = TLI_ISA_NAME(tli_gemm_gather_a_f32),
         .gather_b = TLI_ISA_NAME(tli_gemm_gather_b_f32),
         .tile = tile_f32, .strided = strided_f32, .row = row_f32, .dots = dots_f32,
+        .in_rows = &in_rows_f32,
         .epilogue = TLI_ISA_NAME(tli_gemm_epilogue_f32), .convert = TLI_ISA_NAME(tli_gemm_convert),
         .peak = peak_f32,
     },

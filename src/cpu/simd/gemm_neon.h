@@ -7,8 +7,8 @@
 #define TLI_CPU_SIMD_GEMM_NEON_H
 
 #include <arm_neon.h>
-#include <stdbool.h>
-#include <stdint.h>
+
+#include "cpu/gemm.h"
 
 // The text of an assembler block may be as long as it needs to be.
 #pragma GCC diagnostic push
@@ -65,8 +65,8 @@ static inline void fetch_tile(const float *c, int64_t c_row)
 
 /* --- a of which 8 rows lie side by side (packed, or transposed) ------------------------------- */
 
-/* A panel of a comes from the second-level cache, and behind it lies the next one. */
-#define FETCH_A "prfm pldl1keep, [%[a], #2048]\n"
+/* What the next tiles read of a. */
+#define FETCH_A "prfm pldl1keep, [%[a], %[a_ahead]]\n"
 /* Rows of b that were not packed may be pages apart. */
 #define FETCH_B "prfm pldl1keep, [%[b], %[b_ahead]]\n"
 /* One step in depth; loads what the next one needs. a in v0, v1, b in v2, v3, v4. */
@@ -102,24 +102,36 @@ static void neon_tile_columns(int64_t depth, const float *a, int64_t a_row, int6
                               bool accumulate)
 {
     (void)a_row;
-    int64_t pairs = depth / 2;
-    const int64_t odd = depth % 2;
+    // Behind a panel lies the next one; else the next tiles read on in the same rows.
+    enum { PANEL = 8, ROW_AHEAD = 64, ROWS_AHEAD = 16 };
+    const int64_t a_ahead = a_col == PANEL ? TLI_GEMM_READ_AHEAD : ROW_AHEAD;
+    // Calling for what is not there takes longer than any miss: the last pairs do not look ahead.
+    const int64_t odd = depth % 2, last = ROWS_AHEAD / 2 + 2;
+    int64_t pairs = depth / 2 > last ? depth / 2 - last : 0, rest = depth / 2 - pairs;
+    int64_t b_ahead = b_row * 4 * ROWS_AHEAD;
     if (depth >= 256) fetch_tile(c, c_row);
     __asm__ volatile(
         ZERO_SUMS
-        "cbz %[pairs], 3f\n" LOAD_STEP
-        "subs %[pairs], %[pairs], #1\n"
-        "b.eq 2f\n"
+        "cbz %[rest], 3f\n" LOAD_STEP
+        "sub %[rest], %[rest], #1\n"
+        "cbnz %[pairs], 1f\n"
+        "5:\n"
+        "mov %[b_ahead], #0\n"
+        "mov %[pairs], %[rest]\n"
+        "mov %[rest], #0\n"
+        "cbz %[pairs], 2f\n"
         ".balign 32\n"
         "1:\n" STEP_EVEN STEP_ODD(LOAD, NEXT_STEP)
         "subs %[pairs], %[pairs], #1\n"
         "b.ne 1b\n"
+        "cbnz %[rest], 5b\n"
         "2:\n" STEP_EVEN STEP_ODD(NO_LOAD, "")
         "3:\n"
         "cbz %[odd], 4f\n" LOAD_STEP STEP_LAST
         "4:\n" STORE_TILE
-        : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [pairs] "+r"(pairs)
-        : [odd] "r"(odd), [b_ahead] "r"(b_row * 4 * 16),
+        : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [pairs] "+r"(pairs), [rest] "+r"(rest),
+          [b_ahead] "+r"(b_ahead)
+        : [odd] "r"(odd), [a_ahead] "r"(a_ahead),
           [a_step] "r"(a_col * 4), [b_step] "r"(b_row * 4), [c_row] "r"(c_row * 4),
           [alpha] "r"(tli_float_to_bits(alpha)), [accumulate] "r"((int)accumulate)
         : "memory", "cc", ALL_VECTORS);

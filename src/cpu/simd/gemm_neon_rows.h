@@ -90,8 +90,9 @@
             "cbz %[left], 2f\n"                                                                    \
             ".balign 32\n"                                                                         \
             "1:\n"                                                                                 \
-            LOAD_A(0, a0) LOAD_A(1, a1) LOAD_A(2, a2) LOAD_A(3, a3) LOAD_A(4, a4) COUNT_STEP       \
-            DEEP(0, b_step) DEEP(1, b_step) DEEP(2, b_step)                                        \
+            LOAD_A(0, a0) LOAD_A(1, a1) LOAD_A(2, a2) LOAD_A(3, a3) LOAD_A(4, a4)                  \
+            DEEP(0, b_step) DEEP(1, b_step) COUNT_STEP                                             \
+            DEEP(2, b_step)                                                                        \
             "add %[at], %[at], #16\n"                                                              \
             "subs %[left], %[left], #1\n"                                                          \
             DEEP(3, last)                                                                          \

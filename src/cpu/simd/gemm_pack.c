@@ -202,6 +202,7 @@ static void gather_half(void *dst, int width, const void *const *rows, int count
     }
 EXPORT(a, f32, GEMM_MR, pack_float, gather_float)
 EXPORT(b, f32, GEMM_NR, pack_float, gather_float)
+EXPORT(rows, f32, GEMM_ROWS_NR, pack_float, gather_float)
 EXPORT(a, f64, GEMM_MR_F64, pack_double, gather_double)
 EXPORT(b, f64, GEMM_NR_F64, pack_double, gather_double)
 #if defined(TLI_ISA_neon_bf16)

@@ -15,6 +15,13 @@ enum { GEMM_MR = 4, GEMM_NR = 24 };
 #else
 enum { GEMM_MR = 4, GEMM_NR = 8 };
 #endif
+/* The same of the tile whose rows of a lie anywhere. */
+#if defined(TLI_ISA_neon) || defined(TLI_ISA_neon_bf16)
+enum { GEMM_ROWS_MR = 5, GEMM_ROWS_NR = 16 };
+#else
+enum { GEMM_ROWS_MR = GEMM_MR, GEMM_ROWS_NR = GEMM_NR };
+#endif
+enum { GEMM_WIDEST = 48 }; /* lanes of any panel */
 
 typedef void tli_gemm_pack_matrix_fn(void *dst, const void *src, tl_dtype type, int64_t lane,
                                      int64_t step, int64_t count, int64_t depth);
@@ -23,6 +30,8 @@ typedef void tli_gemm_gather_fn(void *dst, const void *const *rows, int count, t
 
 extern tli_gemm_pack_matrix_fn TLI_ISA_NAME(tli_gemm_pack_a_f32), TLI_ISA_NAME(tli_gemm_pack_b_f32);
 extern tli_gemm_gather_fn TLI_ISA_NAME(tli_gemm_gather_a_f32), TLI_ISA_NAME(tli_gemm_gather_b_f32);
+extern tli_gemm_pack_matrix_fn TLI_ISA_NAME(tli_gemm_pack_rows_f32);
+extern tli_gemm_gather_fn TLI_ISA_NAME(tli_gemm_gather_rows_f32);
 extern tli_gemm_pack_matrix_fn TLI_ISA_NAME(tli_gemm_pack_a_f64), TLI_ISA_NAME(tli_gemm_pack_b_f64);
 extern tli_gemm_gather_fn TLI_ISA_NAME(tli_gemm_gather_a_f64), TLI_ISA_NAME(tli_gemm_gather_b_f64);
 #if defined(TLI_ISA_neon_bf16)
