@@ -267,13 +267,15 @@ static tl_status lend_outputs(tl_program *p, tl_ctx *c, tl_tensors *out)
     const tl_graph *g = p->graph;
     for (int64_t i = 0; i < g->output_count; i++) {
         const tl_tensor *like = g->outputs[i].tensor;
-        tl_tensor *t = tl_ctx_header(c);
-        if (!t) return tl_ctx_status(c);
+        // The caller's list may outlive this program.
+        const char *name = tl_arena_strdup(tl_ctx_arena(c), g->outputs[i].name);
+        tl_tensor *t = name ? tl_ctx_header(c) : NULL;
+        if (!t) return name ? tl_ctx_status(c) : TL_ENOMEM;
         t->dtype = like->dtype;
         t->shape = like->shape;
         tli_tensor_row_major(t);
         if (!tl_ctx_storage(c, t)) return tl_ctx_status(c);
-        tl_tensors_put(c, out, g->outputs[i].name, t);
+        tl_tensors_put(c, out, name, t);
         lend(&p->outputs[i], t->storage, 0);
     }
     return tl_ctx_status(c);

@@ -34,8 +34,9 @@ static bool is_anything_written_before(const tl_graph *g, int64_t when)
 static bool is_there(const tl_graph *g, const tl_tensor *t, int64_t when)
 {
     const tl_tensor *root = tli_root(t);
-    if (root->node) return tli_is_output(g, root) || root->pass >= when;
-    return !root->storage || !is_anything_written_before(g, when);
+    if (!root->node && root->storage) return !is_anything_written_before(g, when);
+    if (tli_is_written(g, root)) return false;
+    return !root->node || tli_is_output(g, root) || root->pass >= when;
 }
 
 typedef struct reuse {
@@ -44,7 +45,7 @@ typedef struct reuse {
     int64_t near;   /* the last one before */
 } reuse;
 
-// False when there are none, or when others see the tensor through views.
+// False when there are none, or when others write the tensor or see it through views.
 static bool is_used_again(const tl_graph *g, int64_t far, const tl_node *maker, reuse *out)
 {
     const tl_tensor *t = maker->out[0];
@@ -61,7 +62,7 @@ static bool is_used_again(const tl_graph *g, int64_t far, const tl_node *maker, 
         if (!out->first) out->first = n;
         out->last = n->index;
     }
-    return out->first && !tli_is_output(g, t);
+    return out->first && !tli_is_output(g, t) && !tli_is_written(g, t);
 }
 
 static void use_instead(tl_node *from, const tl_tensor *t, tl_tensor *instead)

@@ -1,9 +1,11 @@
 /* Ten steps of SGD on four small models, against PyTorch's (tests/golden/models.py): in float64 one run
- * from the same weights; in float32 each step from PyTorch's weights of that step. */
+ * from the same weights; in float32 each step from PyTorch's weights of that step. Both eagerly and as a
+ * compiled function. */
 #include "test.h"
 
 #include <tilth/base/file.h>
 #include <tilth/cpu/cpu.h>
+#include <tilth/graph/function.h>
 #include <tilth/nn/layers.h>
 #include <tilth/nn/model.h>
 #include <tilth/ops/activation.h>
@@ -13,6 +15,7 @@
 #include <tilth/ops/loss.h>
 #include <tilth/ops/pool.h>
 #include <tilth/ops/reduce.h>
+#include <tilth/ops/update.h>
 #include <tilth/ops/view.h>
 
 enum { STEPS = 10, MOST_PARAMS = 32 };
@@ -211,33 +214,41 @@ static void load(tl_model *m, const char *format, const char *name, int step)
     }
 }
 
-// One step: the loss, and the parameters moved against their gradients.
-static double sgd_step(tl_engine *engine, tl_model *m, const char *name, tl_dtype dtype)
+// One step: the loss, and the parameters moved against their gradients, in place.
+static tl_status sgd_step(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {
-    tl_ctx *c;
-    double loss_value;
+    tl_model *m = self;
     tl_tensor *by[MOST_PARAMS], *grads[MOST_PARAMS];
     int64_t count = 0;
-    assert_ok(tl_ctx_new(&c, engine));
-    tl_ctx_set_training(c, true);
-    tl_ctx_set_taping(c, true);
-    tl_tensor *out = tl_call(c, m, batch(c, find("%s/x", name), dtype));
-    tl_tensor *loss = tl_mean(c, tl_sparse_cross_entropy(c, batch(c, find("%s/y", name), dtype), out), TL_ALL, false);
-    assert_ok(tl_ctx_status(c));
+    bool taping = tl_ctx_set_taping(c, true);
+    tl_tensor *scores = tl_call(c, m, tl_tensors_get(c, in, "x"));
+    tl_tensor *each = tl_sparse_cross_entropy(c, tl_tensors_get(c, in, "y"), scores);
+    tl_tensor *loss = tl_mean(c, each, TL_ALL, false);
+    TL_TRY(tl_ctx_status(c));
     for (int64_t i = 0; i < tl_model_param_count(m); i++)
         if (tl_model_param(m, i)->trainable) by[count++] = tl_model_param(m, i)->tensor;
-    assert_ok(tl_gradient(c, loss, by, count, grads));
-    for (int64_t i = 0; i < count; i++) {
-        double w[4096], d[4096];
-        int64_t n = tl_tensor_count(by[i]);
-        assert_ok(tl_tensor_get_doubles(by[i], w, n));
-        assert_ok(tl_tensor_get_doubles(grads[i], d, n));
-        for (int64_t k = 0; k < n; k++) w[k] -= RATE * d[k];
-        assert_ok(tl_tensor_set_doubles(by[i], w, n));
-    }
-    assert_ok(tl_tensor_item(loss, &loss_value));
+    TL_TRY(tl_gradient(c, loss, by, count, grads));
+    tl_ctx_set_taping(c, taping);
+    for (int64_t i = 0; i < count; i++)
+        tl_update_ema(c, by[i], tl_sub(c, by[i], tl_scale(c, grads[i], RATE)), 0);
+    tl_tensors_put(c, out, "loss", loss);
+    return tl_ctx_status(c);
+}
+
+// Eagerly where there is no function.
+static double take_step(tl_engine *engine, tl_function *f, tl_model *m, const char *name, tl_dtype dtype)
+{
+    tl_tensors in = {0}, out = {0};
+    tl_ctx *c;
+    double loss;
+    assert_ok(tl_ctx_new(&c, engine));
+    tl_ctx_set_training(c, true);
+    tl_tensors_put(c, &in, "x", batch(c, find("%s/x", name), dtype));
+    tl_tensors_put(c, &in, "y", batch(c, find("%s/y", name), dtype));
+    assert_ok(f ? tl_function_call(f, c, &in, &out) : sgd_step(m, c, &in, &out));
+    assert_ok(tl_tensor_item(tl_tensors_peek(&out, "loss"), &loss));
     tl_ctx_free(&c);
-    return loss_value;
+    return loss;
 }
 
 static double distance(tl_model *m, const char *name, int step)
@@ -257,27 +268,53 @@ static double distance(tl_model *m, const char *name, int step)
     return sqrt(apart / size);
 }
 
-static void run_model(const tl_backend_class *backend, const tl_layer_class *cls)
+// One program for all steps; compiled, where there is a compiler.
+static void check_function(const tl_function *f)
+{
+    tl_function_stats calls;
+    tl_program_stats stats;
+    tl_jit *jit;
+    tl_function_measure(f, &calls);
+    tl_program_measure(tl_function_program(f), &stats);
+    assert_int_equal(calls.captures, 1);
+    assert_true(stats.nests > 0);
+    if (tl_jit_new(&jit, NULL) != TL_OK) return;
+    assert_int_equal(stats.compiled, stats.nests);
+    tl_jit_free(&jit);
+}
+
+static void check_type(tl_engine *engine, const tl_layer_class *cls, tl_dtype dtype, bool compiled)
 {
     const char *name = cls->cls.name;
+    bool wide = dtype == TL_F64;
+    const entry *x = find("%s/x", name), *losses = find(wide ? "%s/f64 losses" : "%s/f32 losses", name);
+    tl_input input = {"x", x->kind == 2 ? TL_I64 : dtype, x->shape};
+    tl_model *m;
+    tl_function *f = NULL;
+    assert_ok(tl_model_new(&m, &(tl_model_args){.engine = engine, .cls = cls, .inputs = &input,
+                                                .input_count = 1, .seed = 1, .dtype = dtype}));
+    if (compiled)
+        assert_ok(tl_function_new(&f, &(tl_function_args){.engine = engine, .name = name, .body = sgd_step,
+                                                          .self = m}));
+    if (wide) load(m, "%s/f64", name, 0);
+    for (int step = 0; step < STEPS; step++) {
+        if (!wide) load(m, "%s/f32 %d", name, step);
+        double wanted = number(losses, step), loss = take_step(engine, f, m, name, dtype);
+        assert_near(loss, wanted, (wide ? 1e-8 : 1e-5) * wanted);
+        if (!wide) assert_near(distance(m, name, step + 1), 0, 1e-5);
+    }
+    if (f) check_function(f);
+    tl_function_free(&f);
+    tl_model_free(&m);
+}
+
+static void run_model(const tl_backend_class *backend, const tl_layer_class *cls)
+{
     tl_engine *engine;
     assert_ok(tl_engine_new(&engine, &(tl_engine_args){.backend = backend, .threads = 2}));
-    const entry *x = find("%s/x", name);
-    for (int wide = 0; wide < 2; wide++) {
-        tl_dtype dtype = wide ? TL_F64 : TL_F32;
-        tl_input input = {"x", x->kind == 2 ? TL_I64 : dtype, x->shape};
-        tl_model *m;
-        assert_ok(tl_model_new(&m, &(tl_model_args){.engine = engine, .cls = cls, .inputs = &input,
-                                                    .input_count = 1, .seed = 1, .dtype = dtype}));
-        const entry *losses = find(wide ? "%s/f64 losses" : "%s/f32 losses", name);
-        if (wide) load(m, "%s/f64", name, 0);
-        for (int step = 0; step < STEPS; step++) {
-            if (!wide) load(m, "%s/f32 %d", name, step);
-            double wanted = number(losses, step), loss = sgd_step(engine, m, name, dtype);
-            assert_near(loss, wanted, (wide ? 1e-8 : 1e-5) * wanted);
-            if (!wide) assert_near(distance(m, name, step + 1), 0, 1e-5);
-        }
-        tl_model_free(&m);
+    for (int compiled = 0; compiled < 2; compiled++) {
+        check_type(engine, cls, TL_F32, compiled);
+        check_type(engine, cls, TL_F64, compiled);
     }
     tl_engine_free(&engine);
 }

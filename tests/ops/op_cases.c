@@ -11,14 +11,14 @@
 
 typedef struct options {
     const char *only, *golden_inputs;
-    bool no_golden, verbose, coverage;
+    bool no_golden, verbose, coverage, compiled;
 } options;
 
 static void usage(const char *program)
 {
     fprintf(stderr,
             "usage: %s [--only TEXT] [--no-golden] [--verbose] [--golden-inputs FILE] "
-            "[--coverage]\n",
+            "[--coverage] [--compiled]\n",
             program);
     exit(2);
 }
@@ -38,6 +38,8 @@ static options parse_options(int argc, char **argv)
             o.verbose = true;
         else if (strcmp(argv[i], "--coverage") == 0)
             o.coverage = true;
+        else if (strcmp(argv[i], "--compiled") == 0)
+            o.compiled = true;
         else
             usage(argv[0]);
     }
@@ -217,6 +219,7 @@ static void check_row(oc_plan *p, int64_t number, const oc_places *places, const
     oc_check_backends(p, places);
     if (p->complaints) return; // the rest would say the same again
     oc_check_capture(p, oc_best(places));
+    oc_check_function(p, number, oc_best(places));
     oc_check_threads(p, places);
     oc_check_checked(p, places);
     if (number % ROWS_A_FAULT == 0) oc_check_allocations(p, oc_best(places));
@@ -257,6 +260,27 @@ static int tell_coverage(const op_case *cases, int64_t count, const oc_places *p
     return oc_failures != 0;
 }
 
+// One row of each call: what is compiled takes long.
+static int check_compiled(const op_case *cases, int64_t count, const oc_places *places)
+{
+    oc_memory memory = {0};
+    oc_plan *plans = oc_take(&memory, (size_t)count * sizeof *plans);
+    int64_t kept = 0;
+    for (int64_t i = 0; i < count; i++) {
+        bool known = cases[i].fails;
+        for (int64_t k = 0; k < kept; k++) known |= plans[k].k->call == cases[i].call;
+        if (known) continue;
+        if (make_plan(&plans[kept], &cases[i], &places->at[0][0]) && plans[kept].want.out[0].count)
+            kept++;
+        else
+            oc_give_back(&plans[kept].memory);
+    }
+    oc_check_compiled(plans, kept, oc_best(places));
+    for (int64_t i = 0; i < kept; i++) oc_give_back(&plans[i].memory);
+    oc_give_back(&memory);
+    return oc_failures != 0;
+}
+
 static void check_names(const op_case *cases, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
@@ -275,8 +299,9 @@ int op_cases_main(int argc, char **argv, const char *family, const op_case *case
     oc_checks = oc_failures = 0;
     open_places(&places);
     open_checked(&places);
-    if (o.golden_inputs || o.coverage) {
-        int code = o.coverage ? tell_coverage(cases, count, &places)
+    if (o.golden_inputs || o.coverage || o.compiled) {
+        int code = o.coverage   ? tell_coverage(cases, count, &places)
+                   : o.compiled ? check_compiled(cases, count, &places)
                               : write_golden_inputs(o.golden_inputs, family, cases, count, &places);
         close_places(&places);
         exit(code);

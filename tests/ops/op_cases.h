@@ -16,11 +16,13 @@
  *  - the same bits when it is captured and replayed, and with any number of threads;
  *  - every backend of this machine and every float type against the reference in float64;
  *  - the checking backend's complaints; memory given back; failing allocations (some rows);
+ *  - as a function of graph mode, with its gradient, against the calls one by one;
  *  - PyTorch's values, for rows with an expression (made by tests/golden/ops.py).
  *
  * Programs take `--only TEXT` (rows whose name contains it), `--no-golden`, `--verbose`,
- * `--golden-inputs FILE` (writes what ops.py reads, and exits) and `--coverage` (tells what ops the
- * rows run, and exits; test_coverage.c asks for it). */
+ * `--golden-inputs FILE` (writes what ops.py reads, and exits), `--coverage` (tells what ops the
+ * rows run, and exits; test_coverage.c asks for it) and `--compiled` (one row of each call, all in one
+ * compiled function, and exits; test_compiled.c asks for it). */
 #ifndef TILTH_TESTS_OP_CASES_H
 #define TILTH_TESTS_OP_CASES_H
 

@@ -15,7 +15,7 @@ bool oc_has_type(const oc_plan *p, tl_dtype dtype)
     return dtype == TL_F32 || !(flags & CASE_F32_UP);
 }
 
-static bool is_generic(const oc_plan *p)
+bool oc_is_generic(const oc_plan *p)
 {
     for (int i = 0; i < p->inputs; i++)
         if (p->in[i].dtype == TL_DTYPE_COUNT) return true;
@@ -90,7 +90,7 @@ static void check_type(oc_plan *p, const oc_places *places, tl_dtype dtype)
 
 void oc_check_backends(oc_plan *p, const oc_places *places)
 {
-    bool generic = is_generic(p); // else all types are the same run
+    bool generic = oc_is_generic(p); // else all types are the same run
     for (size_t i = 0; i < TL_COUNT(types); i++)
         if (generic ? oc_has_type(p, types[i]) : types[i] == p->base)
             check_type(p, places, types[i]);
@@ -137,7 +137,7 @@ void oc_check_threads(oc_plan *p, const oc_places *places)
 {
     for (int b = 1; b < places->backends; b++) {
         compare_thread_counts(p, places->at[b], TL_F32);
-        if (b == places->backends - 1 && is_generic(p) && oc_has_type(p, TL_BF16))
+        if (b == places->backends - 1 && oc_is_generic(p) && oc_has_type(p, TL_BF16))
             compare_thread_counts(p, places->at[b], TL_BF16);
     }
 }

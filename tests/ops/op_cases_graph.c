@@ -1,7 +1,6 @@
-/* The same row as a function: captured, optimised and replayed, against the row run call by call on the
- * same backend. */
+/* The same row as a function: captured, optimised and replayed, against the row run call by call on
+ * the same backend. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <tilth/graph/function.h>
 
@@ -9,8 +8,8 @@
 
 static const char *const input_names[OP_CASE_MAX] = {"a", "b", "c", "d", "e", "f", "g", "h"};
 
-/* A row in a program. Inputs with a layout are tensors from outside, since what goes into a function has
- * no gaps; the others are its inputs. */
+/* A row in a program. Inputs with a layout are tensors from outside, since what goes into a
+ * function has no gaps; the others are its inputs. */
 typedef struct job {
     oc_plan *plan;
     const oc_place *place;
@@ -26,7 +25,8 @@ static const char *name_of(tl_ctx *c, int64_t number, const char *what, int i)
     return tl_arena_strdup(tl_ctx_arena(c), name);
 }
 
-/* --- the body ------------------------------------------------------------------------------------ */
+/* --- the body ------------------------------------------------------------------------------------
+ */
 
 static tl_status put(tl_ctx *c, tl_tensors *out, const char *name, tl_tensor *t)
 {
@@ -64,7 +64,7 @@ static tl_status one_row(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
     return capture_row(self, c, in, out);
 }
 
-/* --- inputs and results ----------------------------------------------------------------------------- */
+/* --- inputs and results ----------------------------------------------------------------------- */
 
 // Once: memory that moves would be captured again.
 static tl_status make_outside(job *j)
@@ -78,7 +78,8 @@ static tl_status make_outside(job *j)
     return TL_OK;
 }
 
-// What the row writes in place has its old elements again. One element shown many times is not written.
+// What the row writes in place has its old elements again. One element shown many times is not
+// written.
 static tl_status give_inputs(const job *j, tl_tensors *in)
 {
     const oc_plan *p = j->plan;
@@ -94,7 +95,8 @@ static tl_status give_inputs(const job *j, tl_tensors *in)
     return tl_ctx_status(c);
 }
 
-static tl_status take_results(const job *j, const tl_tensors *out, oc_memory *memory, oc_results *to)
+static tl_status take_results(const job *j, const tl_tensors *out, oc_memory *memory,
+                              oc_results *to)
 {
     const oc_plan *p = j->plan;
     tl_ctx *c = j->place->c;
@@ -117,7 +119,7 @@ static void prepare(tl_ctx *c)
     tl_ctx_set_taping(c, false);
 }
 
-/* --- comparison ------------------------------------------------------------------------------------- */
+/* --- comparison ------------------------------------------------------------------------------- */
 
 // Nests add up in another order than kernels; apart from that they compute what kernels do.
 static double of_type(tl_dtype dtype)
@@ -158,20 +160,25 @@ static bool compare(const job *j, const char *where, const oc_results *got, cons
                 limits.relative = of_type(eager->out[o].dtype);
         limits.floor = 0.1;
         snprintf(what, sizeof what, "gradient of input %d", i);
-        good &= oc_compare(p, where, what, &got->gradient[i], &eager->gradient[i], nests ? limits : bits);
+        good &= oc_compare(p, where, what, &got->gradient[i], &eager->gradient[i],
+                           nests ? limits : bits);
     }
     return good;
 }
 
-/* --- one row ------------------------------------------------------------------------------------------ */
+/* --- one row ---------------------------------------------------------------------------------- */
 
-static tl_status call_twice(job *j, oc_memory *memory, oc_results *first, oc_results *second, bool *nests)
+static tl_status call_twice(job *j, oc_memory *memory, oc_results *first, oc_results *second,
+                            bool *nests)
 {
     tl_function *f;
     tl_program_stats stats;
     tl_ctx *c = j->place->c;
-    TL_TRY(tl_function_new(&f, &(tl_function_args){.engine = j->place->engine, .name = "row",
-                                                   .body = one_row, .self = j, .interpret = true}));
+    TL_TRY(tl_function_new(&f, &(tl_function_args){.engine = j->place->engine,
+                                                   .name = "row",
+                                                   .body = one_row,
+                                                   .self = j,
+                                                   .interpret = true}));
     tl_status st = make_outside(j);
     for (int i = 0; i < 2 && st == TL_OK; i++) {
         tl_tensors in = {0}, out = {0};
@@ -218,30 +225,89 @@ void oc_check_function(oc_plan *p, int64_t number, const oc_place *place)
     if (oc_is_generic(p) && oc_has_type(p, other)) check_type(p, place, other);
 }
 
-/* --- many rows in one program, compiled ----------------------------------------------------------------- */
+/* --- many rows in one program, compiled ---------------------------------------------------------
+ */
 
-/* Compilers take long to start: one row of each call of a family goes into one program. */
-struct oc_sample {
+/* Compilers take long to start, so that rows share a program: the first call interprets it, the
+ * second compiles it. */
+typedef struct sample {
     job *jobs;
-    int64_t count, capacity;
-};
+    int64_t count;
+} sample;
 
-void oc_sample_add(oc_sample **sample, const oc_plan *p)
+static tl_status all_rows(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {
-    oc_sample *s = *sample;
-    for (int64_t i = 0; s && i < s->count; i++)
-        if (s->jobs[i].plan->k->call == p->k->call) return;
-    if (!s && !(s = *sample = calloc(1, sizeof *s))) return;
-    if (s->count == s->capacity) {
-        int64_t capacity = s->capacity ? 2 * s->capacity : 16;
-        job *more = realloc(s->jobs, (size_t)capacity * sizeof *more);
-        if (!more) return;
-        s->jobs = more;
-        s->capacity = capacity;
+    const sample *s = self;
+    for (int64_t i = 0; i < s->count; i++)
+        TL_TRY_NOTE(capture_row(&s->jobs[i], c, in, out), "row '%s'", s->jobs[i].plan->k->name);
+    return TL_OK;
+}
+
+typedef struct outcome {
+    tl_program_stats stats;
+    oc_results *by_row;
+} outcome;
+
+// Eagerly where there is no function.
+static tl_status run_rows(sample *s, tl_function *f, oc_memory *memory, outcome *to)
+{
+    tl_tensors in = {0}, out = {0};
+    tl_ctx *c = s->jobs[0].place->c;
+    prepare(c);
+    to->by_row = oc_take(memory, (size_t)s->count * sizeof *to->by_row);
+    for (int64_t i = 0; i < s->count; i++) TL_TRY(give_inputs(&s->jobs[i], &in));
+    TL_TRY(f ? tl_function_call(f, c, &in, &out) : all_rows(s, c, &in, &out));
+    for (int64_t i = 0; i < s->count; i++)
+        TL_TRY(take_results(&s->jobs[i], &out, memory, &to->by_row[i]));
+    if (f) tl_program_measure(tl_function_program(f), &to->stats);
+    return TL_OK;
+}
+
+static tl_status run_ways(sample *s, const oc_place *place, oc_memory *memory, outcome *eager,
+                          outcome *interpreted, outcome *compiled)
+{
+    tl_function *f;
+    TL_TRY(tl_function_new(
+        &f,
+        &(tl_function_args){.engine = place->engine, .name = "rows", .body = all_rows, .self = s}));
+    tl_status st = TL_OK;
+    for (int64_t i = 0; i < s->count; i++) TL_TRY_DONE(st, make_outside(&s->jobs[i]));
+    TL_TRY_DONE(st, run_rows(s, NULL, memory, eager));
+    TL_TRY_DONE(st, run_rows(s, f, memory, interpreted));
+    TL_TRY_DONE(st, run_rows(s, f, memory, compiled));
+done:
+    tl_function_free(&f);
+    return st;
+}
+
+static void compare_rows(sample *s, const outcome *eager, const outcome *interpreted,
+                         const outcome *compiled)
+{
+    for (int64_t i = 0; i < s->count; i++)
+        if (compare(&s->jobs[i], "interpreted", &interpreted->by_row[i], &eager->by_row[i], true))
+            compare(&s->jobs[i], "compiled, against interpreted", &compiled->by_row[i],
+                    &interpreted->by_row[i], false);
+    oc_checks++;
+    if (compiled->stats.compiled != compiled->stats.nests)
+        oc_complain(s->jobs[0].plan, "%" PRId64 " of %" PRId64 " nests of all rows were compiled",
+                    compiled->stats.compiled, compiled->stats.nests);
+}
+
+void oc_check_compiled(oc_plan *plans, int64_t count, const oc_place *place)
+{
+    oc_memory memory = {0};
+    outcome eager = {{0}}, interpreted = {{0}}, compiled = {{0}};
+    sample s = {.jobs = oc_take(&memory, (size_t)(count + 1) * sizeof *s.jobs), .count = count};
+    for (int64_t i = 0; i < count; i++)
+        s.jobs[i] = (job){.plan = &plans[i], .place = place, .dtype = TL_F32, .number = i};
+    if (count) {
+        tl_mark mark = tl_ctx_begin(place->c);
+        tl_status st = run_ways(&s, place, &memory, &eager, &interpreted, &compiled);
+        tl_ctx_end(place->c, mark);
+        if (oc_expect_ok(&plans[0], st, "all rows in one function"))
+            compare_rows(&s, &eager, &interpreted, &compiled);
+        printf("%" PRId64 " rows, %" PRId64 " kernels, %" PRId64 " nests, %" PRId64 " compiled\n",
+               count, compiled.stats.kernels, compiled.stats.nests, compiled.stats.compiled);
     }
-    oc_plan *copy = malloc(sizeof *copy);
-    if (!copy) return;
-    *copy = *p;
-    s->jobs[s->count] = (job){.plan = copy, .dtype = TL_F32, .number = s->count};
-    s->count++;
+    oc_give_back(&memory);
 }

@@ -124,7 +124,11 @@ typedef struct oc_run {
     const tl_node *loss;                 /* what follows it in the list belongs to gradients */
 } oc_run;
 
+extern const tl_draws oc_draws;
+
 TL_NODISCARD tl_status oc_begin(oc_run *r);
+/* Part of oc_begin: gradients flow to the inputs of r->in. */
+TL_NODISCARD tl_status oc_watch_inputs(oc_run *r);
 TL_NODISCARD tl_status oc_call(oc_run *r);
 /* Gradients of the weighted sum of outputs, into r->gradient. */
 TL_NODISCARD tl_status oc_differentiate(oc_run *r);
@@ -134,6 +138,8 @@ TL_NODISCARD tl_status oc_run_all(oc_run *r, oc_memory *memory, oc_results *out)
 TL_NODISCARD tl_status oc_read(oc_value *out, const tl_tensor *t, oc_memory *memory);
 /* Whether the row is run in this float type. */
 bool oc_has_type(const oc_plan *p, tl_dtype dtype);
+/* Whether its inputs follow that type; else all types are the same run. */
+bool oc_is_generic(const oc_plan *p);
 /* Whether gradients flow to an input of the row. */
 bool oc_differentiates(const oc_plan *p, int input);
 
@@ -170,6 +176,10 @@ void oc_check_capture(oc_plan *p, const oc_place *place);
 void oc_check_threads(oc_plan *p, const oc_places *places);
 void oc_check_checked(oc_plan *p, const oc_places *places);
 void oc_check_allocations(oc_plan *p, const oc_place *place);
+/* In float32, and in one more type, which follows from the row's number. */
+void oc_check_function(oc_plan *p, int64_t number, const oc_place *place);
+/* All of these rows in one function, compiled. */
+void oc_check_compiled(oc_plan *plans, int64_t count, const oc_place *place);
 
 /* What the rows of a table do to an op. */
 enum {

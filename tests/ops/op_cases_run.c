@@ -11,7 +11,9 @@ bool oc_differentiates(const oc_plan *p, int input)
     return p->gradients && in->is_float && !in->is_const;
 }
 
-static tl_status watch_inputs(oc_run *r)
+const tl_draws oc_draws = {.seed = 11, .step = 3, .microbatch = 1, .replica = 2};
+
+tl_status oc_watch_inputs(oc_run *r)
 {
     r->by_count = 0;
     for (int i = 0; i < r->plan->inputs; i++) {
@@ -28,7 +30,7 @@ tl_status oc_begin(oc_run *r)
     const oc_plan *p = r->plan;
     tl_ctx *c = r->place->c;
     r->mark = tl_ctx_begin(c);
-    tl_ctx_set_draws(c, (tl_draws){.seed = 11, .step = 3, .microbatch = 1, .replica = 2});
+    tl_ctx_set_draws(c, oc_draws);
     tl_ctx_set_training(c, false);
     tl_ctx_set_taping(c, false);
     for (int i = 0; i < p->inputs; i++) {
@@ -39,7 +41,7 @@ tl_status oc_begin(oc_run *r)
             return TL_FAIL_NOMEM((size_t)p->in[i].count * sizeof(double));
         }
     }
-    TL_TRY(watch_inputs(r));
+    TL_TRY(oc_watch_inputs(r));
     tl_ctx_set_taping(c, p->gradients);
     tl_ctx_set_capturing(c, r->capturing);
     return TL_OK;

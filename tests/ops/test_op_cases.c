@@ -67,6 +67,7 @@ OP_CALL(product, tl_mul(c, in[0], in[1]))
 OP_CALL(by_backend, times(c, in[0], strcmp(backend_of(c), "reference") ? 1 + 1e-4 : 1))
 OP_CALL(by_type, times(c, in[0], in[0]->dtype == TL_BF16 ? 1.03125 : 1))
 OP_CALL(by_capture, times(c, in[0], tl_ctx_capturing(c) ? 1 + 0x1p-23 : 1))
+OP_CALL(by_function, times(c, in[0], in[0]->storage ? 1 : 1 + 1e-4)) // which has inputs of its own
 OP_CALL(by_threads,
         times(c, in[0],
               tl_pool_threads(tl_engine_threads(tl_ctx_engine(c))) == 7 ? 1 + 0x1p-23 : 1))
@@ -129,7 +130,7 @@ static void derivatives(void **state)
     expect_complaint(&(op_case){"wrong", {"2x3"}, cube_without_second},
                      "| second derivative of input 0 | element 0 of 6");
     expect_no_complaint(
-        &(op_case){"not asked", {"2x3"}, cube_without_second, .flags = CASE_NO_DIFFERENCES});
+        &(op_case){"not asked", {"2x3:T"}, cube_without_second, .flags = CASE_NO_DIFFERENCES});
     expect_complaint(&(op_case){"first order", {"2x3"}, square, .flags = CASE_NO_SECOND},
                      "second derivative | must be refused");
     expect_complaint(&(op_case){"constant", {"2x3:int<4"}, square}, "no float input");
@@ -156,6 +157,7 @@ static void bits(void **state)
                      "float32, captured and replayed | output 0");
     expect_complaint(&(op_case){"r", {"2x3"}, reads_elements, .flags = CASE_NO_GRADIENT},
                      "captured and replayed | failed (state)");
+    expect_complaint(&(op_case){"f", {"2x3"}, by_function}, "float32, as a function | output 0");
     expect_complaint(&(op_case){"p", {"2x3"}, by_threads}, "7 threads against one | output 0");
 }
 
