@@ -1,6 +1,6 @@
 /* Every op has rows: one that calls it, one that compares its gradient with differences or with
  * PyTorch's, one that compares it with PyTorch. The union over all programs with a table of cases
- * is looked at. */
+ * is looked at. needs: no sanitizer */
 #include "op_cases_impl.h"
 #include "test.h"
 
