@@ -1,6 +1,5 @@
 /* Nests of a program as compiled code: printed, compiled in a few units side by side, loaded. */
 #include <inttypes.h>
-#include <string.h>
 #include <tilth/nest/print_c.h>
 
 #include "graph/program.h"
@@ -11,34 +10,7 @@ enum {
     NAME_ROOM = 32
 };
 
-/* --- nests that are alike ------------------------------------------------------------------------- */
-
-static bool terms_equal(const tl_term *a, const tl_term *b)
-{
-    if (a->kind != b->kind || a->dtype != b->dtype || a->op != b->op || a->inputs != b->inputs
-        || memcmp(a->in, b->in, sizeof a->in) != 0 || a->axes != b->axes || a->axis != b->axis
-        || a->shift != b->shift || a->scale != b->scale
-        || memcmp(&a->number, &b->number, sizeof a->number) != 0
-        || memcmp(&a->from, &b->from, sizeof a->from) != 0)
-        return false;
-    if (!a->attr || !b->attr) return a->attr == b->attr;
-    return tl_desc_equal(tl_op_class_of(a->op)->attr, a->attr, b->attr);
-}
-
-// Layers of one kind give nests that differ in their notes only.
-static bool nests_equal(const tl_nest *a, const tl_nest *b)
-{
-    if (a->rank != b->rank || a->term_count != b->term_count || a->store_count != b->store_count
-        || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) != 0)
-        return false;
-    for (int64_t i = 0; i < a->term_count; i++)
-        if (!terms_equal(&a->terms[i], &b->terms[i])) return false;
-    for (int64_t i = 0; i < a->store_count; i++)
-        if (a->stores[i].term != b->stores[i].term
-            || memcmp(&a->stores[i].to, &b->stores[i].to, sizeof a->stores[i].to) != 0)
-            return false;
-    return true;
-}
+/* --- kernels: nests that differ in their notes only are compiled once -------------------------- */
 
 /* `of[i]` is the kernel of step i, -1 where it is no nest; `first[k]` a step that runs kernel k. */
 static int64_t number_kernels(const tl_program *p, int64_t *of, int64_t *first)
@@ -48,7 +20,7 @@ static int64_t number_kernels(const tl_program *p, int64_t *of, int64_t *first)
         of[i] = -1;
         if (!p->steps[i].nest) continue;
         for (int64_t k = 0; k < count && of[i] < 0; k++)
-            if (nests_equal(&p->steps[i].nest->nest, &p->steps[first[k]].nest->nest)) of[i] = k;
+            if (tl_nest_equal(&p->steps[i].nest->nest, &p->steps[first[k]].nest->nest)) of[i] = k;
         if (of[i] >= 0) continue;
         first[count] = i;
         of[i] = count++;

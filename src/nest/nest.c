@@ -333,3 +333,31 @@ void tl_nest_text(const tl_nest *n, tl_str *out)
         type_text(out, line, n->stores[i].to.dtype, NULL);
     }
 }
+
+/* --- equality ------------------------------------------------------------------ */
+
+static bool terms_equal(const tl_term *a, const tl_term *b)
+{
+    if (a->kind != b->kind || a->dtype != b->dtype || a->op != b->op || a->inputs != b->inputs
+        || memcmp(a->in, b->in, sizeof a->in) != 0 || a->axes != b->axes || a->axis != b->axis
+        || a->shift != b->shift || a->scale != b->scale
+        || memcmp(&a->number, &b->number, sizeof a->number) != 0
+        || memcmp(&a->from, &b->from, sizeof a->from) != 0)
+        return false;
+    if (!a->attr || !b->attr) return a->attr == b->attr;
+    return tl_desc_equal(tl_op_class_of(a->op)->attr, a->attr, b->attr);
+}
+
+bool tl_nest_equal(const tl_nest *a, const tl_nest *b)
+{
+    if (a->rank != b->rank || a->term_count != b->term_count || a->store_count != b->store_count
+        || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) != 0)
+        return false;
+    for (int64_t i = 0; i < a->term_count; i++)
+        if (!terms_equal(&a->terms[i], &b->terms[i])) return false;
+    for (int64_t i = 0; i < a->store_count; i++)
+        if (a->stores[i].term != b->stores[i].term
+            || memcmp(&a->stores[i].to, &b->stores[i].to, sizeof a->stores[i].to) != 0)
+            return false;
+    return true;
+}

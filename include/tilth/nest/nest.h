@@ -88,6 +88,8 @@ TL_API bool tl_nest_has_op(tl_op op, tl_dtype out, tl_dtype in);
 TL_API void tl_nest_variance(const tl_nest *n, uint32_t *varies);
 /* Everything above that can be checked. */
 TL_API TL_NODISCARD tl_status tl_nest_verify(const tl_nest *n);
+/* Whether two nests compute the same, whatever their notes say. */
+TL_API bool tl_nest_equal(const tl_nest *a, const tl_nest *b);
 /* As in the example. */
 TL_API void tl_nest_text(const tl_nest *n, tl_str *out);
 

@@ -395,20 +395,27 @@ static void grad_block(const backward *g, const key_side *k, const query_side *q
     store_sums(t, &to, q->gq, x.row, k->turned, q->y_row);
 }
 
+// Both sides of a task: measured first, then laid out in the thread's memory.
+static tl_status take_memory(key_side *k, query_side *q, const attention *t, bool grads)
+{
+    void *memory = NULL;
+    layout l = {0};
+    keys_lay_out(&l, k, t, t->keys, grads);
+    queries_lay_out(&l, q, t);
+    TL_TRY(attention_memory(&memory, l.bytes));
+    l = (layout){.memory = memory};
+    keys_lay_out(&l, k, t, t->keys, grads);
+    queries_lay_out(&l, q, t);
+    return TL_OK;
+}
+
 static tl_status grad_task(int64_t begin, int64_t end, void *payload)
 {
     const backward *g = payload;
     const attention *t = &g->t;
     key_side k;
     query_side q;
-    void *memory = NULL;
-    layout l = {0};
-    keys_lay_out(&l, &k, t, t->keys, true);
-    queries_lay_out(&l, &q, t);
-    TL_TRY(attention_memory(&memory, l.bytes));
-    l = (layout){.memory = memory};
-    keys_lay_out(&l, &k, t, t->keys, true);
-    queries_lay_out(&l, &q, t);
+    TL_TRY(take_memory(&k, &q, t, true));
     for (int64_t i = begin; i < end; i++) {
         const int64_t batch = i / t->groups, group = i % t->groups;
         const allowance allow = attention_allow(t, batch, k.allowed);
@@ -572,14 +579,7 @@ static tl_status mean_task(int64_t begin, int64_t end, void *payload)
     const attention *t = &g->t;
     key_side k;
     query_side q;
-    void *memory = NULL;
-    layout l = {0};
-    keys_lay_out(&l, &k, t, t->keys, false);
-    queries_lay_out(&l, &q, t);
-    TL_TRY(attention_memory(&memory, l.bytes));
-    l = (layout){.memory = memory};
-    keys_lay_out(&l, &k, t, t->keys, false);
-    queries_lay_out(&l, &q, t);
+    TL_TRY(take_memory(&k, &q, t, false));
     for (int64_t i = begin; i < end; i++) {
         const int64_t batch = i / t->heads, head = i % t->heads;
         const allowance allow = attention_allow(t, batch, k.allowed);
