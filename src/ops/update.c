@@ -69,6 +69,9 @@ DESC(lars)
 static const tl_field ema_fields[] = {ROW(ema, momentum, "share of the old average"), TL_F_END};
 DESC(ema)
 
+static const tl_field assign_fields[] = {ROW(assign, add, "add to what is there"), TL_F_END};
+DESC(assign)
+
 /* --- shape rules ----------------------------------------------------------------------------- */
 
 enum { PARAM, GRAD, HYPER, SLOTS };
@@ -204,6 +207,15 @@ static tl_status ema_infer(const tl_node *call)
                    tl_tensor_spec(spec, call->in[2]));
 }
 
+static tl_status assign_infer(const tl_node *call)
+{
+    const tl_tensor *target = call->in[0], *value = call->in[1];
+    if (value->dtype == target->dtype && tl_shape_equal(&value->shape, &target->shape)) return TL_OK;
+    char spec[TL_TENSOR_TEXT], wanted[TL_TENSOR_TEXT];
+    return TL_FAIL(TL_EINVAL, "the value is %s and must be like the target, %s",
+                   tl_tensor_spec(spec, value), tl_tensor_spec(wanted, target));
+}
+
 static tl_status finite_and_norm_infer(const tl_node *call)
 {
     for (int i = 0; i < call->inputs; i++) TL_TRY(tli_want_float(call->in[i], "a block"));
@@ -246,6 +258,18 @@ const tl_op_class tl_op_update_ema = {
     .flags = TL_OP_CONSTANT,
     .writes = 1,
     .infer = ema_infer,
+};
+
+const tl_op_class tl_op_assign = {
+    .op = TL_OP_assign,
+    .name = "assign",
+    .help = "a value put in place, or added there",
+    .attr = &assign_desc,
+    .inputs_min = 2,
+    .inputs_max = 2,
+    .flags = TL_OP_CONSTANT,
+    .writes = 1,
+    .infer = assign_infer,
 };
 
 const tl_op_class tl_op_finite_and_norm = {
@@ -325,6 +349,23 @@ bool tl_update_ema_by(tl_ctx *c, tl_tensor *average, tl_tensor *value, tl_tensor
     tl_tensor *const in[] = {average, value, momentum};
     tl_tensor *none[1] = {NULL};
     return tl_apply_all(c, TL_OP_update_ema, &(tl_ema_attr){.momentum = 0}, 3, in, none);
+}
+
+static bool assign(tl_ctx *c, tl_tensor *target, tl_tensor *value, bool add)
+{
+    tl_tensor *const in[] = {target, value};
+    tl_tensor *none[1] = {NULL};
+    return tl_apply_all(c, TL_OP_assign, &(tl_assign_attr){.add = add}, 2, in, none);
+}
+
+bool tl_assign(tl_ctx *c, tl_tensor *target, tl_tensor *value)
+{
+    return assign(c, target, value, false);
+}
+
+bool tl_assign_add(tl_ctx *c, tl_tensor *target, tl_tensor *value)
+{
+    return assign(c, target, value, true);
 }
 
 bool tl_finite_and_norm(tl_ctx *c, tl_tensor *const *blocks, int count, tl_tensor **norm,

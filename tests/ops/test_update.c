@@ -131,6 +131,13 @@ static void ema_by(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor 
     out[0] = tl_update_ema_by(c, average, in[1], in[2]) ? average : NULL;
 }
 
+static void assign(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out)
+{
+    out[0] = copy(c, in[0]);
+    bool done = k->p[0] ? tl_assign_add(c, out[0], in[1]) : tl_assign(c, out[0], in[1]);
+    if (!done) out[0] = NULL;
+}
+
 static void norm(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out)
 {
     int count = 0;
@@ -382,6 +389,25 @@ static const op_case cases[] = {
      ema_by,
      FLAGS_ALL,
      .torch = "c * a + (1 - c) * b"},
+    {"assign", {"11", "11"}, assign, FLAGS_ALL, .torch = "b * 1"},
+    {"assign a view", {"3x5", "3x5:T"}, assign, FLAGS_ALL, .torch = "b * 1"},
+    {"assign add", {"11", "11"}, assign, FLAGS_ALL, .p = {1}, .torch = "a + b"},
+    {"assign add several pieces", {"40009", "40009"}, assign, FLAGS_ALL, .p = {1}},
+    {"assign add integers",
+     {"2:i64:=9007199254740993 -5", "2:i64:=2 7"},
+     assign,
+     FLAGS_ALL,
+     .p = {1},
+     .torch = "a + b"},
+    {"assign other type",
+     {"11", "11:i64"},
+     assign,
+     .fails = "assign: the value is int64[11] and must be like the target, float32[11]"},
+    {"assign other shape",
+     {"11", "10"},
+     assign,
+     .p = {1},
+     .fails = "assign: the value is float32[10] and must be like the target, float32[11]"},
     {"ema none", {"0", "0"}, ema, FLAGS_ALL, .q = {0.9}},
     {"ema other shape",
      {"11", "10"},

@@ -220,6 +220,10 @@ typedef struct tl_ema_attr {
     double momentum;
 } tl_ema_attr;
 
+typedef struct tl_assign_attr {
+    bool add; /* to what is there; else in its place */
+} tl_assign_attr;
+
 /* --- matmul -------------------------------------------------------------------------------------- */
 typedef struct tl_matmul_attr {
     bool transpose_a, transpose_b;

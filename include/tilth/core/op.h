@@ -69,7 +69,7 @@ TL_BEGIN
 #define TL_ATTENTION_OPS(X) X(attend) X(attend_grad) X(dropout)
 #define TL_UPDATE_OPS(X)                                                                           \
     X(update_sgd) X(update_adam) X(update_rmsprop) X(update_adagrad) X(update_lamb) X(update_lars) \
-    X(update_ema) X(finite_and_norm)
+    X(update_ema) X(assign) X(finite_and_norm)
 
 typedef enum tl_op {
 #define TL_OP_ENUM(name) TL_OP_##name,

@@ -1,6 +1,6 @@
-#include "cpu/ref/ref.h"
+#include "cpu/ref/number.h"
 
-#include <math.h>
+#include <string.h>
 #include <tilth/core/attrs.h>
 
 enum { PARAM, GRAD, HYPER, SLOTS };        /* inputs */
@@ -271,6 +271,20 @@ static tl_status update_ema_kernel(const tl_run *run, const tl_node *n)
     return TL_OK;
 }
 
+static tl_status assign_kernel(const tl_run *run, const tl_node *n)
+{
+    const tl_assign_attr *a = n->attr;
+    const tl_tensor *to = n->in[0], *v = n->in[1];
+    (void)run;
+    if (!a->add) {
+        memcpy(tl_kernel_data(to), tl_kernel_data(v), tl_tensor_bytes(to));
+        return TL_OK;
+    }
+    for (int64_t i = 0, count = tl_tensor_count(to); i < count; i++)
+        tli_number_set(to, i, tli_number_add(to, tli_number_get(to, i), tli_number_get(v, i)));
+    return TL_OK;
+}
+
 static tl_status finite_and_norm_kernel(const tl_run *run, const tl_node *n)
 {
     bool finite = true;
@@ -294,6 +308,7 @@ static tl_status finite_and_norm_kernel(const tl_run *run, const tl_node *n)
     }
 static const tl_kernel table[] = {
     ROW(update_sgd),  ROW(update_adam), ROW(update_rmsprop), ROW(update_adagrad),
-    ROW(update_lamb), ROW(update_lars), ROW(update_ema),     ROW(finite_and_norm),
+    ROW(update_lamb), ROW(update_lars), ROW(update_ema),     ROW(assign),
+    ROW(finite_and_norm),
 };
 const tl_kernels tli_ref_update = {table, TL_COUNT(table)};

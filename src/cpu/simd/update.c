@@ -508,6 +508,23 @@ static tl_status update_ema_kernel(const tl_run *run, const tl_node *n)
     return tl_parallel_for(run->threads, tl_tensor_count(n->in[0]), GRAIN, ema_piece, &e);
 }
 
+static tl_status add_piece(int64_t begin, int64_t end, void *payload)
+{
+    const average *e = payload;
+#define ADD_STEP(e, i, n) put(e->s, i, vf_add(get(e->s, i, n), get(e->v, i, n)), n)
+    SWEEP(ADD_STEP, e);
+#undef ADD_STEP
+    return TL_OK;
+}
+
+static tl_status assign_kernel(const tl_run *run, const tl_node *n)
+{
+    const tl_assign_attr *a = n->attr;
+    average e = {.s = tl_kernel_data(n->in[0]), .v = tl_kernel_data(n->in[1])};
+    if (!a->add) return tli_run_reference(run, n);
+    return tl_parallel_for(run->threads, tl_tensor_count(n->in[0]), GRAIN, add_piece, &e);
+}
+
 typedef struct norm {
     tl_dtype type;
     const void *x;
@@ -581,6 +598,7 @@ static const tl_kernel rows[] = {
     {TL_OP_update_lamb, TL_F32, update_lamb_kernel, 0},
     {TL_OP_update_lars, TL_F32, update_lars_kernel, 0},
     {TL_OP_update_ema, TL_F32, update_ema_kernel, 0},
+    {TL_OP_assign, TL_F32, assign_kernel, 0},
     {TL_OP_finite_and_norm, TL_F32, finite_and_norm_kernel, 0},
     {TL_OP_finite_and_norm, TL_BF16, finite_and_norm_kernel, 0},
     {TL_OP_finite_and_norm, TL_F16, finite_and_norm_kernel, 0},
