@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libyaml-dev)
+BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libjansson-dev libpng-dev)
 TEST_PACKAGES=(g++ clang libclang-rt-14-dev libcmocka-dev universal-ctags)
 PYTHON_PACKAGES=(python3 python3-venv)
 BENCH_PACKAGES=(libopenblas0-pthread)

@@ -158,7 +158,7 @@ static void show(work *w, const char *what)
     tl_program_set_timing(p, true);
     for (int64_t begin = tl_clock_ns(); tl_clock_ns() - begin < 300000000;) run_step(w);
     tl_str text = TL_STR_INIT;
-    tl_program_report(p, &text);
+    tl_program_report(p, NULL, &text);
     if (strcmp(what, "graph") == 0) tl_graph_text(tl_program_graph(p), &text);
     puts(tl_str_text(&text));
     tl_str_deinit(&text);

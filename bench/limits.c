@@ -1,68 +1,11 @@
 #include "limits.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <tilth/base/alloc.h>
-#include <tilth/base/clock.h>
-
-#include "bench.h"
-#include "cpu/gemm.h"
-
-enum { ROUNDS = 200000, COPIED = 128 << 20 };
-
-typedef struct measured {
-    tl_pool *pool;
-    const tli_gemm_kernels *k;
-    char *from, *to;
-} measured;
-
-static tl_status multiply_piece(int64_t begin, int64_t end, void *payload)
-{
-    const measured *m = payload;
-    for (int64_t i = begin; i < end; i++) BENCH_KEEP(m->k->peak(ROUNDS));
-    return TL_OK;
-}
-
-static tl_status copy_piece(int64_t begin, int64_t end, void *payload)
-{
-    const measured *m = payload;
-    memcpy(m->to + begin, m->from + begin, (size_t)(end - begin));
-    return TL_OK;
-}
-
-static double best_seconds(measured *m, int64_t n, int64_t grain, tl_parallel_fn *fn)
-{
-    double best = 1e9;
-    for (int i = 0; i < 7; i++) {
-        int64_t begin = tl_clock_ns();
-        if (tl_parallel_for(m->pool, n, grain, fn, m) != TL_OK) abort();
-        double s = (double)(tl_clock_ns() - begin) * 1e-9;
-        if (s < best) best = s;
-    }
-    return best;
-}
-
-static double measure_flops(measured *m, tli_isa isa, tl_dtype dtype)
-{
-    int threads = tl_pool_threads(m->pool);
-    m->k = tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, dtype, dtype));
-    return (double)m->k->peak(ROUNDS) * threads / best_seconds(m, threads, 1, multiply_piece) * 1e-9;
-}
+#include <stdio.h>
 
 tl_status bench_limits_measure(bench_limits *out, tl_pool *pool)
 {
-    tli_isa isa;
-    TL_TRY(tli_isa_choose(&isa));
-    measured m = {.pool = pool, .from = tl_alloc_zero(COPIED), .to = tl_alloc_zero(COPIED)};
-    tl_status st = m.from && m.to ? TL_OK : TL_FAIL_NOMEM((size_t)COPIED);
-    if (st == TL_OK) {
-        out->flops = measure_flops(&m, isa, TL_F32);
-        out->half_flops = measure_flops(&m, isa, TL_BF16);
-        out->bytes = 2.0 * COPIED / best_seconds(&m, COPIED, 1 << 20, copy_piece) * 1e-9;
-        printf("limits: %.0f GFLOP/s in registers (bfloat16 %.0f), %.0f GB/s copied, %d threads\n", out->flops,
-               out->half_flops, out->bytes, tl_pool_threads(pool));
-    }
-    tl_free(m.from);
-    tl_free(m.to);
-    return st;
+    TL_TRY(tl_limits_measure(out, pool));
+    printf("limits: %.0f GFLOP/s in registers (bfloat16 %.0f), %.0f GB/s copied, %d threads\n", out->flops,
+           out->half_flops, out->bytes, tl_pool_threads(pool));
+    return TL_OK;
 }

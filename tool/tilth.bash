@@ -59,6 +59,8 @@ _tilth_words()
     case $command in
     help) _tilth_commands ;;
     list) _tilth_ask list kinds --names; echo kinds ;;
+    ckpt)
+        if [[ $# -gt 1 ]]; then compgen -f -- "${!#}"; else printf '%s\n' show diff verify; fi ;;
     describe)
         if [[ $# -gt 1 ]]; then
             # A name that several kinds have is most likely the experiment.

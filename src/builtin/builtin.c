@@ -1,7 +1,10 @@
 #include <tilth/builtin/builtin.h>
 
 #include <tilth/nn/layers.h>
+#include <tilth/nn/losses.h>
+#include <tilth/nn/metrics.h>
 #include <tilth/nn/optimization.h>
+#include <tilth/train/launch.h>
 
 #include "zoo/zoo.h"
 
@@ -10,9 +13,12 @@ static const tl_module *const modules[] = {
     &tl_initializers_module,
     &tl_regularizers_module,
     &tl_layers_module,
+    &tl_losses_module,
+    &tl_metrics_module,
     &tl_optimizers_module,
     &tl_learning_rates_module,
     &tl_warmups_module,
+    &tl_train_module,
     &tli_mock_module,
 };
 

@@ -27,7 +27,7 @@ struct tl_logs {
 
 static const char *const kind_names[] = {
     [TL_LOGS_NUMBER] = "number",       [TL_LOGS_TEXT] = "text", [TL_LOGS_IMAGE] = "image",
-    [TL_LOGS_HISTOGRAM] = "histogram", [TL_LOGS_LOGS] = "logs",
+    [TL_LOGS_HISTOGRAM] = "histogram", [TL_LOGS_TENSOR] = "tensor", [TL_LOGS_LOGS] = "logs",
 };
 
 const char *tl_logs_kind_name(tl_logs_kind kind)
@@ -110,6 +110,12 @@ tl_status tl_logs_put_tensor(tl_logs *l, const char *name, const tl_tensor *t)
         return TL_FAIL(TL_EINVAL, "%s: %s is no number; log its mean, its largest element or a histogram", name,
                        tl_tensor_spec(spec, t));
     return put_kept(l, name, t, (item){.kind = TL_LOGS_NUMBER});
+}
+
+tl_status tl_logs_put_any(tl_logs *l, const char *name, const tl_tensor *t)
+{
+    return put_kept(l, name, t,
+                    (item){.kind = tl_tensor_count(t) == 1 ? TL_LOGS_NUMBER : TL_LOGS_TENSOR});
 }
 
 tl_status tl_logs_put_text(tl_logs *l, const char *name, const char *text)
@@ -417,6 +423,7 @@ static tl_status add_entry(tl_str *out, const tl_logs_entry *e, int depth)
         tl_str_addf(out, "'%.*s%s'", SHOWN_TEXT, e->text, strlen(e->text) > SHOWN_TEXT ? "..." : "");
         break;
     case TL_LOGS_IMAGE: tl_str_addf(out, "image %s", tl_tensor_spec(spec, e->tensor)); break;
+    case TL_LOGS_TENSOR: tl_str_addf(out, "%s", tl_tensor_spec(spec, e->tensor)); break;
     case TL_LOGS_HISTOGRAM: tl_str_addf(out, "histogram of %s", tl_tensor_spec(spec, e->tensor)); break;
     case TL_LOGS_LOGS:
         tl_str_addc(out, '{');

@@ -73,7 +73,7 @@ enum { LANES_MOST = 64, STAGED = 256 /* depth */ };
 
 /* Where the lanes of a panel are in the source. */
 typedef struct lane {
-    int64_t image, y, x;
+    int64_t pixel, y, x; /* of the first tap, which may lie beside the image */
 } lane;
 
 static void set_lanes(lane *lanes, const patches *p, int64_t first, int count)
@@ -81,8 +81,8 @@ static void set_lanes(lane *lanes, const patches *p, int64_t first, int count)
     int64_t x = first % p->x.places, y = first / p->x.places % p->y.places;
     int64_t image = first / p->x.places / p->y.places;
     for (int i = 0; i < count; i++) {
-        lanes[i] = (lane){image * p->y.source * p->x.source, y * p->y.step + p->y.first,
-                          x * p->x.step + p->x.first};
+        const int64_t row = y * p->y.step + p->y.first, column = x * p->x.step + p->x.first;
+        lanes[i] = (lane){(image * p->y.source + row) * p->x.source + column, row, column};
         if (++x < p->x.places) continue;
         x = 0;
         if (++y < p->y.places) continue;
@@ -91,12 +91,21 @@ static void set_lanes(lane *lanes, const patches *p, int64_t first, int count)
     }
 }
 
-/* The channels of one tap, from channel `c` on; NULL beside the source. */
-static const void *pixel_of(const patches *p, const lane *l, int64_t ty, int64_t tx, int64_t c)
+/* The channels of one tap, from channel `c` on, of some lanes; `beside` for those beside the source.
+ */
+static void find_lanes(const void **rows, const patches *p, const lane *lanes, int64_t count,
+                       int64_t ty, int64_t tx, int64_t c, const void *beside)
 {
-    const int64_t y = l->y + ty * p->y.delta, x = l->x + tx * p->x.delta;
-    if (y < 0 || y >= p->y.source || x < 0 || x >= p->x.source) return NULL;
-    return at(p->source, p->size, (l->image + y * p->x.source + x) * p->channels + c);
+    const int64_t down = ty * p->y.delta, across = tx * p->x.delta;
+    const int64_t pixel = p->channels * (int64_t)p->size;
+    const int64_t first = (down * p->x.source + across) * pixel + c * (int64_t)p->size;
+    const uint64_t height = (uint64_t)p->y.source, width = (uint64_t)p->x.source;
+    for (int64_t i = 0; i < count; i++) {
+        const lane *l = &lanes[i];
+        const bool inside =
+            ((uint64_t)(l->y + down) < height) & ((uint64_t)(l->x + across) < width);
+        rows[i] = inside ? (const char *)p->source + (l->pixel * pixel + first) : beside;
+    }
 }
 
 /* Rows of a panel that do not meet the panel's steps in depth are put together before. */
@@ -166,8 +175,7 @@ typedef struct pixel_lanes {
 static void pixel_rows(const void **rows, const void *payload, const piece *q)
 {
     const pixel_lanes *l = payload;
-    for (int i = 0; i < l->count; i++)
-        rows[i] = pixel_of(l->p, &l->lanes[i], q->ty, q->tx, l->channel + q->c);
+    find_lanes(rows, l->p, l->lanes, l->count, q->ty, q->tx, l->channel + q->c, NULL);
 }
 
 static tl_status pack_patches(const void *payload, void *dst, int64_t batch, int64_t first,
@@ -240,10 +248,7 @@ static void patch_rows(const void *payload, const void **rows, int mr, int64_t b
     set_lanes(lanes, p, first, (int)count);
     int64_t ty = first_piece / p->x.taps, tx = first_piece % p->x.taps;
     for (int64_t t = 0; t < pieces; t++, rows += mr) {
-        for (int64_t i = 0; i < count; i++) {
-            const void *pixel = pixel_of(p, &lanes[i], ty, tx, batch * p->depth);
-            rows[i] = pixel ? pixel : zeros;
-        }
+        find_lanes(rows, p, lanes, count, ty, tx, batch * p->depth, zeros);
         if (++tx < p->x.taps) continue;
         tx = 0;
         ty++;
@@ -465,12 +470,14 @@ static void find_pixels(const char **pixels, const places *p, const tap_lanes *t
     const tli_conv *c = p->c;
     int64_t ox = first % c->ow, oy = first / c->ow % c->oh, image = first / c->ow / c->oh;
     const int64_t down = t->ky * c->dilation_y - c->top, across = t->kx * c->dilation_x - c->left;
-    for (int64_t i = 0; i < count; i++) {
+    const int64_t step = c->stride_x * c->in * (int64_t)p->size;
+    for (int64_t i = 0; i < count;) { // a row of places at a time
         const int64_t y = oy * c->stride_y + down, x = ox * c->stride_x + across;
-        const bool inside = y >= 0 && y < c->h && x >= 0 && x < c->w;
-        pixels[i] =
-            inside ? at(c->x, p->size, ((image * c->h + y) * c->w + x) * c->in + t->channel) : NULL;
-        if (++ox < c->ow) continue;
+        const int64_t end = min_of(count, i + c->ow - ox), width = y >= 0 && y < c->h ? c->w : 0;
+        const int64_t start = ((image * c->h + y) * c->w + x) * c->in + t->channel;
+        const char *pixel = (const char *)((uintptr_t)c->x + (uintptr_t)(start * (int64_t)p->size));
+        for (int64_t at_ = x; i < end; i++, at_ += c->stride_x, pixel += step)
+            pixels[i] = (uint64_t)at_ < (uint64_t)width ? pixel : NULL;
         ox = 0;
         if (++oy < c->oh) continue;
         oy = 0;
@@ -578,10 +585,88 @@ static tl_status pack_places(const void *payload, void *dst_, int64_t batch, int
     return TL_OK;
 }
 
+/* The same as columns, for taps of whole panels. */
+static tl_status pack_places_b(const void *payload, void *dst_, int64_t batch, int64_t first,
+                               int64_t count, int64_t k0, int64_t depth)
+{
+    const places *p = payload;
+    const tli_conv *c = p->c;
+    const tli_gemm_kernels *k = p->kernels;
+    const size_t panel = tli_gemm_panel_bytes(k, k->nr, depth);
+    char *dst = dst_;
+    for (int64_t i = 0; i < count;) {
+        tap_lanes tap;
+        taps_of_panel(&tap, c, batch, first + i, 1);
+        const int64_t lanes = min_of(c->group_in - (first + i) % c->group_in, count - i);
+        for (int64_t at_ = 0; at_ < depth; at_ += STAGE) {
+            const char *pixels[STAGE];
+            const int64_t some = min_of(STAGE, depth - at_);
+            find_pixels(pixels, p, &tap, k0 + at_, some);
+            for (int64_t l = 0; l < lanes; l += k->nr)
+                k->gather_steps_b(dst + (size_t)(l / k->nr) * panel
+                                      + (size_t)(at_ * k->nr) * k->element,
+                                  (const void *const *)pixels, (size_t)l * p->size, some);
+        }
+        i += lanes;
+        dst += (size_t)(lanes / k->nr) * panel;
+    }
+    return TL_OK;
+}
+
+/* A filter on its way from [group][out][tap, channel] to [tap, channel][group][out]. */
+typedef struct turning {
+    const tli_conv *c;
+    const char *from;
+} turning;
+
+enum { TURNED = 32 }; /* rows of the filter at a time */
+
+static tl_status turn_rows(int64_t begin, int64_t end, void *payload)
+{
+    const turning *t = payload;
+    const tli_conv *c = t->c;
+    const int64_t rows = c->kh * c->kw * c->group_in;
+    for (int64_t chunk = begin; chunk < end; chunk++) {
+        const int64_t first = chunk * TURNED, last = min_of(first + TURNED, rows);
+        for (int64_t j = 0; j < c->out; j++) {
+            const uint16_t *from = (const uint16_t *)(const void *)t->from + j * rows;
+            uint16_t *to = (uint16_t *)c->k + j;
+            for (int64_t i = first; i < last; i++) to[i * c->out] = from[i];
+        }
+    }
+    return TL_OK;
+}
+
+/* Where gathering columns is cheaper than gathering rows: the product is turned around. */
+static tl_status turned_filter(tl_pool *pool, tli_isa isa, const tli_conv *c, const places *p)
+{
+    tli_gemm g = product_of(c);
+    g.m = c->group_out;
+    g.n = c->kh * c->kw * c->group_in;
+    g.k = c->images * c->oh * c->ow;
+    g.a = c->y;
+    g.a_row = 1;
+    g.a_col = c->out;
+    g.a_batch[0] = c->group_out;
+    g.pack_b = pack_places_b;
+    g.pack_b_payload = p;
+    g.c_row = g.n;
+    g.c_batch[0] = g.m * g.n;
+    void *room;
+    TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL, (size_t)(c->out * g.n) * p->size));
+    g.c = room;
+    TL_TRY(tli_gemm_run(pool, isa, &g));
+    const turning t = {c, room};
+    return tl_parallel_for(pool, (g.n + TURNED - 1) / TURNED, 1, turn_rows,
+                           (void *)(uintptr_t)&t);
+}
+
 tl_status tli_conv_gemm_filter(tl_pool *pool, tli_isa isa, const tli_conv *c)
 {
     const places p = {c, tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, c->type, c->type)),
                       tl_dtype_size(c->type)};
+    if (p.kernels->gather_steps_b && c->group_in % p.kernels->nr == 0)
+        return turned_filter(pool, isa, c, &p);
     const bool is_pixelwise = c->kh * c->kw == 1 && c->stride_y * c->stride_x == 1
                            && c->oh == c->h && c->ow == c->w && c->top == 0 && c->left == 0;
     tli_gemm g = product_of(c);

@@ -105,7 +105,7 @@ static bool b_stays(const product *p)
 
 double tli_gemm_weight(const tli_gemm_kernels *k)
 {
-    return k->kind == TLI_GEMM_BF16 ? 0.25 : k->kind == TLI_GEMM_F64 ? 2 : 1;
+    return k->weight;
 }
 
 /* Whether b may be in panels. */
@@ -137,7 +137,6 @@ static void cut_sides(product *p, bool b_direct)
 {
     enum { WIDEST = 1024 };              // columns of a task
     enum { ROW_PANELS = 2, PANELS = 4 }; // of a task, at least
-    enum { NEAR = 1 << 19 };             // bytes of b that every task may read
     enum { ENOUGH = 8 };                 // tasks of whole rows
     const tli_gemm_kernels *k = p->k;
     const int64_t m = p->g->m, n = p->g->n, tasks = tasks_of(p);
@@ -145,10 +144,11 @@ static void cut_sides(product *p, bool b_direct)
     const bool column = p->mode == TLI_GEMM_COLUMN;
     const int64_t highest = column ? WIDEST : k->mc, rows_least = column ? 2 * PANELS : ROW_PANELS;
     // Short rows of b that is not packed are read badly.
-    const int64_t cols_least = b_direct || p->mode == TLI_GEMM_ROW ? 2 * PANELS : PANELS;
+    const int64_t few = k->mr >= k->nr ? PANELS / 2 : PANELS; // of square tiles two are wide enough
+    const int64_t cols_least = b_direct || p->mode == TLI_GEMM_ROW ? 2 * PANELS : few;
     // Tasks of whole rows of c pack what they read of a for themselves, and share little.
     const double bytes = (double)n * (double)p->depth * (double)k->element;
-    const bool near = b_direct || bytes <= NEAR * tli_gemm_weight(k); // faster kernels read faster
+    const bool near = b_direct || bytes <= k->near;
     const int64_t down = near && uses_panels(p) ? tasks : 1;
     p->mb = min_of(piece_of(m, down, k->mr, rows_least), piece_of(m, div_up(m, highest), k->mr, 1));
     const int64_t rows = div_up(m, p->mb);
@@ -369,15 +369,19 @@ static tl_status run_tiles(const part *s, const block *t, int64_t k0, int64_t de
                       tl_dtype_size(p->g->a_type),
                       sum_bytes(p)};
     if (p->a_from == TLI_GEMM_OWN) TL_TRY(pack_a(p, t->a_room, t->i0, t->rows, k0, depth));
+    tl_status st = TL_OK;
+    if (p->k->begin) p->k->begin();
     for (int64_t j = t->j0; j < t->j0 + t->cols; j += p->k->nr) {
         const int cols = (int)min_of(p->k->nr, t->j0 + t->cols - j);
         const char *b;
         int64_t b_row;
-        TL_TRY(panel_of_b(&b, &b_row, s, t, j, cols, k0, depth));
+        TL_TRY_DONE(st, panel_of_b(&b, &b_row, s, t, j, cols, k0, depth));
         for (int64_t i = t->i0; i < t->i0 + t->rows; i += p->k->mr)
             run_tile(&w, i, j, cols, panel_of_a(&w, i), b, b_row);
     }
-    return TL_OK;
+done:
+    if (p->k->end) p->k->end();
+    return st;
 }
 
 /* Pieces of a row in one block of depth. */
@@ -777,7 +781,7 @@ static void run_small(const product *p)
 
 tl_status tli_gemm_run_product(tl_pool *pool, const product *p)
 {
-    enum { JOINED = 1 << 14 }; // elements of c that make a chunk of the last loop worth while
+    enum { JOINED = 1 << 16 }; // sums that make a chunk of the last loop worth while
     if (p->mode == TLI_GEMM_SMALL) {
         run_small(p);
         return TL_OK;
@@ -793,5 +797,5 @@ tl_status tli_gemm_run_product(tl_pool *pool, const product *p)
                        (size_t)(s.slices * p->g->m * p->g->n) * sum_bytes(p)));
     s.sums = sums;
     TL_TRY(tl_parallel_for(pool, s.slices, 1, run_slices, &s));
-    return tl_parallel_for(pool, p->g->m, JOINED / p->g->n + 1, join_rows, &s);
+    return tl_parallel_for(pool, p->g->m, JOINED / (p->g->n * s.slices) + 1, join_rows, &s);
 }

@@ -15,7 +15,7 @@
 #if defined(__aarch64__)
 #define TLI_ISA_LIST(X) X(generic) X(neon) X(neon_bf16)
 #elif defined(__x86_64__)
-#define TLI_ISA_LIST(X) X(generic) X(avx2) X(avx512)
+#define TLI_ISA_LIST(X) X(generic) X(avx2) X(avx512) X(avx512_bf16) X(amx)
 #else
 #define TLI_ISA_LIST(X) X(generic)
 #endif
@@ -33,6 +33,11 @@ bool tli_isa_supported(tli_isa isa);
 /* The one to use: what TILTH_ISA names, else the best supported one. A name that is unknown or that
  * the CPU lacks is an error that lists what there is. */
 TL_NODISCARD tl_status tli_isa_choose(tli_isa *out);
+
+/* Sets that differ from AVX-512 in products of bfloat16 alone. */
+#if defined(TLI_ISA_avx512_bf16) || defined(TLI_ISA_amx)
+#define TLI_ISA_avx512 1
+#endif
 
 #define TLI_JOIN_(a, b) a##_##b
 #define TLI_JOIN(a, b) TLI_JOIN_(a, b)

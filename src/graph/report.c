@@ -37,17 +37,29 @@ static int by_time(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void add_row(const tli_step *s, double total, tl_str *out)
+/* What a call needs at least: its multiply-adds in registers, or its bytes from memory. */
+static double least_us(const tl_node *n, const tl_limits *most)
+{
+    bool half = n->inputs && (n->in[0]->dtype == TL_BF16 || n->in[0]->dtype == TL_F16);
+    double compute = tl_node_flops(n) / (half ? most->half_flops : most->flops);
+    double move = tl_node_bytes(n) / most->bytes;
+    return (compute > move ? compute : move) * 1e-3;
+}
+
+static void add_row(const tli_step *s, double total, const tl_limits *most, tl_str *out)
 {
     const tl_node *n = s->node;
     double us = mean_us(s), flops = tl_node_flops(n), bytes = tl_node_bytes(n);
     char spec[TL_TENSOR_TEXT];
-    tl_str_addf(out, "%10.1f %5.1f %9.1f %8.1f  %-24s %s  %s\n", us, total > 0 ? 100 * us / total : 0,
-                us > 0 ? flops / us / 1e3 : 0, us > 0 ? bytes / us / 1e3 : 0, n->op->name,
+    tl_str_addf(out, "%10.1f %5.1f %9.1f %8.1f", us, total > 0 ? 100 * us / total : 0,
+                us > 0 ? flops / us / 1e3 : 0, us > 0 ? bytes / us / 1e3 : 0);
+    if (most)
+        tl_str_addf(out, " %9.1f %6.0f", least_us(n, most), us > 0 ? 100 * least_us(n, most) / us : 0);
+    tl_str_addf(out, "  %-24s %s  %s\n", n->op->name,
                 tl_tensor_spec(spec, n->outputs ? n->out[0] : n->in[0]), n->path);
 }
 
-void tl_program_report(const tl_program *p, tl_str *out)
+void tl_program_report(const tl_program *p, const tl_limits *most, tl_str *out)
 {
     tl_program_stats s;
     tl_program_measure(p, &s);
@@ -58,10 +70,10 @@ void tl_program_report(const tl_program *p, tl_str *out)
                 "%.1f MB (%.1f MB without planning)", p->name, s.kernels, s.nests, s.compiled, s.flops * 1e-9,
                 s.bytes * 1e-6, (double)s.workspace * 1e-6, (double)s.unplanned * 1e-6);
     if (total > 0) tl_str_addf(out, ", %.3f ms", total * 1e-3);
-    tl_str_add(out, "\n        us     %   GFLOP/s     GB/s  kernel\n");
+    tl_str_addf(out, "\n        us     %%   GFLOP/s     GB/s%s  kernel\n", most ? "  least us limit%" : "");
     for (int64_t i = 0; rows && i < p->step_count; i++) rows[i] = &p->steps[i];
     if (rows && total > 0) qsort(rows, (size_t)p->step_count, sizeof *rows, by_time);
-    for (int64_t i = 0; rows && i < p->step_count; i++) add_row(rows[i], total, out);
+    for (int64_t i = 0; rows && i < p->step_count; i++) add_row(rows[i], total, most, out);
     tl_free(rows);
 }
 

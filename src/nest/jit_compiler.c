@@ -47,7 +47,7 @@ static const char *const *flags_of(tli_isa isa)
         "-mavx512vl", "-mprefer-vector-width=512", NULL
         // clang-format on
     };
-    return isa == TLI_avx512 ? avx512 : isa == TLI_avx2 ? avx2 : generic;
+    return isa >= TLI_avx512 ? avx512 : isa == TLI_avx2 ? avx2 : generic;
 #else
     static const char *const none[] = {NULL};
     (void)isa;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 #include <tilth/ops/elementwise.h>
+#include <tilth/ops/update.h>
 
 #include "nn/fields.h"
 #include "nn/net.h"
@@ -263,7 +264,7 @@ tl_layer *tli_layer_enter(tl_ctx *c, tl_layer *l)
     if (l->parent)
         tl_ctx_enter(c, name);
     else
-        net->losses.count = 0; // the model's own call begins
+        net->losses.count = net->updates.count = 0; // the model's own call begins
     net->current = l;
     return outer;
 }
@@ -372,6 +373,16 @@ tl_tensor *tl_layer_param(const tl_layer *l, const char *name)
     for (int64_t i = 0; i < net->params.count; i++)
         if (is_path_of(net->params.items[i]->path, l, name)) return net->params.items[i]->tensor;
     return NULL;
+}
+
+void tl_layer_update(tl_ctx *c, tl_layer *l, tl_tensor *average, tl_tensor *value, double momentum)
+{
+    if (!l->net->holding) {
+        tl_update_ema(c, average, value, momentum);
+        return;
+    }
+    if (value && !TL_VEC_PUSH(&l->net->updates, ((tli_update){average, value, momentum})))
+        tl_ctx_fail(c);
 }
 
 void tl_layer_add_loss(tl_ctx *c, tl_layer *l, tl_tensor *loss)

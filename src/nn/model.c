@@ -4,7 +4,9 @@
 #include <tilth/base/alloc.h>
 #include <tilth/nn/layers.h>
 #include <tilth/nn/regularizer.h>
+#include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
+#include <tilth/ops/update.h>
 
 #include "nn/net.h"
 
@@ -72,7 +74,7 @@ static tl_status rehearse(tl_net *net)
     else
         tl_call_all(c, net->root, &in, &out);
     net->rehearsing = false;
-    net->losses.count = 0; // they belonged to the rehearsal
+    net->losses.count = net->updates.count = 0; // they belonged to the rehearsal
     tl_status st = tl_ctx_status(c);
     tl_ctx_free(&c);
     return st;
@@ -104,6 +106,7 @@ static void net_free(tl_net *net)
     TL_VEC_FREE(&net->items);
     TL_VEC_FREE(&net->aliases);
     TL_VEC_FREE(&net->losses);
+    TL_VEC_FREE(&net->updates);
     tl_registry_free(&net->own_registry);
     tl_arena_free(&net->arena);
     tl_free(net);
@@ -238,6 +241,39 @@ tl_status tl_model_initialize(tl_model *m, uint64_t seed)
     }
     tl_ctx_free(&c);
     return st;
+}
+
+const tl_input *tl_model_inputs(const tl_model *m, int64_t *count)
+{
+    *count = m->net->args.input_count;
+    return m->net->args.inputs;
+}
+
+bool tl_model_hold_updates(tl_model *m, bool hold)
+{
+    bool before = m->net->holding;
+    m->net->holding = hold;
+    m->net->updates.count = 0;
+    return before;
+}
+
+void tl_model_apply_updates(tl_ctx *c, tl_model *m, tl_tensor *finite)
+{
+    tl_net *net = m->net;
+    bool taping = tl_ctx_set_taping(c, false);
+    tl_tensor *one = finite ? tl_full(c, TL_F32, TL_SCALAR, 1) : NULL;
+    for (int64_t i = 0; i < net->updates.count; i++) {
+        const tli_update *u = &net->updates.items[i];
+        if (!finite) {
+            tl_update_ema(c, u->average, u->value, u->momentum);
+            continue;
+        }
+        // A momentum of 1 leaves the average alone.
+        tl_tensor *momentum = tl_full(c, TL_F32, TL_SCALAR, u->momentum);
+        tl_update_ema_by(c, u->average, u->value, tl_where(c, finite, momentum, one));
+    }
+    net->updates.count = 0;
+    tl_ctx_set_taping(c, taping);
 }
 
 static tl_tensor *add_term(tl_ctx *c, tl_tensor *sum, tl_tensor *term)

@@ -19,6 +19,12 @@ typedef struct tli_alias {
     int64_t param;
 } tli_alias;
 
+/* A running statistic that is still to be moved. */
+typedef struct tli_update {
+    tl_tensor *average, *value;
+    double momentum;
+} tli_update;
+
 typedef struct tli_blocks {
     tl_block *items;
     int64_t count, capacity;
@@ -39,6 +45,8 @@ struct tl_net {
     struct { tli_item *items; int64_t count, capacity; } items;
     struct { tli_alias *items; int64_t count, capacity; } aliases;
     struct { tl_tensor **items; int64_t count, capacity; } losses; /* of the last call */
+    bool holding;              /* updates wait for tl_model_apply_updates */
+    struct { tli_update *items; int64_t count, capacity; } updates; /* of the last call */
 };
 
 struct tl_scope {

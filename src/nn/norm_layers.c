@@ -117,9 +117,8 @@ static tl_tensor *batch_norm_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
         return tl_batch_norm_apply(c, x, n->mean, n->variance, n->gamma, n->beta, k->epsilon);
     tl_tensor *mean, *variance;
     tl_tensor *y = tl_batch_normalize(c, x, n->gamma, n->beta, k->epsilon, &mean, &variance);
-    if (!y || !tl_update_ema(c, n->mean, mean, k->momentum)
-        || !tl_update_ema(c, n->variance, variance, k->momentum))
-        return NULL;
+    tl_layer_update(c, l, n->mean, mean, k->momentum);
+    tl_layer_update(c, l, n->variance, variance, k->momentum);
     return y;
 }
 

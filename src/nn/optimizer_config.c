@@ -2,11 +2,21 @@
 
 #include <tilth/base/str.h>
 
+#include "nn/optimizer.h"
+
+static const tl_method optimizer_methods[] = {
+    TL_METHOD(tl_optimizer_class, update, false),
+    TL_METHOD(tl_optimizer_class, prepare, false),
+    TL_METHOD(tl_optimizer_class, rate, false),
+    TL_METHOD(tl_optimizer_class, clip_norm, false),
+    {NULL, 0, false},
+};
 const tl_kind tl_kind_optimizer = {
     .name = "optimizer",
     .plural = "optimizers",
     .help = "how gradients change the weights",
     .class_size = sizeof(tl_optimizer_class),
+    .methods = optimizer_methods,
     .names_are_keys = true,
     .config_base = &tl_optimizer_config_desc,
     .config_required = true,
@@ -44,8 +54,8 @@ const tl_kind tl_kind_optimizer = {
                  "patterns of names that are updated without layer-wise scaling; null takes "      \
                  "exclude_from_weight_decay")
 
-/* The description of an optimizer's configuration and the class that is made from it. */
-#define OPTIMIZER(label, text, check_fn)                                                           \
+/* The description of an optimizer's configuration. */
+#define CONFIG(label, text, check_fn)                                                              \
     const tl_desc tl_##label##_config_desc = {                                                     \
         .name = #label,                                                                            \
         .help = text,                                                                              \
@@ -53,10 +63,21 @@ const tl_kind tl_kind_optimizer = {
         .fields = label##_fields,                                                                  \
         .base = &tl_optimizer_config_desc,                                                         \
         .check = check_fn,                                                                         \
-    };                                                                                             \
-    static const tl_optimizer_class label##_class = {                                              \
-        .cls = {.class_size = sizeof(tl_optimizer_class), .name = #label, .help = text,            \
-                .config = &tl_##label##_config_desc}}
+    };
+#define CLASS_HEAD(label, text)                                                                    \
+    {.class_size = sizeof(tl_optimizer_class), .name = #label, .help = text,                       \
+     .config = &tl_##label##_config_desc}
+/* The same with the class that is made from it; its other members follow the check. */
+#define OPTIMIZER(label, text, check_fn, ...)                                                      \
+    CONFIG(label, text, check_fn)                                                                  \
+    static const tl_optimizer_class label##_class = {.cls = CLASS_HEAD(label, text),               \
+                                                     .update = tli_##label##_update,               \
+                                                     .prepare = tli_##label##_prepare,             \
+                                                     __VA_ARGS__}
+/* What can be configured and not used. */
+#define UNAVAILABLE(label, text, check_fn)                                                         \
+    CONFIG(label, text, check_fn)                                                                  \
+    static const tl_optimizer_class label##_class = {.cls = CLASS_HEAD(label, text)}
 
 /* --- checks ----------------------------------------------------------------------------------- */
 
@@ -68,6 +89,13 @@ static tl_status check_clipping(const void *value)
                        "clipnorm: it (each variable alone) and global_clipnorm (all together) exclude "
                        "each other: make one of them null");
     return TL_OK;
+}
+
+static tl_status check_group(const void *value)
+{
+    const tl_group_config *g = value;
+    if (g->group && *g->group) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "group: must be set, it is empty");
 }
 
 /* One pattern, or a list of them. */
@@ -129,7 +157,8 @@ static const tl_field sgd_fields[] = {
     NESTEROV_ROW(tl_sgd_config),
     TL_F_END,
 };
-OPTIMIZER(sgd, "gradient descent with momentum", NULL);
+OPTIMIZER(sgd, "gradient descent with momentum", NULL,
+          .rate = tli_sgd_rate, .decays = true);
 
 static const tl_field sgd_experimental_fields[] = {
     NAME_ROW(tl_sgd_experimental_config, "SGD"),
@@ -138,7 +167,8 @@ static const tl_field sgd_experimental_fields[] = {
     JIT_COMPILE_ROW(tl_sgd_experimental_config),
     TL_F_END,
 };
-OPTIMIZER(sgd_experimental, "gradient descent with momentum, without 'decay'", NULL);
+OPTIMIZER(sgd_experimental, "gradient descent with momentum, without 'decay'", NULL,
+          .decays = true);
 
 static const tl_field adam_fields[] = {
     NAME_ROW(tl_adam_config, "Adam"),
@@ -148,7 +178,8 @@ static const tl_field adam_fields[] = {
     AMSGRAD_ROW(tl_adam_config),
     TL_F_END,
 };
-OPTIMIZER(adam, "Adam", NULL);
+OPTIMIZER(adam, "Adam", NULL,
+          .decays = true);
 
 static const tl_field adam_experimental_fields[] = {
     NAME_ROW(tl_adam_experimental_config, "Adam"),
@@ -159,7 +190,8 @@ static const tl_field adam_experimental_fields[] = {
     JIT_COMPILE_ROW(tl_adam_experimental_config),
     TL_F_END,
 };
-OPTIMIZER(adam_experimental, "Adam, as newer Keras has it", NULL);
+OPTIMIZER(adam_experimental, "Adam, as newer Keras has it", NULL,
+          .decays = true);
 
 static const tl_field adamw_fields[] = {
     NAME_ROW(tl_adamw_config, "AdamWeightDecay"),
@@ -178,7 +210,8 @@ static const tl_field adamw_fields[] = {
                  "over replicas; 0 for any"),
     TL_F_END,
 };
-OPTIMIZER(adamw, "Adam with decoupled weight decay, as BERT is trained with", check_adamw);
+OPTIMIZER(adamw, "Adam with decoupled weight decay, as BERT is trained with", check_adamw,
+          .clip_norm = tli_adamw_clip_norm, .decays = true);
 
 static const tl_field adamw_experimental_fields[] = {
     NAME_ROW(tl_adamw_experimental_config, "AdamWeightDecayExperimental"),
@@ -194,7 +227,8 @@ static const tl_field adamw_experimental_fields[] = {
     JIT_COMPILE_ROW(tl_adamw_experimental_config),
     TL_F_END,
 };
-OPTIMIZER(adamw_experimental, "Adam with decoupled weight decay, as newer Keras has it", NULL);
+OPTIMIZER(adamw_experimental, "Adam with decoupled weight decay, as newer Keras has it", NULL,
+          .decays = true);
 
 static const tl_field lamb_fields[] = {
     NAME_ROW(tl_lamb_config, "LAMB"),
@@ -206,7 +240,8 @@ static const tl_field lamb_fields[] = {
     EXCLUDE_ADAPTATION_ROW(tl_lamb_config),
     TL_F_END,
 };
-OPTIMIZER(lamb, "Adam scaled layer by layer, for large batches (LAMB)", NULL);
+OPTIMIZER(lamb, "Adam scaled layer by layer, for large batches (LAMB)", NULL,
+          .decays = true);
 
 static const tl_field lars_fields[] = {
     NAME_ROW(tl_lars_config, "LARS"),
@@ -221,7 +256,8 @@ static const tl_field lars_fields[] = {
     EXCLUDE_ADAPTATION_ROW(tl_lars_config),
     TL_F_END,
 };
-OPTIMIZER(lars, "gradient descent scaled layer by layer, for large batches (LARS)", NULL);
+OPTIMIZER(lars, "gradient descent scaled layer by layer, for large batches (LARS)", NULL,
+          .decays = true);
 
 static const tl_field rmsprop_fields[] = {
     NAME_ROW(tl_rmsprop_config, "RMSprop"),
@@ -233,7 +269,8 @@ static const tl_field rmsprop_fields[] = {
          .help = "divide by the variance of the gradients, not by their mean square"),
     TL_F_END,
 };
-OPTIMIZER(rmsprop, "gradients divided by their recent root mean square (RMSprop)", NULL);
+OPTIMIZER(rmsprop, "gradients divided by their recent root mean square (RMSprop)", NULL,
+          .decays = false);
 
 static const tl_field adagrad_fields[] = {
     NAME_ROW(tl_adagrad_config, "Adagrad"),
@@ -242,7 +279,8 @@ static const tl_field adagrad_fields[] = {
     EPSILON_ROW(tl_adagrad_config, 1e-7),
     TL_F_END,
 };
-OPTIMIZER(adagrad, "gradients divided by the root of the sum of all their squares (Adagrad)", NULL);
+OPTIMIZER(adagrad, "gradients divided by the root of the sum of all their squares (Adagrad)", NULL,
+          .decays = false);
 
 static const tl_field adafactor_keras_fields[] = {
     NAME_ROW(tl_adafactor_keras_config, "Adafactor"),
@@ -260,7 +298,32 @@ static const tl_field adafactor_keras_fields[] = {
          .help = "bound a constant learning rate by 1 / sqrt(step)"),
     TL_F_END,
 };
-OPTIMIZER(adafactor_keras, "Adafactor: second moments kept as row and column sums", NULL);
+OPTIMIZER(adafactor_keras, "Adafactor: second moments kept as row and column sums", NULL,
+          .decays = false);
+
+static const tl_field torch_adamw_fields[] = {
+    NAME_ROW(tl_torch_adamw_config, "AdamW"),
+    BETA_1_ROW(tl_torch_adamw_config),
+    BETA_2_ROW(tl_torch_adamw_config),
+    EPSILON_ROW(tl_torch_adamw_config, 1e-8),
+    TL_F(tl_torch_adamw_config, weight_decay, .d = 0.01, TL_AT_LEAST(0),
+         .help = "weight decay; 0 for none"),
+    AMSGRAD_ROW(tl_torch_adamw_config),
+    TL_F_END,
+};
+OPTIMIZER(torch_adamw, "Adam with decoupled weight decay, as PyTorch and LiBai have it", NULL,
+          .decays = true);
+
+static const tl_field torch_sgd_fields[] = {
+    NAME_ROW(tl_torch_sgd_config, "SGD"),
+    MOMENTUM_ROW(tl_torch_sgd_config, 0),
+    TL_F(tl_torch_sgd_config, weight_decay, TL_AT_LEAST(0),
+         .help = "share of a weight that is added to its gradient; 0 for none"),
+    NESTEROV_ROW(tl_torch_sgd_config),
+    TL_F_END,
+};
+OPTIMIZER(torch_sgd, "gradient descent with momentum, as PyTorch and LiBai have it", NULL,
+          .decays = true);
 
 static const tl_field slide_fields[] = {
     NAME_ROW(tl_slide_config, "SLIDE"),
@@ -280,7 +343,7 @@ static const tl_field slide_fields[] = {
     TL_F(tl_slide_config, ratio_clip_norm, .d = 1e5, .help = "largest layer-wise scale"),
     TL_F_END,
 };
-OPTIMIZER(slide, "not available: its implementation is not public", refuse_slide);
+UNAVAILABLE(slide, "not available: its implementation is not public", refuse_slide);
 
 static const tl_field adafactor_fields[] = {
     NAME_ROW(tl_adafactor_config, "Adafactor"),
@@ -303,7 +366,7 @@ static const tl_field adafactor_fields[] = {
          .help = "pattern of the names that are decayed"),
     TL_F_END,
 };
-OPTIMIZER(adafactor,
+UNAVAILABLE(adafactor,
           "not available: its implementation is not public; see adafactor_keras", refuse_adafactor);
 
 /* The clip rows come with the base in Model Garden, which does not look at them. */
@@ -333,6 +396,29 @@ const tl_desc tl_ema_config_desc = {
     .size = sizeof(tl_ema_config),
     .fields = ema_fields,
     .base = &tl_optimizer_config_desc,
+};
+
+/* --- groups and all together ------------------------------------------------------------------ */
+
+static const tl_field group_fields[] = {
+    TL_F(tl_group_config, group, .help = "name of the group"),
+    TL_F(tl_group_config, pattern, .flags = TL_FIELD_NULLABLE,
+         .help = "regular expression of the paths of its parameters; null: they are in it already"),
+    TL_F(tl_group_config, rate, TL_AT_LEAST(0), .help = "factor of the learning rate; null for 1"),
+    TL_F(tl_group_config, weight_decay, TL_AT_LEAST(0),
+         .help = "weight decay in place of the optimizer's"),
+    TL_F(tl_group_config, clip_norm, TL_AT_LEAST(0),
+         .help = "largest norm of the group's gradients together; null for any"),
+    TL_F(tl_group_config, norm_type, TL_AT_LEAST(1),
+         .help = "of that norm: 1 or more, .inf for the greatest magnitude; null for 2"),
+    TL_F_END,
+};
+const tl_desc tl_group_config_desc = {
+    .name = "group",
+    .help = "what is different for some of the parameters",
+    .size = sizeof(tl_group_config),
+    .fields = group_fields,
+    .check = check_group,
 };
 
 static const tl_field optimization_fields[] = {
@@ -369,5 +455,7 @@ static const tl_entry entries[] = {
     {&tl_kind_optimizer, &sgd_class.cls},
     {&tl_kind_optimizer, &sgd_experimental_class.cls},
     {&tl_kind_optimizer, &slide_class.cls},
+    {&tl_kind_optimizer, &torch_adamw_class.cls},
+    {&tl_kind_optimizer, &torch_sgd_class.cls},
 };
 const tl_module tl_optimizers_module = {TL_MODULE_HEAD("optimizers"), entries, TL_COUNT(entries)};

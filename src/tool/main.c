@@ -15,6 +15,9 @@ static const tli_command *const commands[] = {
     &tli_command_list,
     &tli_command_describe,
     &tli_command_params,
+    &tli_command_train,
+    &tli_command_explain,
+    &tli_command_ckpt,
 };
 
 /* Flags that every command takes. */
@@ -35,6 +38,7 @@ int tl_exit_code(tl_status status)
 {
     switch (status) {
     case TL_OK: return TL_EXIT_OK;
+    case TL_ESTOPPED: return TL_EXIT_STOPPED;
     case TL_EINVAL:
     case TL_ENOTFOUND:
     case TL_EEXISTS:
@@ -176,6 +180,8 @@ static void write_usage(tl_str *out, const tli_tool *tool)
     tl_help_row(out, 2, "1", 5, "the work failed: a file, memory, or a defect of the program",
                 tool->width);
     tl_help_row(out, 2, "2", 5, "the command line or the configuration is wrong", tool->width);
+    tl_help_row(out, 2, "3", 5, "a signal ended it; what was done is saved, and the same command goes on",
+                tool->width);
 }
 
 static int print(const tli_tool *tool, tl_str *text)

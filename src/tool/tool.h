@@ -43,7 +43,8 @@ typedef struct tli_command {
     tl_status (*more_help)(tli_run *run);
 } tli_command;
 
-extern const tli_command tli_command_list, tli_command_describe, tli_command_params;
+extern const tli_command tli_command_list, tli_command_describe, tli_command_params, tli_command_train,
+    tli_command_explain, tli_command_ckpt;
 
 /* Runs the command line and gives the exit code. */
 int tli_tool_main(const tli_tool *tool, int argc, char *const *argv);

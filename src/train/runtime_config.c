@@ -42,7 +42,7 @@ static const tl_field runtime_fields[] = {
          .help = "type to compute in: float32, float16 or bfloat16, weights staying float32; null "
                  "is float32"),
     TL_F(tl_runtime_config, loss_scale, .accept = TL_ACCEPT_STRING | TL_ACCEPT_NUMBER,
-         .flags = TL_FIELD_NULLABLE | TL_FIELD_LATER,
+         .flags = TL_FIELD_NULLABLE,
          .help = "factor of the loss under float16: dynamic (as is null) or a number"),
     TL_F(tl_runtime_config, run_eagerly, .help = "run operation by operation, not as one program"),
     TPU_ROW(tpu, "address", .flags = TL_FIELD_LATER | TL_FIELD_NULLABLE),
@@ -108,10 +108,6 @@ static tl_status check_runtime(const void *value)
 {
     const tl_runtime_config *c = value;
     TL_TRY(check_strategy(c->distribution_strategy));
-    if (c->mixed_precision_dtype > TL_PRECISION_FLOAT32)
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "mixed_precision_dtype: '%s' is not available yet; use float32 or null",
-                       precisions[c->mixed_precision_dtype]);
     return check_loss_scale(c->loss_scale);
 }
 

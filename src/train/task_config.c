@@ -1,4 +1,4 @@
-#include <tilth/train/experiment.h>
+#include <tilth/train/task.h>
 
 static const tl_field privacy_fields[] = {
     TL_F(tl_differential_privacy_config, clipping_norm, .d = 1e8, TL_AT_LEAST(0),
@@ -30,7 +30,7 @@ static const tl_field task_fields[] = {
                   &tl_differential_privacy_config_desc, .flags = TL_FIELD_LATER,
                   .help = "clipped and noisy gradients; null for none; for clipping alone, set "
                           "global_clipnorm of the optimizer"),
-    TL_F(tl_task_config, allow_image_summary, .flags = TL_FIELD_LATER,
+    TL_F(tl_task_config, allow_image_summary,
          .help = "write images of predictions to the summaries, where the task has some"),
     TL_F_END,
 };

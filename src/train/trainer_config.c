@@ -87,7 +87,7 @@ const tl_desc tl_early_stopping_config_desc = {
 };
 
 /* Left out of params.yaml while untouched, so that Model Garden can read it. */
-#define OWN_FLAGS .flags = TL_FIELD_QUIET | TL_FIELD_LATER
+#define OWN_FLAGS .flags = TL_FIELD_QUIET
 
 static const tl_field own_fields[] = {
     TL_F(tl_own_config, seed, OWN_FLAGS,

@@ -625,7 +625,7 @@ static void test_gather_pieces(void **state)
         const tl_dtype type = kind == TLI_GEMM_F64    ? TL_F64
                               : kind == TLI_GEMM_BF16 ? TL_BF16
                                                       : TL_F32;
-        enum { DEPTH = 30, CUT = 12 };
+        enum { DEPTH = 60, CUT = 32 };
         void *data = random_array(type, 64 * DEPTH);
         const size_t bytes = tli_gemm_panel_bytes(k, k->nr, DEPTH), size = tl_dtype_size(type);
         char *whole = malloc(bytes), *pieces = malloc(bytes);
@@ -647,7 +647,9 @@ static void test_gather_pieces(void **state)
         const void *a_rows[] = {one};
         k->gather_a(ones, a_rows, 1, type, DEPTH);
         double sums[2 * 64];
+        if (k->begin) k->begin();
         k->tile(1, k->nr, DEPTH, ones, whole, sums, k->nr, 1, false);
+        if (k->end) k->end();
         for (int l = 0; l < k->nr; l++) {
             double wanted = 0;
             for (int i = 0; i < DEPTH && l < k->nr - 1 && rows[l]; i++)

@@ -355,7 +355,7 @@ static int64_t count_lines(const char *text, const char *with)
 static void expect_report(const tl_program *p, bool timed)
 {
     tl_str text = TL_STR_INIT;
-    tl_program_report(p, &text);
+    tl_program_report(p, NULL, &text);
     assert_ok(tl_str_status(&text));
     const char *report = tl_str_text(&text);
     tl_program_stats stats;

@@ -38,6 +38,8 @@ TL_BEGIN
     X(TL_ELIMIT,      "limit",       "an input is larger or deeper than what is accepted")         \
     X(TL_EUNSUPPORTED, "unsupported", "the feature is not available")                              \
     X(TL_ESTATE,      "state",       "a call came at the wrong time")                              \
+    X(TL_ESTOPPED,    "stopped",     "the work was ended before it was done")                      \
+    X(TL_ENAN,        "not finite",  "the training has blown up: numbers are not finite")          \
     X(TL_EINTERNAL,   "internal",    "a defect in Tilth")
 
 typedef enum tl_status {

@@ -45,6 +45,9 @@ TL_API TL_NODISCARD tl_status tl_logs_put_image(tl_logs *l, const char *name, co
 /* How the elements of a tensor of any shape are spread, in `bins` equal steps; 0: 30 of them. */
 TL_API TL_NODISCARD tl_status tl_logs_put_histogram(tl_logs *l, const char *name, const tl_tensor *t,
                                                     int64_t bins);
+/* A tensor of any shape, for who takes it out again (predictions, for a metric of the host); with one
+ * element it is a number. Writers leave others out. */
+TL_API TL_NODISCARD tl_status tl_logs_put_any(tl_logs *l, const char *name, const tl_tensor *t);
 /* The logs of that name, made when they are not there. They belong to `l`, and last until it puts or
  * removes something of that name. A value of that name is TL_EEXISTS. */
 TL_API TL_NODISCARD tl_status tl_logs_sub(tl_logs **out, tl_logs *l, const char *name);
@@ -61,6 +64,7 @@ typedef enum tl_logs_kind {
     TL_LOGS_TEXT,
     TL_LOGS_IMAGE,
     TL_LOGS_HISTOGRAM,
+    TL_LOGS_TENSOR,
     TL_LOGS_LOGS
 } tl_logs_kind;
 /* "number", "text", ...; never NULL. */
@@ -71,7 +75,7 @@ typedef struct tl_logs_entry {
     const char *name;        /* in a walk: the path */
     tl_logs_kind kind;
     double number;           /* when there is no tensor */
-    const tl_tensor *tensor; /* number, image, histogram */
+    const tl_tensor *tensor; /* number, image, histogram, tensor */
     const char *text;
     int64_t bins;
     const tl_logs *logs;

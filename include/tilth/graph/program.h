@@ -14,6 +14,7 @@
 #ifndef TILTH_GRAPH_PROGRAM_H
 #define TILTH_GRAPH_PROGRAM_H
 
+#include <tilth/cpu/limits.h>
 #include <tilth/graph/graph.h>
 #include <tilth/nest/jit.h>
 
@@ -51,8 +52,10 @@ TL_API void tl_program_measure(const tl_program *p, tl_program_stats *out);
 
 /* Times every kernel in the runs that follow; costs two readings of the clock a kernel. */
 TL_API void tl_program_set_timing(tl_program *p, bool on);
-/* A table of kernels for people, those that take longest first where they were timed. */
-TL_API void tl_program_report(const tl_program *p, tl_str *out);
+/* A table of kernels for people, those that take longest first where they were timed. With `most`, which may be
+ * NULL, each row also has the time that its operations or its bytes need at least on this machine, whichever is
+ * longer, and what share of its time that is. */
+TL_API void tl_program_report(const tl_program *p, const tl_limits *most, tl_str *out);
 /* The last timed run as JSON for chrome://tracing and Perfetto. */
 TL_API TL_NODISCARD tl_status tl_program_trace(const tl_program *p, tl_str *out);
 TL_API const tl_graph *tl_program_graph(const tl_program *p);

@@ -73,6 +73,9 @@ typedef struct tl_block {
 TL_API int64_t tl_model_block_count(const tl_model *m);
 TL_API const tl_block *tl_model_block(const tl_model *m, int64_t index);
 
+/* What the model was rehearsed with. */
+TL_API const tl_input *tl_model_inputs(const tl_model *m, int64_t *count);
+
 /* Gradients of a value by all trained parameters, one tensor for each block (`blocks` has room for
  * tl_model_block_count), laid out as it is; NULL for blocks that are not trained. */
 TL_API TL_NODISCARD tl_status tl_model_gradients(tl_ctx *c, const tl_model *m, tl_tensor *of,
@@ -92,6 +95,13 @@ TL_API TL_NODISCARD tl_status tl_model_initialize(tl_model *m, uint64_t seed);
 /* Sum of the regularisers of trained parameters and of what layers added in the last call of the
  * model, whose scope (tl_ctx_begin) must still be open; NULL when there is nothing. */
 TL_API tl_tensor *tl_model_losses(tl_ctx *c, tl_model *m);
+
+/* Running statistics are not moved by calls of the model from now on, but by tl_model_apply_updates: so
+ * a step whose gradients are not finite leaves them as they were. Gives what was set before. */
+TL_API bool tl_model_hold_updates(tl_model *m, bool hold);
+/* Moves them as the last call of the model wanted, whose scope must still be open; not when `finite`, a
+ * bool scalar, is false (NULL: always). */
+TL_API void tl_model_apply_updates(tl_ctx *c, tl_model *m, tl_tensor *finite);
 
 /* Parameters and state by path, for checkpoints; a tied parameter once, with its aliases. */
 TL_API TL_NODISCARD tl_status tl_model_state(const tl_model *m, tl_state *into);

@@ -21,22 +21,48 @@
 #ifndef TILTH_NN_OPTIMIZATION_H
 #define TILTH_NN_OPTIMIZATION_H
 
+#include <tilth/core/ctx.h>
 #include <tilth/desc/registry.h>
 
 TL_BEGIN
 
 /* --- classes ---------------------------------------------------------------------------------- */
 
+typedef struct tl_optimizer tl_optimizer;             /* optimizer.h */
+typedef struct tl_optimizer_block tl_optimizer_block; /* optimizer.h */
+typedef struct tl_update tl_update;                   /* optimizer.h */
+
+/* A rule of update. optimizer.h says what the methods are given. */
 typedef struct tl_optimizer_class {
     tl_class cls; /* config: derived from tl_optimizer_config */
+    /* One update of a block: only calls ops, and leaves everything as it is when hyper says so. An
+     * optimizer without it can be configured, but not used. */
+    bool (*update)(tl_ctx *c, const tl_update *u);
+    /* Optional: adds the slots of a block, says which of its parameters decay, and how much. */
+    tl_status (*prepare)(tl_optimizer_block *b, const void *config);
+    /* Optional: what it makes of the rate that the schedule gives. `step` (updates done so far) and
+     * both rates are float64 scalars. */
+    tl_tensor *(*rate)(tl_ctx *c, const tl_optimizer *o, tl_tensor *step, tl_tensor *rate);
+    /* Optional: largest norm of all gradients together, before all other clipping; 0: any. */
+    double (*clip_norm)(const void *config);
+    bool decays; /* it heeds the weight decay of a block */
 } tl_optimizer_class;
 
+/* A learning rate as a function of the number of updates done so far: float64 scalars, both. Only
+ * calls ops. */
 typedef struct tl_learning_rate_class {
     tl_class cls; /* config: derived from tl_learning_rate_config */
+    tl_tensor *(*rate)(tl_ctx *c, const void *config, tl_tensor *step);
+    /* Optional: what is still missing to compute it; the message begins with the key. */
+    tl_status (*check)(const void *config);
 } tl_learning_rate_class;
 
+/* What takes the place of `rate` in the first warmup_steps steps; `rate_at_end` is that of step
+ * warmup_steps. The library chooses between the two. */
 typedef struct tl_warmup_class {
     tl_class cls; /* config: derived from tl_warmup_config */
+    tl_tensor *(*rate)(tl_ctx *c, const void *config, tl_tensor *step, tl_tensor *rate,
+                       tl_tensor *rate_at_end);
 } tl_warmup_class;
 
 extern TL_API const tl_kind tl_kind_optimizer, tl_kind_learning_rate, tl_kind_warmup;
@@ -127,6 +153,22 @@ typedef struct tl_adafactor_keras_config {
     bool relative_step;
 } tl_adafactor_keras_config;
 
+/* PyTorch's forms of two of them, which LiBai's users know: epsilon beside the corrected root, the
+ * rate outside of the momentum. Decay is decoupled in the first and added to the gradient in the
+ * second; groups say which parameters decay differently. */
+typedef struct tl_torch_adamw_config {
+    tl_optimizer_config base;
+    double beta_1, beta_2, epsilon;
+    double weight_decay;
+    bool amsgrad;
+} tl_torch_adamw_config;
+
+typedef struct tl_torch_sgd_config {
+    tl_optimizer_config base;
+    double momentum, weight_decay;
+    bool nesterov;
+} tl_torch_sgd_config;
+
 /* Two optimizers of which Model Garden publishes the configuration alone. They can be read,
  * described and written; choosing one is refused. */
 typedef struct tl_slide_config {
@@ -168,7 +210,8 @@ extern TL_API const tl_desc tl_optimizer_config_desc, tl_sgd_config_desc,
     tl_sgd_experimental_config_desc, tl_adam_config_desc, tl_adam_experimental_config_desc,
     tl_adamw_config_desc, tl_adamw_experimental_config_desc, tl_lamb_config_desc,
     tl_lars_config_desc, tl_rmsprop_config_desc, tl_adagrad_config_desc,
-    tl_adafactor_keras_config_desc, tl_slide_config_desc, tl_adafactor_config_desc,
+    tl_adafactor_keras_config_desc, tl_torch_adamw_config_desc, tl_torch_sgd_config_desc,
+    tl_slide_config_desc, tl_adafactor_config_desc,
     tl_ema_config_desc;
 
 /* --- learning rates --------------------------------------------------------------------------- */
@@ -246,7 +289,8 @@ typedef struct tl_power_with_offset_config {
     int64_t offset;
 } tl_power_with_offset_config;
 
-/* From boundaries[i] on, a cosine from values[i] to values[i + 1]; the last one falls to 0. */
+/* From boundaries[i] on, half a cosine wave from values[i] to values[i + 1]; before the first
+ * boundary values[0], from the last one on the last value. */
 typedef struct tl_step_cosine_with_offset_config {
     tl_learning_rate_config base;
     tl_ints boundaries;    /* steps; may be null */
@@ -254,11 +298,43 @@ typedef struct tl_step_cosine_with_offset_config {
     int64_t offset;
 } tl_step_cosine_with_offset_config;
 
+/* The three that follow are not Model Garden's. */
+
+/* initial * gamma ^ (how many milestones are at most s). */
+typedef struct tl_multistep_config {
+    tl_learning_rate_config base;
+    tl_opt_double initial_learning_rate;
+    tl_ints milestones;    /* steps; may be null */
+    double gamma;
+    int64_t offset;
+} tl_multistep_config;
+
+/* Down and up again for ever, decay_steps each. */
+typedef struct tl_cosine_annealing_config {
+    tl_learning_rate_config base;
+    tl_opt_double initial_learning_rate;
+    tl_opt_int decay_steps;
+    double end_learning_rate;
+    int64_t offset;
+} tl_cosine_annealing_config;
+
+/* Constant but for the last decay_steps of total_steps: with a warm-up, warmup-stable-decay. */
+typedef enum tl_decay_shape { TL_DECAY_LINEAR, TL_DECAY_COSINE, TL_DECAY_SQRT } tl_decay_shape;
+typedef struct tl_stable_decay_config {
+    tl_learning_rate_config base;
+    tl_opt_double initial_learning_rate;
+    tl_opt_int total_steps, decay_steps;
+    double end_learning_rate;
+    tl_decay_shape shape;
+    int64_t offset;
+} tl_stable_decay_config;
+
 extern TL_API const tl_desc tl_learning_rate_config_desc, tl_constant_config_desc,
     tl_stepwise_config_desc, tl_exponential_config_desc, tl_polynomial_config_desc,
     tl_cosine_config_desc, tl_cosine_restarts_config_desc, tl_power_config_desc,
     tl_power_linear_config_desc, tl_power_with_offset_config_desc,
-    tl_step_cosine_with_offset_config_desc;
+    tl_step_cosine_with_offset_config_desc, tl_multistep_config_desc,
+    tl_cosine_annealing_config_desc, tl_stable_decay_config_desc;
 
 /* --- warm-ups --------------------------------------------------------------------------------- */
 
@@ -278,8 +354,29 @@ typedef struct tl_polynomial_warmup_config {
     double power;
 } tl_polynomial_warmup_config;
 
+/* Not Model Garden's. */
+typedef struct tl_constant_warmup_config {
+    tl_warmup_config base;
+    double warmup_learning_rate;
+} tl_constant_warmup_config;
+
 extern TL_API const tl_desc tl_warmup_config_desc, tl_linear_warmup_config_desc,
-    tl_polynomial_warmup_config_desc;
+    tl_polynomial_warmup_config_desc, tl_constant_warmup_config_desc;
+
+/* --- groups of parameters --------------------------------------------------------------------- */
+
+/* What is different for the parameters of one group (tl_param). */
+typedef struct tl_group_config {
+    const char *group;
+    const char *pattern;        /* POSIX extended regular expression of paths: which parameters are
+                                 * put into it (tl_model_group); NULL: somebody else does it */
+    tl_opt_double rate;         /* factor of the learning rate; null: 1 */
+    tl_opt_double weight_decay; /* in place of the optimizer's */
+    tl_opt_double clip_norm;    /* largest norm of the group's gradients together; null: any */
+    tl_opt_double norm_type;    /* of that norm, from 1 on or infinity; null: 2 */
+} tl_group_config;
+
+extern TL_API const tl_desc tl_group_config_desc;
 
 /* --- all together ----------------------------------------------------------------------------- */
 

@@ -142,10 +142,9 @@ extern TL_API const tl_desc tl_runtime_config_desc, tl_trainer_config_desc, tl_t
 
 /* --- kinds ------------------------------------------------------------------------------------ */
 
-/* A task: model, data, losses, metrics, one step. Its config is its own alone, and names it. */
-typedef struct tl_task_class {
-    tl_class cls;
-} tl_task_class;
+/* A task: model, data, losses, metrics, one step (task.h). Its config is its own alone, and names
+ * it. */
+typedef struct tl_task_class tl_task_class;
 
 /* A named experiment: which task and trainer, and what differs from their defaults. One that has a
  * base class starts from all that the base gives. */

@@ -46,7 +46,10 @@ void attention_init(attention *t, const tl_run *run, const tl_node *n, int first
     };
     if (a->biased) t->bias = bias_operand(n->in[extra + a->masked]);
     t->serves = t->heads / t->groups;
+    t->panels = t->gemm;
+#if defined(ATTENTION_HALF)
     t->panels = tli_gemm_kernels_of(THIS_ISA, tli_gemm_kind_of(THIS_ISA, t->type, t->type));
+#endif
     t->half = t->panels->kind == TLI_GEMM_BF16;
     t->width_room = round_up(t->width, t->half ? NR : ROOM);
     t->value_room = round_up(t->value_width, t->half ? NR : ROOM);

@@ -202,12 +202,13 @@ static tl_status result_rows(int64_t begin, int64_t end, void *payload)
 {
     const bands *b = payload;
     const tli_conv *c = b->c;
-    const size_t sums = c->type == TL_F32 ? 0 : (size_t)(c->ow * c->out);
+    const size_t sums = c->type == TL_F32 ? 0 : (size_t)round_up(c->ow * c->out, 16);
     const size_t panel = b->half ? tli_gemm_panel_bytes(b->half, b->half->mr, b->patch) : 0;
     void *room;
     TL_TRY(tli_scratch(&room, TLI_SCRATCH_TASK,
                        (band_floats(b) + line_floats(b) + sums) * sizeof(float) + panel));
     float *band = room, *line = band + band_floats(b), *own = line + line_floats(b);
+    if (b->half && b->half->begin) b->half->begin();
     for (int64_t row = begin; row < end; row++) {
         char *to = (char *)(uintptr_t)at(c, c->y, row * c->ow * c->out);
         lay_band(band, line, b, row / c->oh, row % c->oh);
@@ -217,6 +218,7 @@ static tl_status result_rows(int64_t begin, int64_t end, void *payload)
             multiply_row(b, band, sums ? own : (float *)(void *)to);
         if (sums) b->k->convert(to, c->type, own, TL_F32, c->ow * c->out);
     }
+    if (b->half && b->half->end) b->half->end();
     return TL_OK;
 }
 

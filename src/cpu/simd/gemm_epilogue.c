@@ -138,12 +138,54 @@ static void finish_piece(const tli_gemm_epilogue *e, int64_t i, int64_t j, int64
     if ((void *)values != c) narrow(c, e->c_type, values, count);
 }
 
+/* The same for all rows at once, where there is no more than a bias and a relu: each value passes
+ * through one register. */
+#define PLAIN(t)                                                                                   \
+    static void finish_plain_##t(const tli_gemm_epilogue *e, int64_t j, int64_t count,             \
+                                 const float *bias)                                                \
+    {                                                                                              \
+        const bool relu = e->activation == TLI_ACT_RELU;                                           \
+        for (int64_t i = 0; i < e->rows; i++) {                                                    \
+            const float *sums = (const float *)e->sums + i * e->sums_row + j;                      \
+            tli_##t *c = (tli_##t *)e->c + i * e->c_row + j;                                       \
+            int64_t p = 0;                                                                         \
+            for (; p + VF <= count; p += VF) {                                                     \
+                vf x = vf_load(sums + p);                                                          \
+                if (bias) x = vf_add(x, vf_load(bias + p));                                        \
+                if (relu) x = vf_max_c(x, vf_zero());                                              \
+                vf_store_##t(c + p, x);                                                            \
+            }                                                                                      \
+            if (p == count) continue;                                                              \
+            vf x = vf_load_n(sums + p, count - p);                                                 \
+            if (bias) x = vf_add(x, vf_load_n(bias + p, count - p));                               \
+            if (relu) x = vf_max_c(x, vf_zero());                                                  \
+            vf_store_##t##_n(c + p, x, count - p);                                                 \
+        }                                                                                          \
+    }
+TLI_FLOAT_LIST(PLAIN)
+
+static void finish_plain(const tli_gemm_epilogue *e, int64_t j, int64_t count, const float *bias)
+{
+    switch (e->c_type) {
+    case TL_BF16: finish_plain_bf16(e, j, count, bias); break;
+    case TL_F16: finish_plain_f16(e, j, count, bias); break;
+    default: finish_plain_f32(e, j, count, bias); break;
+    }
+}
+
 void TLI_ISA_NAME(tli_gemm_epilogue_f32)(const tli_gemm_epilogue *e)
 {
+    const bool relu = e->activation == TLI_ACT_RELU;
+    const bool plain =
+        !e->residual && !e->pre && (relu || (e->bias && e->activation == TLI_ACT_NONE));
     float bias[CHUNK];
     for (int64_t j = 0; j < e->cols; j += CHUNK) {
         const int64_t count = e->cols - j < CHUNK ? e->cols - j : CHUNK;
         if (e->bias) widen(bias, at(e->bias, e->bias_type, j), e->bias_type, count);
+        if (plain) {
+            finish_plain(e, j, count, e->bias ? bias : NULL);
+            continue;
+        }
         for (int64_t i = 0; i < e->rows; i++) finish_piece(e, i, j, count, e->bias ? bias : NULL);
     }
 }

@@ -184,6 +184,8 @@ static void tile_bf16(int rows, int cols, int64_t depth, const void *a, const vo
         }
 }
 
+#elif defined(GEMM_HALF)
+#include "cpu/simd/gemm_x86.h"
 #endif
 
 /* --- the limit of the chip -------------------------------------------------------------------- */
@@ -274,10 +276,24 @@ enum { PACKS_FROM = 4 * NR_f32 }; /* a lane of a panel costs nothing, one of a r
 enum { PACKS_FROM = 8 * NR_f32 };
 #endif
 
+/* Blocks of bfloat16. A tile of AMX is larger, and reads both panels anew for each: that of b should
+ * stay in the first-level cache. */
+#if defined(TLI_ISA_amx)
+#define HALF_WEIGHT 0.125
+enum { HALF_MC = 512, HALF_KC = 1024, HALF_NEAR = 1 << 21 };
+#elif defined(TLI_ISA_avx512_bf16)
+#define HALF_WEIGHT 0.5
+enum { HALF_MC = 128, HALF_KC = 1024, HALF_NEAR = 1 << 18 };
+#else
+#define HALF_WEIGHT 0.25
+enum { HALF_MC = 128, HALF_KC = 1024, HALF_NEAR = 1 << 17 };
+#endif
+
 /* --- the table -------------------------------------------------------------------------------- */
 
 static const tli_gemm_kernels in_rows_f32 = {
-    .kind = TLI_GEMM_F32, .mr = GEMM_ROWS_MR, .nr = GEMM_ROWS_NR, .kr = 1,
+    .kind = TLI_GEMM_F32, .mr = GEMM_ROWS_MR, .nr = GEMM_ROWS_NR, .kr = 1, .weight = 1,
+    .near = 1 << 19,
     .mc = 120, .kc = 640, // b's panel should stay in the first-level cache
     .element = sizeof(float), .sum_type = TL_F32, .vector = VF,
     .pack_b = TLI_ISA_NAME(tli_gemm_pack_rows_f32),
@@ -289,7 +305,8 @@ static const tli_gemm_kernels in_rows_f32 = {
 
 const tli_gemm_kernels TLI_ISA_NAME(tli_gemm_kernels)[TLI_GEMM_KINDS] = {
     [TLI_GEMM_F32] = {
-        .kind = TLI_GEMM_F32, .mr = MR_f32, .nr = NR_f32, .kr = 1, .mc = 128, .kc = 512,
+        .kind = TLI_GEMM_F32, .mr = MR_f32, .nr = NR_f32, .kr = 1, .weight = 1, .near = 1 << 19,
+        .mc = 128, .kc = 512,
         .packs_from = PACKS_FROM,
         .element = sizeof(float), .sum_type = TL_F32, .vector = VF,
         .pack_a = TLI_ISA_NAME(tli_gemm_pack_a_f32), .pack_b = TLI_ISA_NAME(tli_gemm_pack_b_f32),
@@ -300,9 +317,14 @@ const tli_gemm_kernels TLI_ISA_NAME(tli_gemm_kernels)[TLI_GEMM_KINDS] = {
         .epilogue = TLI_ISA_NAME(tli_gemm_epilogue_f32), .convert = TLI_ISA_NAME(tli_gemm_convert),
         .peak = peak_f32,
     },
-#if defined(TLI_ISA_neon_bf16)
+#if defined(GEMM_HALF)
     [TLI_GEMM_BF16] = {
-        .kind = TLI_GEMM_BF16, .mr = GEMM_MR, .nr = GEMM_NR, .kr = 4, .mc = 128, .kc = 1024,
+        .kind = TLI_GEMM_BF16, .mr = GEMM_HALF_MR, .nr = GEMM_HALF_NR, .kr = GEMM_HALF_KR,
+        .weight = HALF_WEIGHT, .near = HALF_NEAR, .mc = HALF_MC, .kc = HALF_KC,
+#if defined(TLI_ISA_amx)
+        .begin = begin_bf16, .end = end_bf16,
+        .gather_steps_b = TLI_ISA_NAME(tli_gemm_gather_steps_b_bf16),
+#endif
         .element = sizeof(uint16_t), .sum_type = TL_F32, .vector = VF,
         .pack_a = TLI_ISA_NAME(tli_gemm_pack_a_bf16), .pack_b = TLI_ISA_NAME(tli_gemm_pack_b_bf16),
         .gather_a = TLI_ISA_NAME(tli_gemm_gather_a_bf16),
@@ -313,7 +335,8 @@ const tli_gemm_kernels TLI_ISA_NAME(tli_gemm_kernels)[TLI_GEMM_KINDS] = {
     },
 #endif
     [TLI_GEMM_F64] = {
-        .kind = TLI_GEMM_F64, .mr = MR_f64, .nr = NR_f64, .kr = 1, .mc = 64, .kc = 256,
+        .kind = TLI_GEMM_F64, .mr = MR_f64, .nr = NR_f64, .kr = 1, .weight = 2, .near = 1 << 20,
+        .mc = 64, .kc = 256,
         .packs_from = 8 * NR_f64,
         .element = sizeof(double), .sum_type = TL_F64, .vector = VD,
         .pack_a = TLI_ISA_NAME(tli_gemm_pack_a_f64), .pack_b = TLI_ISA_NAME(tli_gemm_pack_b_f64),

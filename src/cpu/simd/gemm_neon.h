@@ -317,7 +317,7 @@ static void neon_tile_bf16(int64_t steps, const uint16_t *a, const uint16_t *b, 
                            int64_t c_row, float alpha, bool accumulate)
 {
     int64_t left = steps;
-    fetch_tile(c, c_row);
+    if (steps >= 128) fetch_tile(c, c_row); // else it costs more than it spares
     __asm__ volatile(
         ZERO_SUMS
         "cbz %[left], 4f\n"

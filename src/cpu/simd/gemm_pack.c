@@ -1,4 +1,6 @@
 /* Panels of matrix operands (cpu/gemm.h says how they are laid out), for every storage type. */
+#include <string.h>
+
 #include "cpu/simd/gemm_parts.h"
 #include "cpu/simd/vec.h"
 
@@ -75,7 +77,7 @@ static void gather_double(void *dst, int width, const void *const *rows, int cou
             *to++ = i < count && rows[i] ? ((const double *)rows[i])[p] : 0;
 }
 
-/* --- bfloat16 panels: blocks of 2 lanes by 4 in depth ----------------------------------------- */
+/* --- bfloat16 panels: on NEON blocks of 2 lanes by 4 in depth --------------------------------- */
 
 #if defined(TLI_ISA_neon_bf16)
 
@@ -145,11 +147,25 @@ static void pack_beside_half(uint16_t *dst, int width, const uint16_t *src, int6
             }
 }
 
+/* The first `count` lanes of a panel side by side: through rows that have room for all of them. */
+static void pack_beside_half_some(uint16_t *dst, int width, const uint16_t *src, int64_t step,
+                                  int count, int64_t depth)
+{
+    enum { ROWS = 32 };
+    uint16_t room[ROWS * GEMM_NR] = {0};
+    for (int64_t p = 0; p < depth; p += ROWS) {
+        const int64_t rows = depth - p < ROWS ? depth - p : ROWS;
+        for (int64_t q = 0; q < rows; q++)
+            memcpy(room + q * width, src + (p + q) * step, (size_t)count * sizeof *src);
+        pack_beside_half(dst + p * width, width, room, width, rows);
+    }
+}
+
 static void pack_panel_half(uint16_t *dst, int width, const uint16_t *src, int64_t lane,
                             int64_t step, int count, int64_t depth)
 {
-    if (lane == 1 && count == width) {
-        pack_beside_half(dst, width, src, step, depth);
+    if (lane == 1) {
+        pack_beside_half_some(dst, width, src, step, count, depth);
     } else if (step == 1) {
         for (int i = 0; i < width; i += 2)
             pack_pair(block_of(dst, width, i, 0), width, i < count ? src + i * lane : NULL,
@@ -163,6 +179,19 @@ static void pack_panel_half(uint16_t *dst, int width, const uint16_t *src, int64
     }
 }
 
+/* Several whole panels of lanes side by side: some rows of each in turn, so that whole lines of the
+ * source are used while they are near. */
+static void pack_beside_half_panels(uint16_t *dst, int width, const uint16_t *src, int64_t step,
+                                    int64_t count, int64_t depth)
+{
+    enum { ROWS = 32 };
+    const int64_t padded = (depth + 3) / 4 * 4;
+    for (int64_t p = 0; p < depth; p += ROWS)
+        for (int64_t i = 0; i < count; i += width)
+            pack_beside_half(dst + i * padded + p * width, width, src + p * step + i, step,
+                             depth - p < ROWS ? depth - p : ROWS);
+}
+
 static void pack_half(void *dst, int width, const void *src, tl_dtype type, int64_t lane,
                       int64_t step, int64_t count, int64_t depth)
 {
@@ -170,7 +199,12 @@ static void pack_half(void *dst, int width, const void *src, tl_dtype type, int6
     uint16_t *to = dst;
     const uint16_t *from = src;
     const int64_t padded = (depth + 3) / 4 * 4;
-    for (int64_t i = 0; i < count; i += width)
+    int64_t i = 0;
+    if (lane == 1) {
+        i = count / width * width;
+        pack_beside_half_panels(to, width, from, step, i, depth);
+    }
+    for (; i < count; i += width)
         pack_panel_half(to + i * padded, width, from + i * lane, lane, step,
                         (int)(count - i < width ? count - i : width), depth);
 }
@@ -184,6 +218,13 @@ static void gather_half(void *dst, int width, const void *const *rows, int count
                   i + 1 < count ? rows[i + 1] : NULL, depth);
 }
 
+#define pack_half_a pack_half
+#define pack_half_b pack_half
+#define gather_half_a gather_half
+#define gather_half_b gather_half
+
+#elif defined(GEMM_HALF)
+#include "cpu/simd/gemm_pack_x86.h"
 #endif
 
 /* --- exported --------------------------------------------------------------------------------- */
@@ -205,7 +246,7 @@ EXPORT(b, f32, GEMM_NR, pack_float, gather_float)
 EXPORT(rows, f32, GEMM_ROWS_NR, pack_float, gather_float)
 EXPORT(a, f64, GEMM_MR_F64, pack_double, gather_double)
 EXPORT(b, f64, GEMM_NR_F64, pack_double, gather_double)
-#if defined(TLI_ISA_neon_bf16)
-EXPORT(a, bf16, GEMM_MR, pack_half, gather_half)
-EXPORT(b, bf16, GEMM_NR, pack_half, gather_half)
+#if defined(GEMM_HALF)
+EXPORT(a, bf16, GEMM_HALF_MR, pack_half_a, gather_half_a)
+EXPORT(b, bf16, GEMM_HALF_NR, pack_half_b, gather_half_b)
 #endif

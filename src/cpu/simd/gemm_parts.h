@@ -21,6 +21,18 @@ enum { GEMM_ROWS_MR = 5, GEMM_ROWS_NR = 16 };
 #else
 enum { GEMM_ROWS_MR = GEMM_MR, GEMM_ROWS_NR = GEMM_NR };
 #endif
+/* The same of the tile of bfloat16, and the steps in depth that one of its multiplications takes,
+ * where the set has one. */
+#if defined(TLI_ISA_neon_bf16)
+#define GEMM_HALF 1
+enum { GEMM_HALF_MR = GEMM_MR, GEMM_HALF_NR = GEMM_NR, GEMM_HALF_KR = 4 };
+#elif defined(TLI_ISA_avx512_bf16)
+#define GEMM_HALF 1
+enum { GEMM_HALF_MR = 8, GEMM_HALF_NR = 48, GEMM_HALF_KR = 2 };
+#elif defined(TLI_ISA_amx)
+#define GEMM_HALF 1
+enum { GEMM_HALF_MR = 32, GEMM_HALF_NR = 32, GEMM_HALF_KR = 32 };
+#endif
 enum { GEMM_WIDEST = 48 }; /* lanes of any panel */
 
 typedef void tli_gemm_pack_matrix_fn(void *dst, const void *src, tl_dtype type, int64_t lane,
@@ -34,11 +46,15 @@ extern tli_gemm_pack_matrix_fn TLI_ISA_NAME(tli_gemm_pack_rows_f32);
 extern tli_gemm_gather_fn TLI_ISA_NAME(tli_gemm_gather_rows_f32);
 extern tli_gemm_pack_matrix_fn TLI_ISA_NAME(tli_gemm_pack_a_f64), TLI_ISA_NAME(tli_gemm_pack_b_f64);
 extern tli_gemm_gather_fn TLI_ISA_NAME(tli_gemm_gather_a_f64), TLI_ISA_NAME(tli_gemm_gather_b_f64);
-#if defined(TLI_ISA_neon_bf16)
+#if defined(GEMM_HALF)
 extern tli_gemm_pack_matrix_fn TLI_ISA_NAME(tli_gemm_pack_a_bf16);
 extern tli_gemm_pack_matrix_fn TLI_ISA_NAME(tli_gemm_pack_b_bf16);
 extern tli_gemm_gather_fn TLI_ISA_NAME(tli_gemm_gather_a_bf16);
 extern tli_gemm_gather_fn TLI_ISA_NAME(tli_gemm_gather_b_bf16);
+#endif
+#if defined(TLI_ISA_amx)
+void TLI_ISA_NAME(tli_gemm_gather_steps_b_bf16)(void *dst, const void *const *steps,
+                                                size_t offset, int64_t depth);
 #endif
 
 void TLI_ISA_NAME(tli_gemm_epilogue_f32)(const tli_gemm_epilogue *e);

@@ -9,6 +9,13 @@ enum { PARAM, GRAD, HYPER, SLOTS };        /* inputs */
 enum { RATE, STEP, SCALE, APPLY, HYPERS }; /* elements of the third */
 enum { GRAIN = 16384 };                    /* elements a task */
 
+/* Whole loops over vectors side by side: only then can they stay in registers. */
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
 /* m / (sqrt(v) * factor + epsilon). Estimates refined by hand would be a longer chain, and slower,
  * than the units for roots and quotients. */
 TLI_INLINE vf over_root(vf m, vf v, vf factor, vf epsilon)
@@ -146,19 +153,32 @@ typedef struct adam {
     bool amsgrad;
 } adam;
 
-TLI_INLINE void adam_step(const block *b, const adam *a, int64_t i, int64_t n)
+/* Vectors that are done beside each other: the units for roots and quotients are what this takes
+ * longest in, and one vector alone would leave them idle between its root and its quotient. */
+enum { ADAM_WAYS = 4 };
+
+TLI_INLINE void adam_steps(const block *b, const adam *a, const int ways, int64_t i, int64_t n)
 {
-    const vf g = load_grad(b, i, n);
-    const vf m = vf_fma(a->beta_1, get(b->slot[0], i, n), vf_mul(a->rest_1, g));
-    vf v = vf_fma(a->beta_2, get(b->slot[1], i, n), vf_mul(vf_mul(a->rest_2, g), g));
-    put(b->slot[0], i, m, n);
-    put(b->slot[1], i, v, n);
-    if (a->amsgrad) {
-        v = vf_max(get(b->slot[2], i, n), v);
-        put(b->slot[2], i, v, n);
+    vf m[ADAM_WAYS], root[ADAM_WAYS];
+    UNROLL for (int j = 0; j < ways; j++) {
+        const int64_t at = i + j * VF;
+        const vf g = load_grad(b, at, n);
+        m[j] = vf_fma(a->beta_1, get(b->slot[0], at, n), vf_mul(a->rest_1, g));
+        vf v = vf_fma(a->beta_2, get(b->slot[1], at, n), vf_mul(vf_mul(a->rest_2, g), g));
+        put(b->slot[0], at, m[j], n);
+        put(b->slot[1], at, v, n);
+        if (a->amsgrad) {
+            v = vf_max(get(b->slot[2], at, n), v);
+            put(b->slot[2], at, v, n);
+        }
+        root[j] = vf_sqrt(v);
     }
-    const vf by = over_root(m, v, a->factor, a->epsilon);
-    put(b->w, i, vf_fnma(a->rate, by, vf_mul(a->kept, get(b->w, i, n))), n);
+    UNROLL for (int j = 0; j < ways; j++) root[j] = vf_fma(root[j], a->factor, a->epsilon);
+    UNROLL for (int j = 0; j < ways; j++) m[j] = vf_div(m[j], root[j]);
+    UNROLL for (int j = 0; j < ways; j++) {
+        const int64_t at = i + j * VF;
+        put(b->w, at, vf_fnma(a->rate, m[j], vf_mul(a->kept, get(b->w, at, n))), n);
+    }
 }
 
 static void adam_sweep(const block *shared, int64_t begin, int64_t end, float decay)
@@ -178,7 +198,10 @@ static void adam_sweep(const block *shared, int64_t begin, int64_t end, float de
         .kept = vf_set1((float)(1 - b->rate * decay)),
         .amsgrad = k->amsgrad,
     };
-    SWEEP(adam_step, b, &a);
+    int64_t i = begin;
+    for (; i + ADAM_WAYS * VF <= end; i += ADAM_WAYS * VF) adam_steps(b, &a, ADAM_WAYS, i, VF);
+    for (; i + VF <= end; i += VF) adam_steps(b, &a, 1, i, VF);
+    if (i < end) adam_steps(b, &a, 1, i, end - i);
 }
 
 TLI_INLINE void rmsprop_step(const block *b, const tl_rmsprop_attr *a, int64_t i, int64_t n)

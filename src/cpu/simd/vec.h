@@ -59,6 +59,7 @@
 #include <string.h>
 
 #include "core/half.h"
+#include "cpu/isa.h"
 
 /* Kernels are loops around these, so that none of them may remain a call. */
 #define TLI_INLINE static inline __attribute__((always_inline))

@@ -1,0 +1,33 @@
+/* Batches: what a step works on. Named tensors whose first axis is the examples.
+ *
+ *     tl_tensor *x = tl_batch_get(b, "image"), *y = tl_batch_get(b, "label");
+ *     tl_tensor *w = tl_batch_weight(b);                       // NULL: every example weighs 1
+ *
+ * Ownership: tensors belong to the context. Thread word: one thread at a time. */
+#ifndef TILTH_DATA_BATCH_H
+#define TILTH_DATA_BATCH_H
+
+#include <tilth/core/tensors.h>
+
+TL_BEGIN
+
+typedef struct tl_batch {
+    tl_ctx *ctx;
+    tl_tensors tensors;
+} tl_batch;
+
+/* The field that holds how much each example counts. */
+#define TL_BATCH_WEIGHT "weight"
+
+/* A name that is not there fails the context with a list of those that are. */
+TL_API tl_tensor *tl_batch_get(const tl_batch *b, const char *name);
+/* NULL when it is not there. */
+TL_API tl_tensor *tl_batch_peek(const tl_batch *b, const char *name);
+/* The field "weight", or NULL. */
+TL_API tl_tensor *tl_batch_weight(const tl_batch *b);
+/* Examples: the first dimension of the first field; 0 of an empty batch. */
+TL_API int64_t tl_batch_size(const tl_batch *b);
+
+TL_END
+
+#endif

@@ -1,0 +1,113 @@
+/* The checkpoints of a run: when one is due, which are kept, which is the latest.
+ *
+ *     tl_checkpoint_manager *m;
+ *     TL_TRY(tl_checkpoint_manager_new(&m, &(tl_checkpoint_manager_args){
+ *         .directory = "out/run1", .state = state, .step = &step, .interval = 1000,
+ *         .max_to_keep = {true, 5}, .background = true}));
+ *     TL_TRY_DONE(st, tl_checkpoint_manager_restore_or_initialize(m, &path));
+ *     while (step < last) {
+ *         train_loop(&step);
+ *         TL_TRY_DONE(st, tl_checkpoint_manager_save(m, true, &path));   // when one is due
+ *     }
+ *     TL_TRY_DONE(st, tl_checkpoint_manager_save(m, false, &path));      // the last step, once
+ *     TL_TRY_DONE(st, tl_checkpoint_manager_sync(m));
+ * done:
+ *     tl_checkpoint_manager_free(&m);
+ *
+ * Files: DIRECTORY/NAME-STEP.safetensors, and DIRECTORY/checkpoint, a text that names the latest
+ * and all that are managed, with the time of each, in the form of Model Garden. Paths in it are
+ * relative: a directory can be moved. It is written before old checkpoints are removed, so it never
+ * names only what is gone.
+ *
+ * Due: a multiple of the interval was reached or passed since the last save, or since the step that
+ * was restored. Boundaries are absolute: a run that was interrupted saves at the same steps as one
+ * that was not.
+ *
+ * Kept: the newest `max_to_keep`. One that falls out is removed, unless it is `keep_every_n_hours`
+ * younger than the last one that was kept for good: then it stays, and is no longer listed. Both go
+ * on after a restart.
+ *
+ * Damage: a latest checkpoint that fails its checksum is renamed to NAME-STEP.safetensors.damaged
+ * and the one before it is restored, with an error in the log. When none is left it is a failure,
+ * never a start from scratch.
+ *
+ * Background: the state is copied into a buffer, which blocks the caller for the time of the copy
+ * alone, and written by a thread of the manager's. One copy exists at a time: a save waits for the
+ * one before. What went wrong is handed on by the next save, or by sync.
+ *
+ * A save that fails (a full disk) leaves all older checkpoints and the state file as they were, and
+ * the next call tries again. What a process that was killed left half-written is removed by the
+ * first save.
+ *
+ * Ownership: the caller's; the strings of the arguments are copied, state, step and payload are
+ * borrowed. Only one process may save into a directory. Thread word: one thread at a time. */
+#ifndef TILTH_IO_CHECKPOINT_MANAGER_H
+#define TILTH_IO_CHECKPOINT_MANAGER_H
+
+#include <tilth/base/file.h>
+#include <tilth/desc/desc.h>
+#include <tilth/io/checkpoint.h>
+
+TL_BEGIN
+
+typedef struct tl_checkpoint_manager tl_checkpoint_manager;
+
+typedef struct tl_checkpoint_manager_args {
+    const char *directory;            /* required; made by the first save */
+    const char *name;                 /* NULL: "ckpt" */
+    tl_state *state;                  /* required */
+    const int64_t *step;              /* required: a variable that the state holds too */
+    int64_t interval;                 /* 0: never saves */
+    tl_opt_int max_to_keep;           /* not set: all; else at least 1 */
+    double keep_every_n_hours;        /* 0: none is kept for that */
+    tl_status (*init)(void *payload); /* (optional) called when there is nothing to restore */
+    void *payload;                    /* of init */
+    bool background;                  /* save returns while the file is written */
+    const char *numerics;             /* of tl_checkpoint_info and tl_checkpoint_restore_args */
+} tl_checkpoint_manager_args;
+
+/* Reads DIRECTORY/checkpoint. One that cannot be understood is warned of, and the checkpoints that
+ * lie in the directory are taken instead. */
+TL_API TL_NODISCARD tl_status tl_checkpoint_manager_new(tl_checkpoint_manager **out,
+                                                        const tl_checkpoint_manager_args *args);
+/* Waits for the background save; a failure that nobody asked for is logged. NULL is fine. */
+TL_API void tl_checkpoint_manager_free(tl_checkpoint_manager **m);
+
+/* Saves when something is due, or, without `check_interval`, whenever this step is not yet saved.
+ * `*path` is the file, valid until the next call; NULL when nothing was due. In the background the
+ * file is there after sync. `path` may be NULL. */
+TL_API TL_NODISCARD tl_status tl_checkpoint_manager_save(tl_checkpoint_manager *m,
+                                                         bool check_interval, const char **path);
+/* Restores the latest checkpoint, which must fit the state exactly, or calls init: `*path` is NULL
+ * then. `path` may be NULL. */
+TL_API TL_NODISCARD tl_status tl_checkpoint_manager_restore_or_initialize(tl_checkpoint_manager *m,
+                                                                          const char **path);
+/* Restores this checkpoint: a file, or what tl_checkpoint_resolve makes one of. */
+TL_API TL_NODISCARD tl_status tl_checkpoint_manager_restore(tl_checkpoint_manager *m,
+                                                            const char *path);
+/* Waits for the background save and hands its failure on. */
+TL_API TL_NODISCARD tl_status tl_checkpoint_manager_sync(tl_checkpoint_manager *m);
+
+/* The latest checkpoint, NULL when there is none; valid until the next call. Waits for the
+ * background save. */
+TL_API const char *tl_checkpoint_manager_latest(tl_checkpoint_manager *m);
+/* Those that are managed, oldest first; in the arena. Waits for the background save. */
+TL_API TL_NODISCARD tl_status tl_checkpoint_manager_list(tl_path_list *out,
+                                                         tl_checkpoint_manager *m, tl_arena *arena);
+TL_API const char *tl_checkpoint_manager_directory(const tl_checkpoint_manager *m);
+TL_API int64_t tl_checkpoint_manager_interval(const tl_checkpoint_manager *m);
+
+/* --- without a manager ------------------------------------------------------------------------ */
+
+/* The latest checkpoint of a directory, as its state file says; `*path` is NULL when there is no
+ * state file, or the file that it names is not there (yet). */
+TL_API TL_NODISCARD tl_status tl_checkpoint_latest(const char **path, tl_arena *arena,
+                                                   const char *directory);
+/* The file that is meant by a path: itself, or with ".safetensors" behind it ("out/ckpt-100"), or
+ * the latest of a directory. TL_ENOTFOUND when there is none. */
+TL_API TL_NODISCARD tl_status tl_checkpoint_resolve(const char **file, tl_arena *arena,
+                                                    const char *path);
+
+TL_END
+
+#endif

@@ -1,0 +1,171 @@
+/* Optimizers: what gradients do to the weights of a model, and all that is kept for it: slots, the
+ * number of updates, averages of the weights, the scale of the loss.
+ *
+ *     tl_optimizer *o;
+ *     TL_TRY(tl_optimizer_new(&o, &(tl_optimizer_args){.engine = e, .model = m,
+ *                                                      .config = &config}));
+ *
+ *     tl_tensor *loss = ...;                                    // in a step, eager or captured
+ *     TL_TRY(tl_model_gradients(c, m, tl_optimizer_scaled_loss(o, c, loss), grads));
+ *     tl_optimizer_apply(o, c, grads, NULL);
+ *     TL_TRY(tl_ctx_status(c));
+ *
+ *     TL_TRY(tl_optimizer_swap(o));                             // weights <-> averages
+ *     tl_optimizer_free(&o);
+ *
+ * An update is ops on tensors that the optimizer keeps, so a captured step holds all of it: norm
+ * and finite flag, unscaling, clipping, the learning rate, the update of each block, the averages
+ * and the loss scale. Gradients that are not finite leave everything as it was but the loss scale,
+ * the norm and the flag.
+ *
+ * Ownership: the caller's. The model must outlive the optimizer, and its blocks must not be laid
+ * out anew meanwhile (tl_model_set_trainable, tl_model_set_group). Thread word: one thread at a
+ * time. */
+#ifndef TILTH_NN_OPTIMIZER_H
+#define TILTH_NN_OPTIMIZER_H
+
+#include <tilth/nn/model.h>
+#include <tilth/nn/optimization.h>
+
+TL_BEGIN
+
+typedef struct tl_optimizer_args {
+    tl_engine *engine;
+    tl_model *model;
+    const tl_optimization_config *config; /* copied; its one-ofs may be C literals, as
+                                           * tl_desc_complete takes them */
+    const tl_registry *registry; /* (optional: what ships) must outlive the optimizer */
+    const tl_group_config *groups; /* (optional: none) copied; groups that are not named are updated
+                                    * as the optimizer's configuration says */
+    int64_t group_count;
+    bool scaled;       /* gradients are those of a scaled loss, as float16 needs it */
+    double loss_scale; /* a fixed scale; 0: a dynamic one, by what follows */
+    double initial_scale;     /* (optional: 32768) */
+    int64_t growth_interval;  /* (optional: 2000) updates in a row after which it is doubled; it is
+                               * halved, but not below 1, when gradients are not finite */
+} tl_optimizer_args;
+
+TL_API TL_NODISCARD tl_status tl_optimizer_new(tl_optimizer **out, const tl_optimizer_args *args);
+/* NULL is fine. Programs that were captured with it must be gone. */
+TL_API void tl_optimizer_free(tl_optimizer **o);
+
+/* Puts the parameters of a model into groups by their patterns, one group after the other: a later
+ * pattern takes a parameter from an earlier group. Before the optimizer is made. */
+TL_API TL_NODISCARD tl_status tl_model_group(tl_model *m, const tl_group_config *groups,
+                                             int64_t count);
+
+/* --- in a step -------------------------------------------------------------------------------- */
+
+/* Each gives false (or NULL) when the context failed, like any op. None is taped but the scaled
+ * loss. */
+
+/* One update from the gradients of all blocks (tl_model_gradients). They are divided by `weight`, a
+ * float32 scalar, and by the loss scale; NULL: the weight is 1. A weight of 0 leaves everything as
+ * it is. Clipping follows in the order: the optimizer's own (adamw), by value, by the norm of each
+ * parameter, by the norm of all, by the norm of each group. Running statistics that the model holds
+ * back (tl_model_hold_updates) are moved before the averages are. */
+TL_API bool tl_optimizer_apply(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads,
+                               tl_tensor *weight);
+
+/* Gradients and weights are summed up over several steps (in float32, or float64); the flush
+ * applies what came together, divided by the sum of the weights, and begins again from zero. The
+ * sums take memory from the first use on, and are no part of the state: a checkpoint lies between
+ * two updates. */
+TL_API bool tl_optimizer_accumulate(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads,
+                                    tl_tensor *weight);
+TL_API bool tl_optimizer_flush(tl_optimizer *o, tl_ctx *c);
+/* Makes tl_optimizer_apply accumulate, for steps that know nothing of it. A captured step keeps
+ * what was set when it was captured. Gives what was set before. */
+TL_API bool tl_optimizer_set_accumulating(tl_optimizer *o, bool on);
+TL_API bool tl_optimizer_accumulating(const tl_optimizer *o);
+
+/* The loss, times the scale; itself when nothing is scaled. */
+TL_API tl_tensor *tl_optimizer_scaled_loss(tl_optimizer *o, tl_ctx *c, tl_tensor *loss);
+/* Learning rate of the next update, float64 scalar. */
+TL_API tl_tensor *tl_optimizer_rate(tl_optimizer *o, tl_ctx *c);
+
+/* --- what it has ------------------------------------------------------------------------------ */
+
+/* Tensors of the optimizer, read and written in place by programs: updates done so far (int64),
+ * norm of the last gradients, unscaled and not yet clipped (float32), and whether they were finite
+ * (bool). All are scalars. */
+TL_API tl_tensor *tl_optimizer_counter(const tl_optimizer *o);
+TL_API tl_tensor *tl_optimizer_norm(const tl_optimizer *o);
+TL_API tl_tensor *tl_optimizer_finite(const tl_optimizer *o);
+
+/* The same as numbers, read now. NaN, or -1, when there is no memory to compute it. */
+TL_API double tl_optimizer_learning_rate(tl_optimizer *o); /* of the next update */
+TL_API int64_t tl_optimizer_iterations(const tl_optimizer *o);
+TL_API double tl_optimizer_loss_scale(const tl_optimizer *o); /* 1 when nothing is scaled */
+
+/* A factor of the learning rate (1 in a new optimizer), for hooks that lower it. Captured steps
+ * heed it; it is part of the state. */
+TL_API TL_NODISCARD tl_status tl_optimizer_set_multiplier(tl_optimizer *o, double multiplier);
+TL_API double tl_optimizer_multiplier(const tl_optimizer *o);
+
+TL_API const tl_optimizer_class *tl_optimizer_kind(const tl_optimizer *o);
+TL_API const tl_optimization_config *tl_optimizer_settings(const tl_optimizer *o);
+TL_API tl_model *tl_optimizer_model(const tl_optimizer *o);
+
+/* --- averages --------------------------------------------------------------------------------- */
+
+/* True when averages of the weights are kept. They begin at 0, as Model Garden's do, and mean
+ * nothing before the first update. */
+TL_API bool tl_optimizer_averages(const tl_optimizer *o);
+/* Exchanges weights and averages, bit for bit; a second time takes it back. Nothing may be updated
+ * while they are exchanged: tl_optimizer_apply fails, and steps that were captured before must not
+ * be called. */
+TL_API TL_NODISCARD tl_status tl_optimizer_swap(tl_optimizer *o);
+TL_API bool tl_optimizer_swapped(const tl_optimizer *o);
+
+/* --- state ------------------------------------------------------------------------------------ */
+
+/* "iterations", "rate_multiplier", "<slot>/<parameter>" ("m/dense/kernel"), "average/<parameter>",
+ * "loss_scale/scale", "loss_scale/good_steps". Entries are parts of the blocks: what is restored is
+ * what the next update sees. Fails while averages are exchanged. */
+TL_API TL_NODISCARD tl_status tl_optimizer_state(tl_optimizer *o, tl_state *into);
+
+/* --- for classes ------------------------------------------------------------------------------ */
+
+/* A trained block with what is kept for it. */
+struct tl_optimizer_block {
+    tl_optimizer *optimizer;
+    const tl_block *block;
+    tl_ints offsets;      /* where its parameters begin, for attributes of updates */
+    int64_t *decayed;     /* of each parameter: 1 (at first) when it decays, 0 when not */
+    int64_t *adapted;     /* of each parameter: 1 (at first) when its rate follows its norm */
+    double weight_decay;  /* 0 at first; the group's takes the place of what `prepare` sets */
+};
+TL_API const tl_param *tl_optimizer_block_param(const tl_optimizer_block *b, int64_t index);
+
+/* For `prepare`. A slot is a tensor laid out like the block, filled with a number. */
+TL_API TL_NODISCARD tl_status tl_optimizer_add_slot(tl_optimizer_block *b, const char *name,
+                                                    double value);
+/* A slot of one parameter, of a shape of its own. */
+TL_API TL_NODISCARD tl_status tl_optimizer_add_param_slot(tl_optimizer_block *b, const char *name,
+                                                          int64_t param, tl_shape shape,
+                                                          double value);
+/* Sets `flags` of the parameters in whose path one of the patterns (POSIX extended regular
+ * expressions) is found; one that is written for names ending in ":0", as TensorFlow's do, finds
+ * them too. `key` names the list in messages. */
+TL_API TL_NODISCARD tl_status tl_optimizer_mark(const tl_optimizer_block *b, int64_t *flags,
+                                                tl_strings patterns, int64_t flag, const char *key);
+
+/* For `update`. */
+struct tl_update {
+    const tl_optimizer_block *block;
+    const void *config;                /* of the optimizer */
+    tl_tensor *values, *grad, *hyper;  /* as the ops of ops/update.h take them */
+    /* Elements of hyper, for updates that are made of ops; float64 scalars. */
+    tl_tensor *rate, *step;
+    tl_tensor *scale; /* the gradient is still to be multiplied by it */
+    tl_tensor *apply; /* bool scalar; false: leave everything as it is */
+};
+/* NULL when there is none of that name. */
+TL_API tl_tensor *tl_optimizer_slot(const tl_optimizer_block *b, const char *name);
+TL_API tl_tensor *tl_optimizer_param_slot(const tl_optimizer_block *b, const char *name,
+                                          int64_t param);
+
+TL_END
+
+#endif

@@ -1,0 +1,96 @@
+/* Hooks: what else happens during training. Model Garden's actions and LiBai's hooks are one thing here: an
+ * action is a hook with after_loop or after_eval.
+ *
+ *     typedef struct info { tl_hook base; } info;
+ *     static tl_status after_step(tl_hook *h)
+ *     {
+ *         TL_LOG_INFO("iteration %" PRId64 "!", tl_controller_step(h->controller));
+ *         return TL_OK;
+ *     }
+ *     static const tl_hook_class info_class = {
+ *         .cls = TL_CLASS(tl_hook_class, "info", NULL, info, NULL), .after_step = after_step};
+ *
+ *     tl_hook *h;
+ *     TL_TRY(tl_hook_new(&h, &info_class, &(tl_hook_args){.period = 100}));
+ *
+ * Hooks run in the order in which they are given, in every phase. `before_step` and `after_step` are called
+ * when the step is a multiple of the hook's period, the others always; the loop comes back to the host only
+ * where something is due. A hook that fails ends the training; one that has seen enough asks for it with
+ * tl_controller_request_stop, which is honoured after the step.
+ *
+ * What a hook has bound in `state` is in checkpoints, below hooks/NAME, and is there again after a resume.
+ *
+ * Ownership: the caller's, as long as the controller lives. Thread word: one thread at a time. */
+#ifndef TILTH_TRAIN_HOOK_H
+#define TILTH_TRAIN_HOOK_H
+
+#include <tilth/core/logs.h>
+#include <tilth/core/state.h>
+#include <tilth/desc/registry.h>
+
+TL_BEGIN
+
+typedef struct tl_hook tl_hook;
+typedef struct tl_controller tl_controller;
+
+typedef struct tl_hook_class {
+    tl_class cls;
+    /* Each is optional. */
+    tl_status (*start)(tl_hook *h, const void *config);
+    tl_status (*before_train)(tl_hook *h);
+    /* Also after a failure, with what was done so far. */
+    tl_status (*after_train)(tl_hook *h);
+    tl_status (*before_step)(tl_hook *h); /* should be quick: it is counted with the step */
+    tl_status (*after_step)(tl_hook *h);
+    /* With what the loop told, before it is written; may change it, and may go back to a checkpoint. */
+    tl_status (*after_loop)(tl_hook *h, tl_logs *logs);
+    tl_status (*before_eval)(tl_hook *h);
+    tl_status (*after_eval)(tl_hook *h, tl_logs *logs);
+    /* A checkpoint was saved. */
+    tl_status (*on_save)(tl_hook *h, const char *path);
+    /* The training failed, or its numbers are not finite (TL_ENAN). Setting *handled goes on. */
+    tl_status (*on_error)(tl_hook *h, tl_status status, bool *handled);
+    tl_status (*state)(tl_hook *h, tl_state *into);
+    void (*dispose)(tl_hook *h);
+} tl_hook_class;
+TL_API extern const tl_kind tl_kind_hook;
+
+/* First member of every hook's struct. Members are for reading. */
+struct tl_hook {
+    const tl_hook_class *cls;
+    const char *name;
+    int64_t period;            /* of before_step and after_step */
+    tl_controller *controller; /* NULL before it is given to one */
+    tl_arena *arena;           /* lives as long as the hook */
+};
+
+typedef struct tl_hook_args {
+    const char *name;   /* (optional: that of the class) unique in a controller that saves */
+    int64_t period;     /* (optional: 1) */
+    const void *config; /* (optional) for `start` */
+} tl_hook_args;
+TL_API TL_NODISCARD tl_status tl_hook_new(tl_hook **out, const tl_hook_class *cls,
+                                          const tl_hook_args *args);
+/* NULL is fine. */
+TL_API void tl_hook_free(tl_hook **h);
+/* Whether the class, or one that it derives from, has something for a phase:
+ *     tl_hook_has(h, offsetof(tl_hook_class, after_step)) */
+TL_API bool tl_hook_has(const tl_hook *h, size_t phase);
+
+/* Functions as a hook, for programs that need no more. Each may be NULL. */
+typedef struct tl_callbacks {
+    tl_status (*before_train)(tl_controller *c, void *self);
+    tl_status (*after_train)(tl_controller *c, void *self);
+    tl_status (*before_step)(tl_controller *c, void *self);
+    tl_status (*after_step)(tl_controller *c, void *self);
+    tl_status (*after_loop)(tl_controller *c, tl_logs *logs, void *self);
+    tl_status (*after_eval)(tl_controller *c, tl_logs *logs, void *self);
+    void *self;
+} tl_callbacks;
+/* The functions are copied. */
+TL_API TL_NODISCARD tl_status tl_hook_from_callbacks(tl_hook **out, const tl_callbacks *callbacks,
+                                                     const tl_hook_args *args);
+
+TL_END
+
+#endif

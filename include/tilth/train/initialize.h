@@ -1,0 +1,25 @@
+/* Starting from weights that another run has left.
+ *
+ *     TL_TRY(tl_model_initialize_from(m, "pretrained/", (tl_strings){NULL, 0}));      // all of the model
+ *
+ *     static const char *const parts[] = {"backbone"};
+ *     TL_TRY(tl_model_initialize_from(m, "pretrained/ckpt-1000", (tl_strings){parts, 1}));
+ *
+ * Thread word: one thread at a time. */
+#ifndef TILTH_TRAIN_INITIALIZE_H
+#define TILTH_TRAIN_INITIALIZE_H
+
+#include <tilth/nn/model.h>
+
+TL_BEGIN
+
+/* Reads weights into a model: from a checkpoint of a run, a file of weights, or the latest checkpoint of a
+ * folder. `parts` are parts that the model has named (tl_scope_item), or paths of layers; none: everything.
+ * Weights are matched by their paths. Every weight of the model, or of its parts, must be in the file with
+ * its shape: otherwise it is TL_EINVAL with a list of what is missing, unexpected and mis-shaped, and the
+ * model is as it was. What the file has beside that is told and left alone. */
+TL_API TL_NODISCARD tl_status tl_model_initialize_from(tl_model *m, const char *path, tl_strings parts);
+
+TL_END
+
+#endif

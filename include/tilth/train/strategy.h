@@ -1,0 +1,50 @@
+/* Strategies: where the copies of a model are computed, by Model Garden's names; and in which precision.
+ *
+ *     tl_strategy *s;
+ *     TL_TRY(tl_set_mixed_precision_policy("mixed_bfloat16"));
+ *     TL_TRY(tl_get_distribution_strategy(&s, &(tl_strategy_args){.distribution_strategy = "mirrored"}));
+ *     tl_engine *e = tl_strategy_engine(s);                  // what models and contexts are made with
+ *     tl_strategy_free(&s);
+ *
+ * `off`, `one_device` and `mirrored` without GPUs run one replica on the processors of this machine.
+ * The others are known by name and refused.
+ *
+ * Ownership: the caller's; it must outlive what was made with its engine. Thread word: free-threaded,
+ * but for tl_strategy_free. */
+#ifndef TILTH_TRAIN_STRATEGY_H
+#define TILTH_TRAIN_STRATEGY_H
+
+#include <tilth/core/dtype.h>
+#include <tilth/core/engine.h>
+#include <tilth/train/experiment.h>
+
+TL_BEGIN
+
+typedef struct tl_strategy tl_strategy;
+
+typedef struct tl_strategy_args {
+    const char *distribution_strategy; /* (optional: "mirrored") in any case */
+    int64_t num_gpus;
+    const char *all_reduce_alg; /* (optional: the library chooses) */
+    const char *tpu_address;    /* (optional: none) */
+    int threads;                /* (optional: one on each processor) */
+} tl_strategy_args;
+TL_API TL_NODISCARD tl_status tl_get_distribution_strategy(tl_strategy **out,
+                                                           const tl_strategy_args *args);
+/* NULL is fine. */
+TL_API void tl_strategy_free(tl_strategy **s);
+/* "off", "one_device", "mirrored". */
+TL_API const char *tl_strategy_name(const tl_strategy *s);
+TL_API int64_t tl_strategy_replicas(const tl_strategy *s);
+TL_API tl_engine *tl_strategy_engine(const tl_strategy *s);
+
+/* The type that models of tasks made from now on compute in: "float32", "bfloat16" or "mixed_bfloat16",
+ * "float16" or "mixed_float16", "float64"; weights stay float32 (float64). For the whole process. */
+TL_API TL_NODISCARD tl_status tl_set_mixed_precision_policy(const char *name);
+TL_API tl_dtype tl_mixed_precision_policy(void);
+/* The same for the setting of an experiment. */
+TL_API const char *tl_mixed_precision_name(tl_mixed_precision precision);
+
+TL_END
+
+#endif

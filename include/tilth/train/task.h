@@ -1,0 +1,141 @@
+/* Tasks: model, data, losses, metrics and one step of something that is learned, as seen by one replica.
+ *
+ *     typedef struct my_task { tl_task base; ... } my_task;
+ *     static const tl_task_class my_class = {
+ *         .cls = TL_CLASS(tl_task_class, "mine", &tl_base_task.cls, my_task, &my_config_desc),
+ *         .build_model = my_build_model, .build_inputs = my_build_inputs, .train_step = my_train_step};
+ *
+ *     tl_task *t;
+ *     TL_TRY(tl_get_task(&t, &(tl_task_args){.registry = r, .config = &experiment->task,
+ *                                            .logging_dir = model_dir, .engine = e}));
+ *     tl_task_free(&t);
+ *
+ * Methods are Model Garden's; each can be left out, and is then the base's (tl_base_task). Calling a method of
+ * the base from one's own is a plain call: tl_base_task.train_step(t, s).
+ *
+ * Batches are named tensors. Those called y, label, labels, target or targets, or whose names begin with
+ * label_ or target_, are labels; `weight` weighs the examples; the rest goes to the model. A batch
+ * without labels serves as both.
+ *
+ * Ownership: the caller's. Thread word: one thread at a time. */
+#ifndef TILTH_TRAIN_TASK_H
+#define TILTH_TRAIN_TASK_H
+
+#include <tilth/data/dataset.h>
+#include <tilth/train/experiment.h>
+#include <tilth/train/step.h>
+
+TL_BEGIN
+
+/* First member of every task's struct. Members are for reading. */
+struct tl_task {
+    const tl_task_class *cls;
+    const tl_task_config *config; /* or what derives from it; must outlive the task */
+    const char *name;             /* of the config, else of the class */
+    const char *logging_dir;      /* "" when there is none */
+    tl_engine *engine;
+    const tl_registry *registry;
+    tl_dtype dtype; /* to compute in */
+    uint64_t seed;
+    tl_arena *arena; /* lives as long as the task */
+};
+
+/* Which part of the examples is read: one of `pipelines` readers, each for `replicas / pipelines`. */
+typedef struct tl_input_context {
+    int64_t pipelines, pipeline, replicas;
+    uint64_t seed;
+} tl_input_context;
+
+struct tl_task_class {
+    tl_class cls;
+    /* (optional) Makes ready what the task has of its own. */
+    tl_status (*start)(tl_task *t);
+    /* (optional) Gives back what is not in the task's arena, also when `start` failed. */
+    void (*dispose)(tl_task *t);
+
+    /* The model. */
+    tl_status (*build_model)(tl_task *t, tl_model **out);
+    /* Batches of the size of one replica. `data` is the config's train_data or validation_data. */
+    tl_status (*build_inputs)(tl_task *t, const tl_data_config *data, const tl_input_context *input,
+                              tl_dataset **out);
+    /* One loss an example, or their mean; base: the model's own losses, or 0. `aux` may be NULL. */
+    tl_tensor *(*build_losses)(tl_task *t, tl_ctx *c, const tl_tensors *labels,
+                               const tl_tensors *outputs, tl_tensor *aux);
+    /* Adds metrics; base: none. */
+    tl_status (*build_metrics)(tl_task *t, bool training, tl_metrics *into);
+    /* Base: every metric gets the first label and the first output. */
+    void (*process_metrics)(tl_task *t, tl_step *s, const tl_tensors *labels,
+                            const tl_tensors *outputs);
+    /* The same for metrics that a model brings with it; base: process_metrics. */
+    void (*process_compiled_metrics)(tl_task *t, tl_step *s, const tl_tensors *labels,
+                                     const tl_tensors *outputs);
+
+    /* Base: forward, build_losses, tl_step_minimize, process_metrics. */
+    tl_status (*train_step)(tl_task *t, tl_step *s);
+    /* Base: inference_step, build_losses, tl_step_report, process_metrics. What is logged beside the loss
+     * goes to aggregate_logs. */
+    tl_status (*validation_step)(tl_task *t, tl_step *s);
+    /* Base: the model's answers to the batch. */
+    tl_status (*inference_step)(tl_task *t, tl_step *s, tl_tensors *outputs);
+
+    /* Metrics of the host. Called with what each validation step logged; *state is the task's, NULL at the
+     * first. Base: nothing is kept. */
+    tl_status (*aggregate_logs)(tl_task *t, void **state, const tl_logs *step);
+    /* Results of what was kept; called once at the end, when state is not NULL. */
+    tl_status (*reduce_aggregated_logs)(tl_task *t, void *state, int64_t global_step, tl_logs *into);
+    /* Frees the state, also after a failure. Required where aggregate_logs allocates. */
+    void (*release_aggregated)(tl_task *t, void *state);
+
+    /* Base: reads init_checkpoint, when it is set. Not called when there is a checkpoint to resume. */
+    tl_status (*initialize)(tl_task *t, tl_model *m);
+    /* Base: what the config says, with a loss scale when the runtime computes in float16. */
+    tl_status (*create_optimizer)(tl_task *t, tl_model *m, const tl_optimization_config *config,
+                                  const tl_runtime_config *runtime, tl_optimizer **out);
+};
+TL_API extern const tl_task_class tl_base_task;
+
+typedef struct tl_task_args {
+    const tl_registry *registry; /* knows the task's class, must outlive the task */
+    const tl_object *config;     /* the section `task` of an experiment, must outlive the task */
+    const char *logging_dir;     /* (optional: none) */
+    tl_engine *engine;
+    uint64_t seed;
+} tl_task_args;
+/* The task whose config this is. It computes in tl_mixed_precision_policy(). */
+TL_API TL_NODISCARD tl_status tl_get_task(tl_task **out, const tl_task_args *args);
+/* The same for a class that is not registered. */
+TL_API TL_NODISCARD tl_status tl_task_new(tl_task **out, const tl_task_class *cls,
+                                          const tl_task_args *args);
+/* NULL is fine. */
+TL_API void tl_task_free(tl_task **t);
+
+/* The methods, as the task's class has them. */
+TL_API TL_NODISCARD tl_status tl_task_build_model(tl_task *t, tl_model **out);
+TL_API TL_NODISCARD tl_status tl_task_build_inputs(tl_task *t, const tl_data_config *data,
+                                                   const tl_input_context *input, tl_dataset **out);
+TL_API tl_tensor *tl_task_build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels,
+                                       const tl_tensors *outputs, tl_tensor *aux);
+TL_API TL_NODISCARD tl_status tl_task_build_metrics(tl_task *t, bool training, tl_metrics *into);
+TL_API void tl_task_process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels,
+                                    const tl_tensors *outputs);
+TL_API void tl_task_process_compiled_metrics(tl_task *t, tl_step *s, const tl_tensors *labels,
+                                             const tl_tensors *outputs);
+TL_API TL_NODISCARD tl_status tl_task_train_step(tl_task *t, tl_step *s);
+TL_API TL_NODISCARD tl_status tl_task_validation_step(tl_task *t, tl_step *s);
+TL_API TL_NODISCARD tl_status tl_task_inference_step(tl_task *t, tl_step *s, tl_tensors *outputs);
+TL_API TL_NODISCARD tl_status tl_task_aggregate_logs(tl_task *t, void **state, const tl_logs *step);
+TL_API TL_NODISCARD tl_status tl_task_reduce_aggregated_logs(tl_task *t, void *state,
+                                                             int64_t global_step, tl_logs *into);
+TL_API void tl_task_release_aggregated(tl_task *t, void *state);
+TL_API TL_NODISCARD tl_status tl_task_initialize(tl_task *t, tl_model *m);
+TL_API TL_NODISCARD tl_status tl_task_create_optimizer(tl_task *t, tl_model *m,
+                                                       const tl_optimization_config *config,
+                                                       const tl_runtime_config *runtime,
+                                                       tl_optimizer **out);
+
+/* What of a batch goes to the model, and what it is compared with. */
+TL_API void tl_batch_split(const tl_batch *batch, tl_tensors *features, tl_tensors *labels);
+
+TL_END
+
+#endif

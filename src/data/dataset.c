@@ -1,0 +1,135 @@
+#include <tilth/data/dataset.h>
+
+static tl_status verify_dataset(const tl_class *cls)
+{
+    if (cls->size >= sizeof(tl_dataset)) return TL_OK;
+    return TL_FAIL(TL_EINVAL,
+                   "its instances have %zu bytes and must begin with a tl_dataset, which has %zu",
+                   cls->size, sizeof(tl_dataset));
+}
+
+static const tl_method methods[] = {
+    TL_METHOD(tl_dataset_class, build, false),  TL_METHOD(tl_dataset_class, next, true),
+    TL_METHOD(tl_dataset_class, rewind, true),  TL_METHOD(tl_dataset_class, state, true),
+    TL_METHOD(tl_dataset_class, describe, false), TL_METHOD(tl_dataset_class, dispose, false),
+    TL_METHOD(tl_dataset_class, length, false), {NULL, 0, false},
+};
+const tl_kind tl_kind_dataset = {
+    .name = "dataset",
+    .plural = "datasets",
+    .help = "where batches come from",
+    .class_size = sizeof(tl_dataset_class),
+    .methods = methods,
+    .names_are_keys = true,
+    .verify = verify_dataset,
+};
+
+#define METHOD(d, method)                                                                          \
+    ((const tl_dataset_class *)tl_class_with(&(d)->cls->cls, offsetof(tl_dataset_class, method)))
+
+static tl_status build(tl_dataset *d, const void *config)
+{
+    const tl_desc *desc = d->cls->cls.config;
+    d->config = config;
+    if (desc) {
+        void *copy = tl_arena_alloc(d->arena, desc->size);
+        if (!copy) return TL_ENOMEM;
+        d->config = copy;
+        TL_TRY(tl_desc_complete(d->arena, desc, copy, config, NULL));
+        TL_TRY(tl_desc_check(desc, copy));
+    }
+    const tl_dataset_class *with = METHOD(d, build);
+    return with ? with->build(d) : TL_OK;
+}
+
+tl_status tl_dataset_new(tl_dataset **out, const tl_dataset_class *cls, const void *config)
+{
+    tl_arena *arena;
+    *out = NULL;
+    TL_TRY_NOTE(tl_class_verify(&tl_kind_dataset, &cls->cls), "dataset");
+    TL_TRY(tl_arena_new(&arena));
+    tl_dataset *d = tl_arena_alloc(arena, cls->cls.size);
+    if (!d) {
+        tl_arena_free(&arena);
+        return TL_ENOMEM;
+    }
+    d->cls = cls;
+    d->arena = arena;
+    tl_status st = build(d, config);
+    if (st != TL_OK) {
+        st = tl_error_note(st, "dataset '%s'", cls->cls.name);
+        tl_dataset_free(&d);
+    }
+    *out = d;
+    return st;
+}
+
+void tl_dataset_free(tl_dataset **d)
+{
+    if (!*d) return;
+    const tl_dataset_class *with = METHOD(*d, dispose);
+    if (with) with->dispose(*d);
+    tl_arena *arena = (*d)->arena;
+    tl_arena_free(&arena);
+    *d = NULL;
+}
+
+tl_status tl_dataset_next(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more)
+{
+    *more = true;
+    TL_TRY(tl_ctx_status(c));
+    TL_TRY(METHOD(d, next)->next(d, c, out, more));
+    return tl_ctx_status(c);
+}
+
+tl_status tl_dataset_rewind(tl_dataset *d)
+{
+    return METHOD(d, rewind)->rewind(d);
+}
+
+tl_status tl_dataset_state(tl_dataset *d, tl_state *into)
+{
+    return METHOD(d, state)->state(d, into);
+}
+
+tl_status tl_dataset_describe(tl_dataset *d, const tl_spec **specs, int64_t *count)
+{
+    const tl_dataset_class *with = METHOD(d, describe);
+    if (with) return with->describe(d, specs, count);
+    return TL_FAIL(TL_EUNSUPPORTED,
+                   "dataset '%s' does not know what its batches hold: its class has no 'describe'",
+                   d->cls->cls.name);
+}
+
+tl_status tl_dataset_length(tl_dataset *d, int64_t *batches)
+{
+    const tl_dataset_class *with = METHOD(d, length);
+    if (with) return with->length(d, batches);
+    return TL_FAIL(TL_EUNSUPPORTED,
+                   "dataset '%s' does not know how many batches it has: its class has no 'length'",
+                   d->cls->cls.name);
+}
+
+/* --- batches ------------------------------------------------------------------------------------ */
+
+tl_tensor *tl_batch_get(const tl_batch *b, const char *name)
+{
+    return tl_tensors_get(b->ctx, &b->tensors, name);
+}
+
+tl_tensor *tl_batch_peek(const tl_batch *b, const char *name)
+{
+    return tl_tensors_peek(&b->tensors, name);
+}
+
+tl_tensor *tl_batch_weight(const tl_batch *b)
+{
+    return tl_batch_peek(b, TL_BATCH_WEIGHT);
+}
+
+int64_t tl_batch_size(const tl_batch *b)
+{
+    if (!b->tensors.count) return 0;
+    const tl_shape *shape = &b->tensors.items[0].tensor->shape;
+    return shape->rank ? shape->dims[0] : 1;
+}

@@ -1,0 +1,123 @@
+#include "io/append.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <tilth/base/alloc.h>
+#include <tilth/base/clock.h>
+
+#include "base/file_io.h"
+
+enum { WAITING_MOST = 1 << 16 };
+#define SYNC_EVERY_NS INT64_C(1000000000)
+
+struct tli_append {
+    char *path;
+    int fd;
+    off_t size;      /* of whole records in the file */
+    tl_str waiting;
+    int64_t synced;  /* when, on the clock of tl_clock_ns */
+    bool unsynced;   /* something was handed to the system since */
+};
+
+tl_status tli_append_open(tli_append **out, const char *path, bool fresh, bool lock)
+{
+    *out = NULL;
+    tli_append *a = tl_alloc_zero(sizeof *a);
+    if (!a) return TL_FAIL_NOMEM(sizeof *a);
+    tl_status st = TL_OK;
+    struct stat info;
+    a->fd = -1;
+    a->path = tl_strdup(path);
+    a->synced = tl_clock_ns();
+    if (!a->path) {
+        st = TL_FAIL_NOMEM(strlen(path) + 1);
+    } else {
+        a->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (fresh ? O_EXCL : 0), 0666);
+        if (a->fd < 0) st = TLI_FAIL_SYSTEM(errno, "open", path);
+    }
+    if (st == TL_OK && fstat(a->fd, &info) != 0) st = TLI_FAIL_SYSTEM(errno, "look at", path);
+    if (st != TL_OK) {
+        (void)tli_append_close(&a);
+        return st;
+    }
+    a->size = info.st_size;
+    // File systems without locks have no way to say that it is in use; nothing else depends on it.
+    if (lock) (void)flock(a->fd, LOCK_EX | LOCK_NB);
+    *out = a;
+    return TL_OK;
+}
+
+tl_status tli_append_close(tli_append **append)
+{
+    tli_append *a = *append;
+    if (!a) return TL_OK;
+    tl_status st = a->fd >= 0 ? tli_append_sync(a, false) : TL_OK;
+    if (a->fd >= 0 && close(a->fd) != 0 && errno != EINTR && st == TL_OK)
+        st = TLI_FAIL_SYSTEM(errno, "close", a->path);
+    tl_str_deinit(&a->waiting);
+    tl_free(a->path);
+    tl_free(a);
+    *append = NULL;
+    return st;
+}
+
+const char *tli_append_path(const tli_append *a)
+{
+    return a->path;
+}
+
+tl_status tli_append_record(tli_append *a, const void *data, size_t size)
+{
+    size_t before = a->waiting.length;
+    tl_str_addn(&a->waiting, data, size);
+    if (a->waiting.failed) {
+        a->waiting.failed = false; // what waited before is still whole
+        tl_str_cut(&a->waiting, before);
+        return TL_FAIL_NOMEM(before + size);
+    }
+    return a->waiting.length < WAITING_MOST ? TL_OK : tli_append_flush(a);
+}
+
+tl_status tli_append_flush(tli_append *a)
+{
+    if (!a->waiting.length) return TL_OK;
+    struct iovec piece = tli_piece(a->waiting.data, a->waiting.length);
+    int error = tli_write_all(a->fd, &piece, 1);
+    if (error) {
+        // Half a record would hide those that come after it.
+        if (ftruncate(a->fd, a->size) != 0) return TLI_FAIL_SYSTEM(errno, "shorten", a->path);
+        return TLI_FAIL_SYSTEM(error, "write", a->path);
+    }
+    a->size += (off_t)a->waiting.length;
+    a->unsynced = true;
+    tl_str_cut(&a->waiting, 0);
+    return TL_OK;
+}
+
+tl_status tli_append_sync(tli_append *a, bool rarely)
+{
+    TL_TRY(tli_append_flush(a));
+    int64_t now = tl_clock_ns();
+    if (!a->unsynced || (rarely && now - a->synced < SYNC_EVERY_NS)) return TL_OK;
+    int result;
+    do result = fdatasync(a->fd);
+    while (result != 0 && errno == EINTR);
+    if (result != 0 && errno != EINVAL) return TLI_FAIL_SYSTEM(errno, "sync", a->path);
+    a->synced = now;
+    a->unsynced = false;
+    return TL_OK;
+}
+
+bool tli_append_is_locked(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    bool locked = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    close(fd);
+    return locked;
+}

@@ -1,0 +1,264 @@
+#include "io/checkpoint_list.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <tilth/base/file.h>
+#include <tilth/base/str.h>
+#include <tilth/base/vec.h>
+#include <tilth/io/checkpoint.h>
+
+enum { LONGEST_FILE = 16 << 20 };
+
+void tli_checkpoint_list_deinit(tli_checkpoint_list *l)
+{
+    for (int64_t i = 0; i < l->count; i++) tl_free(l->items[i].path);
+    TL_VEC_FREE(l);
+    tl_free(l->latest);
+    *l = (tli_checkpoint_list){0};
+}
+
+tl_status tli_checkpoint_list_add(tli_checkpoint_list *l, const char *path, double time)
+{
+    tli_checkpoint_item item = {tl_strdup(path), time};
+    if (!item.path) return TL_FAIL_NOMEM(strlen(path) + 1);
+    if (TL_VEC_PUSH(l, item)) return TL_OK;
+    tl_free(item.path);
+    return TL_ENOMEM;
+}
+
+tl_status tli_checkpoint_list_set_latest(tli_checkpoint_list *l, const char *path)
+{
+    char *copy = path ? tl_strdup(path) : NULL;
+    if (path && !copy) return TL_FAIL_NOMEM(strlen(path) + 1);
+    tl_free(l->latest);
+    l->latest = copy;
+    return TL_OK;
+}
+
+tl_status tli_checkpoint_list_copy(tli_checkpoint_list *out, const tli_checkpoint_list *l)
+{
+    *out = (tli_checkpoint_list){.preserved = l->preserved};
+    tl_status st = tli_checkpoint_list_set_latest(out, l->latest);
+    for (int64_t i = 0; i < l->count && st == TL_OK; i++)
+        st = tli_checkpoint_list_add(out, l->items[i].path, l->items[i].time);
+    if (st != TL_OK) tli_checkpoint_list_deinit(out);
+    return st;
+}
+
+void tli_checkpoint_list_remove(tli_checkpoint_list *l, const char *path)
+{
+    int64_t i = 0;
+    while (i < l->count && strcmp(l->items[i].path, path) != 0) i++;
+    if (i == l->count) return;
+    tl_free(l->items[i].path);
+    memmove(&l->items[i], &l->items[i + 1], (size_t)(l->count - i - 1) * sizeof *l->items);
+    l->count--;
+}
+
+char *tli_checkpoint_list_file(tl_arena *arena, const char *directory, const char *path)
+{
+    const char *file = tl_arena_printf(arena, "%s" TL_CHECKPOINT_SUFFIX, path);
+    return file ? tl_path_join(arena, directory, file) : NULL;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+/* A text of fields: name, colon, a quoted string or a number. */
+typedef struct reader {
+    const char *at, *end;
+    int line;
+    tl_str text; /* of the value */
+} reader;
+
+static tl_status fail_at(const reader *r, const char *what)
+{
+    return TL_FAIL(TL_EINVAL, "line %d: %s", r->line, what);
+}
+
+static void skip_blanks(reader *r)
+{
+    for (; r->at < r->end; r->at++) {
+        if (*r->at == '#')
+            while (r->at + 1 < r->end && r->at[1] != '\n') r->at++;
+        else if (*r->at == '\n')
+            r->line++;
+        else if (!isspace((unsigned char)*r->at) && *r->at != ',' && *r->at != ';')
+            return;
+    }
+}
+
+static tl_status read_name(reader *r, char *name, size_t size)
+{
+    size_t length = 0;
+    while (r->at < r->end && (isalnum((unsigned char)*r->at) || *r->at == '_')) {
+        if (length + 1 >= size) return fail_at(r, "a field of that name is not known");
+        name[length++] = *r->at++;
+    }
+    name[length] = '\0';
+    skip_blanks(r);
+    if (!length || r->at == r->end || *r->at != ':')
+        return fail_at(r, "a field and ':' are expected");
+    r->at++;
+    skip_blanks(r);
+    return TL_OK;
+}
+
+static int digit_of(char c, int base)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *found = c ? strchr(digits, tolower((unsigned char)c)) : NULL;
+    return found && found - digits < base ? (int)(found - digits) : -1;
+}
+
+// What stands behind a backslash: a letter, up to three octal digits, or x and hexadecimal ones.
+static tl_status read_escape(reader *r)
+{
+    static const char letters[] = "nrtabfv\\'\"?", meanings[] = "\n\r\t\a\b\f\v\\'\"?";
+    const char *found = r->at < r->end && *r->at ? strchr(letters, *r->at) : NULL;
+    if (found) {
+        tl_str_addc(&r->text, meanings[found - letters]);
+        r->at++;
+        return TL_OK;
+    }
+    bool hex = r->at < r->end && (*r->at == 'x' || *r->at == 'X');
+    int value = 0, count = 0, most = hex ? 2 : 3;
+    if (hex) r->at++;
+    for (; count < most && r->at < r->end && digit_of(*r->at, hex ? 16 : 8) >= 0; count++, r->at++)
+        value = value * (hex ? 16 : 8) + digit_of(*r->at, hex ? 16 : 8);
+    if (!count || value > 255 || !value) return fail_at(r, "a backslash without a meaning");
+    tl_str_addc(&r->text, (char)value);
+    return TL_OK;
+}
+
+static tl_status read_string(reader *r)
+{
+    tl_str_cut(&r->text, 0);
+    if (r->at == r->end || (*r->at != '"' && *r->at != '\''))
+        return fail_at(r, "a quoted text is expected");
+    char quote = *r->at++;
+    while (r->at < r->end && *r->at != quote) {
+        char c = *r->at++;
+        if (c == '\n' || c == '\0') return fail_at(r, "a text without an end");
+        if (c == '\\')
+            TL_TRY(read_escape(r));
+        else
+            tl_str_addc(&r->text, c);
+    }
+    if (r->at++ == r->end) return fail_at(r, "a text without an end");
+    return tl_str_status(&r->text);
+}
+
+static tl_status read_number(reader *r, double *out)
+{
+    char number[64];
+    size_t length = 0;
+    while (r->at < r->end && (isalnum((unsigned char)*r->at) || strchr("+-.", *r->at)) && *r->at
+           && length + 1 < sizeof number)
+        number[length++] = *r->at++;
+    number[length] = '\0';
+    char *end;
+    *out = tl_strtod(number, &end);
+    if (end == number || *end || *out != *out) return fail_at(r, "a number is expected");
+    return TL_OK;
+}
+
+typedef struct times {
+    double *items;
+    int64_t count, capacity;
+} times;
+
+static tl_status read_fields(tli_checkpoint_list *out, times *all, reader *r)
+{
+    for (skip_blanks(r); r->at < r->end; skip_blanks(r)) {
+        char name[64];
+        double number;
+        TL_TRY(read_name(r, name, sizeof name));
+        if (strcmp(name, "model_checkpoint_path") == 0) {
+            TL_TRY(read_string(r));
+            TL_TRY(tli_checkpoint_list_set_latest(out, tl_str_text(&r->text)));
+        } else if (strcmp(name, "all_model_checkpoint_paths") == 0) {
+            TL_TRY(read_string(r));
+            TL_TRY(tli_checkpoint_list_add(out, tl_str_text(&r->text), 0));
+        } else if (strcmp(name, "all_model_checkpoint_timestamps") == 0) {
+            TL_TRY(read_number(r, &number));
+            if (!TL_VEC_PUSH(all, number)) return TL_ENOMEM;
+        } else if (strcmp(name, "last_preserved_timestamp") == 0) {
+            TL_TRY(read_number(r, &out->preserved));
+        } else {
+            return fail_at(r, "a field of that name is not known");
+        }
+    }
+    return TL_OK;
+}
+
+tl_status tli_checkpoint_list_read(tli_checkpoint_list *out, const char *directory, double now)
+{
+    reader r = {.line = 1, .text = TL_STR_INIT};
+    tl_arena *arena = NULL;
+    times all = {0};
+    char *data = NULL, *path = NULL;
+    size_t size;
+    tl_status st;
+    *out = (tli_checkpoint_list){0};
+    TL_TRY_DONE(st, tl_arena_new(&arena));
+    path = tl_path_join(arena, directory, TLI_CHECKPOINT_LIST_NAME);
+    TL_TRY_DONE(st, path ? tl_file_read(&data, &size, path, LONGEST_FILE) : TL_ENOMEM);
+    r.at = data;
+    r.end = data + size;
+    st = read_fields(out, &all, &r);
+    if (st == TL_OK && !out->latest) st = TL_FAIL(TL_EINVAL, "it has no model_checkpoint_path");
+    if (st != TL_OK && st != TL_ENOMEM) tl_error_note(st, "'%s'", path);
+    for (int64_t i = 0; i < out->count; i++)
+        out->items[i].time = i < all.count && all.items[i] < now ? all.items[i] : now;
+done:
+    if (st != TL_OK) tli_checkpoint_list_deinit(out);
+    TL_VEC_FREE(&all);
+    tl_str_deinit(&r.text);
+    tl_free(data);
+    tl_arena_free(&arena);
+    return st;
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+static void add_path(tl_str *out, const char *field, const char *path)
+{
+    tl_str_addf(out, "%s: \"", field);
+    for (const unsigned char *p = (const unsigned char *)path; *p; p++) {
+        if (*p == '"' || *p == '\\' || *p == '\'')
+            tl_str_addf(out, "\\%c", *p);
+        else if (*p < 0x20 || *p > 0x7e)
+            tl_str_addf(out, "\\%03o", *p);
+        else
+            tl_str_addc(out, (char)*p);
+    }
+    tl_str_add(out, "\"\n");
+}
+
+static void add_time(tl_str *out, const char *field, double time)
+{
+    char text[32];
+    tl_double_text(text, time);
+    tl_str_addf(out, "%s: %s\n", field, text);
+}
+
+tl_status tli_checkpoint_list_write(const tli_checkpoint_list *l, const char *directory)
+{
+    tl_str text = TL_STR_INIT;
+    tl_arena *arena = NULL;
+    tl_status st;
+    TL_TRY_DONE(st, tl_arena_new(&arena));
+    add_path(&text, "model_checkpoint_path", l->latest);
+    for (int64_t i = 0; i < l->count; i++)
+        add_path(&text, "all_model_checkpoint_paths", l->items[i].path);
+    for (int64_t i = 0; i < l->count; i++)
+        add_time(&text, "all_model_checkpoint_timestamps", l->items[i].time);
+    add_time(&text, "last_preserved_timestamp", l->preserved);
+    TL_TRY_DONE(st, tl_str_status(&text));
+    const char *path = tl_path_join(arena, directory, TLI_CHECKPOINT_LIST_NAME);
+    st = path ? tl_file_write_atomic(path, tl_str_text(&text), text.length) : TL_ENOMEM;
+done:
+    tl_arena_free(&arena);
+    tl_str_deinit(&text);
+    return st;
+}

@@ -1,0 +1,364 @@
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <tilth/base/alloc.h>
+#include <tilth/base/log.h>
+
+#include "io/checkpoint_manager_impl.h"
+
+struct tl_checkpoint_manager {
+    tl_checkpoint_manager_args args; /* its strings are in the arena */
+    tl_arena *arena;
+    tli_checkpoint_list list; /* the saver's while it works */
+    tli_checkpoint_saver *saver;
+    bool swept; /* what killed processes left is gone */
+    /* Where the next boundary is counted from. `before` is brought back when a save fails. */
+    struct place {
+        int64_t base;  /* a multiple of the interval beyond this step is due */
+        bool is_saved; /* step `saved` has a file */
+        int64_t saved;
+    } at, before;
+    tl_str path; /* handed out */
+};
+
+/* --- making ----------------------------------------------------------------------------------- */
+
+static tl_status check_args(const tl_checkpoint_manager_args *a)
+{
+    TL_ASSERT(a->state && a->step);
+    if (!a->directory || !*a->directory)
+        return TL_FAIL(TL_EINVAL, "checkpoints need a directory, and none is given");
+    if (a->name && (!*a->name || strchr(a->name, '/')))
+        return TL_FAIL(TL_EINVAL, "'%s' is no name of checkpoints: it is empty or has a '/'",
+                       a->name);
+    if (a->interval < 0)
+        return TL_FAIL(TL_EINVAL,
+                       "the interval of checkpoints is %" PRId64 " and must not be negative",
+                       a->interval);
+    if (a->max_to_keep.set && a->max_to_keep.value < 1)
+        return TL_FAIL(TL_EINVAL,
+                       "max_to_keep is %" PRId64 "; at least 1 checkpoint is kept (not set: all)",
+                       a->max_to_keep.value);
+    if (!(a->keep_every_n_hours >= 0) || isinf(a->keep_every_n_hours))
+        return TL_FAIL(TL_EINVAL, "keep_every_n_hours is %g and must be a number from 0 on",
+                       a->keep_every_n_hours);
+    return TL_OK;
+}
+
+static tl_status copy_string(const char **text, tl_arena *arena)
+{
+    if (!*text) return TL_OK;
+    *text = tl_arena_strdup(arena, *text);
+    return *text ? TL_OK : TL_ENOMEM;
+}
+
+static tl_status copy_args(tl_checkpoint_manager *m, const tl_checkpoint_manager_args *args)
+{
+    m->args = *args;
+    if (!m->args.name) m->args.name = "ckpt";
+    TL_TRY(copy_string(&m->args.directory, m->arena));
+    TL_TRY(copy_string(&m->args.name, m->arena));
+    return copy_string(&m->args.numerics, m->arena);
+}
+
+tl_status tl_checkpoint_manager_new(tl_checkpoint_manager **out,
+                                    const tl_checkpoint_manager_args *args)
+{
+    tl_status st;
+    *out = NULL;
+    TL_TRY(check_args(args));
+    tl_checkpoint_manager *m = tl_alloc_zero(sizeof *m);
+    if (!m) return TL_FAIL_NOMEM(sizeof *m);
+    TL_TRY_DONE(st, tl_arena_new(&m->arena));
+    TL_TRY_DONE(st, copy_args(m, args));
+    const tl_checkpoint_manager_args *a = &m->args;
+    TL_TRY_DONE(st, tli_checkpoint_folder_list(&m->list, a->directory, a->name));
+    const tli_checkpoint_saver_args saving = {
+        .directory = a->directory, .name = a->name, .max_to_keep = a->max_to_keep,
+        .keep_every_n_hours = a->keep_every_n_hours, .background = a->background,
+        .list = &m->list,
+    };
+    TL_TRY_DONE(st, tli_checkpoint_saver_new(&m->saver, &saving));
+    *out = m;
+    m = NULL;
+done:
+    tl_checkpoint_manager_free(&m);
+    return st;
+}
+
+void tl_checkpoint_manager_free(tl_checkpoint_manager **manager)
+{
+    tl_checkpoint_manager *m = *manager;
+    if (!m) return;
+    if (m->saver && tli_checkpoint_saver_outcome(m->saver, true) != TL_OK)
+        TL_LOG_ERROR("%s", tl_error_message());
+    tli_checkpoint_saver_free(&m->saver);
+    tli_checkpoint_list_deinit(&m->list);
+    tl_str_deinit(&m->path);
+    tl_arena_free(&m->arena);
+    tl_free(m);
+    *manager = NULL;
+}
+
+const char *tl_checkpoint_manager_directory(const tl_checkpoint_manager *m)
+{
+    return m->args.directory;
+}
+
+int64_t tl_checkpoint_manager_interval(const tl_checkpoint_manager *m)
+{
+    return m->args.interval;
+}
+
+/* --- saving ----------------------------------------------------------------------------------- */
+
+// The file of an item of the list, in m->path.
+static const char *hand_out(tl_checkpoint_manager *m, const char *item)
+{
+    const char *folder = m->args.directory;
+    bool absolute = item[0] == '/', slash = folder[strlen(folder) - 1] == '/';
+    tl_str_cut(&m->path, 0);
+    if (!absolute) tl_str_addf(&m->path, "%s%s", folder, slash ? "" : "/");
+    tl_str_addf(&m->path, "%s" TL_CHECKPOINT_SUFFIX, item);
+    return tl_str_status(&m->path) == TL_OK ? tl_str_text(&m->path) : NULL;
+}
+
+// A save that failed in the background is handed on, and its step is not saved after all.
+static tl_status outcome(tl_checkpoint_manager *m, bool wait)
+{
+    tl_status st = tli_checkpoint_saver_outcome(m->saver, wait);
+    if (st != TL_OK) m->at = m->before;
+    return st;
+}
+
+// Steps that went back without a restore count from here: what lies behind is not due again.
+static bool is_due(tl_checkpoint_manager *m, bool check_interval)
+{
+    const int64_t step = *m->args.step, interval = m->args.interval;
+    if (interval == 0 || (m->at.is_saved && m->at.saved == step)) return false;
+    if (!check_interval) return true;
+    if (step < m->at.base) m->at.base = step > 0 ? step - 1 : 0;
+    return step / interval > m->at.base / interval;
+}
+
+tl_status tl_checkpoint_manager_save(tl_checkpoint_manager *m, bool check_interval,
+                                     const char **path)
+{
+    const int64_t step = *m->args.step;
+    if (path) *path = NULL;
+    TL_TRY(outcome(m, false));
+    if (!is_due(m, check_interval)) return TL_OK;
+    TL_TRY(outcome(m, true));
+    if (!m->swept) tli_checkpoint_folder_sweep(m->args.directory, m->args.name);
+    m->swept = true;
+    TL_TRY(tli_checkpoint_saver_save(m->saver, m->args.state, step, m->args.numerics));
+    m->before = m->at;
+    m->at = (struct place){.base = step, .is_saved = true, .saved = step};
+    if (path) *path = tli_checkpoint_saver_path(m->saver);
+    return TL_OK;
+}
+
+tl_status tl_checkpoint_manager_sync(tl_checkpoint_manager *m)
+{
+    return outcome(m, true);
+}
+
+/* --- restoring -------------------------------------------------------------------------------- */
+
+// The step that was restored is where things go on, whatever becomes of an older save.
+static void arrive(tl_checkpoint_manager *m, bool is_saved)
+{
+    m->at = (struct place){.base = *m->args.step, .is_saved = is_saved, .saved = *m->args.step};
+    m->before = m->at;
+}
+
+static tl_status restore_from(tl_checkpoint_manager *m, const tl_checkpoint *c)
+{
+    tl_state_report report = {0};
+    tl_status st = tli_checkpoint_restore(
+        m->args.state, c, &(tl_checkpoint_restore_args){.numerics = m->args.numerics}, &report);
+    tl_state_report_deinit(&report);
+    return st;
+}
+
+// Files that were given up, kept under another name.
+static void put_aside(const char *file, tl_arena *arena)
+{
+    const char *aside = tl_arena_printf(arena, "%s.damaged", file);
+    if (!aside || rename(file, aside) != 0)
+        TL_LOG_WARNING("cannot rename '%s': %s", file, aside ? strerror(errno) : "out of memory");
+    else
+        TL_LOG_ERROR("the damaged checkpoint is kept as '%s'", aside);
+}
+
+/* The search for a checkpoint that can be used, from the latest to the oldest. */
+typedef struct search {
+    tl_checkpoint *c;
+    const char *item, *file; /* of `c` */
+    const char **bad;        /* items that were given up */
+    const char **damaged;    /* files among them */
+    int64_t bad_count, damaged_count;
+    tl_arena *arena;
+} search;
+
+static tl_status try_item(search *s, const char *directory, const char *item)
+{
+    bool damaged;
+    const char *file = tli_checkpoint_list_file(s->arena, directory, item);
+    if (!file) return TL_ENOMEM;
+    tl_status st = tli_checkpoint_open(&s->c, file, false, &damaged);
+    if (st == TL_OK) {
+        s->item = item;
+        s->file = file;
+        return TL_OK;
+    }
+    if (st != TL_ENOTFOUND && !damaged) return st;
+    TL_LOG_ERROR("the checkpoint '%s' cannot be used: %s", item, tl_error_message());
+    s->bad[s->bad_count++] = item;
+    if (damaged) s->damaged[s->damaged_count++] = file;
+    return TL_OK;
+}
+
+static tl_status find_usable(search *s, const tl_checkpoint_manager *m)
+{
+    const tli_checkpoint_list *l = &m->list;
+    s->bad = tl_arena_array(s->arena, l->count + 1, sizeof *s->bad);
+    s->damaged = tl_arena_array(s->arena, l->count + 1, sizeof *s->damaged);
+    if (!s->bad || !s->damaged) return TL_ENOMEM;
+    TL_TRY(try_item(s, m->args.directory, l->latest));
+    for (int64_t i = l->count - 1; i >= 0 && !s->c; i--)
+        if (strcmp(l->items[i].path, l->latest) != 0)
+            TL_TRY(try_item(s, m->args.directory, l->items[i].path));
+    if (s->c) return TL_OK;
+    tl_error_note(TL_EINVAL,
+                  "no checkpoint in '%s' can be used (remove '%s/" TLI_CHECKPOINT_LIST_NAME
+                  "' to start from the beginning); the last one tried",
+                  m->args.directory, m->args.directory);
+    return TL_EINVAL;
+}
+
+// What could not be used is taken out of the list; the state file then names what was restored.
+static tl_status forget_bad(tl_checkpoint_manager *m, const search *s)
+{
+    tli_checkpoint_list next;
+    if (!s->bad_count) return TL_OK;
+    for (int64_t i = 0; i < s->damaged_count; i++) put_aside(s->damaged[i], s->arena);
+    TL_LOG_ERROR("going on from '%s' instead", s->file);
+    TL_TRY(tli_checkpoint_list_copy(&next, &m->list));
+    for (int64_t i = 0; i < s->bad_count; i++) tli_checkpoint_list_remove(&next, s->bad[i]);
+    tl_status st = tli_checkpoint_list_set_latest(&next, s->item);
+    if (st != TL_OK) {
+        tli_checkpoint_list_deinit(&next);
+        return st;
+    }
+    tli_checkpoint_list before = m->list;
+    m->list = next;
+    // A reader of somebody else's directory may not be allowed to write, and need not.
+    if (tli_checkpoint_list_write(&m->list, m->args.directory) != TL_OK)
+        TL_LOG_WARNING("the state file stays as it is: %s", tl_error_message());
+    tli_checkpoint_list_deinit(&before);
+    return TL_OK;
+}
+
+static tl_status restore_latest(tl_checkpoint_manager *m)
+{
+    search s = {0};
+    tl_status st;
+    TL_TRY_DONE(st, tl_arena_new(&s.arena));
+    TL_TRY_DONE(st, find_usable(&s, m));
+    TL_TRY_DONE(st, restore_from(m, s.c));
+    st = forget_bad(m, &s);
+done:
+    tl_checkpoint_free(&s.c);
+    tl_arena_free(&s.arena);
+    return st;
+}
+
+tl_status tl_checkpoint_manager_restore_or_initialize(tl_checkpoint_manager *m, const char **path)
+{
+    if (path) *path = NULL;
+    tli_checkpoint_saver_wait(m->saver);
+    if (!m->list.latest) return m->args.init ? m->args.init(m->args.payload) : TL_OK;
+    TL_TRY(restore_latest(m));
+    arrive(m, true);
+    if (path && !(*path = hand_out(m, m->list.latest))) return TL_ENOMEM;
+    return TL_OK;
+}
+
+tl_status tl_checkpoint_manager_restore(tl_checkpoint_manager *m, const char *path)
+{
+    tl_arena *arena;
+    tl_checkpoint *c = NULL;
+    const char *file = NULL, *latest = tl_checkpoint_manager_latest(m);
+    tl_status st;
+    TL_TRY_DONE(st, tl_arena_new(&arena));
+    TL_TRY_DONE(st, tl_checkpoint_resolve(&file, arena, path));
+    TL_TRY_DONE(st, tl_checkpoint_open(&c, file));
+    TL_TRY_DONE(st, restore_from(m, c));
+    arrive(m, latest && strcmp(latest, file) == 0);
+done:
+    tl_checkpoint_free(&c);
+    tl_arena_free(&arena);
+    return st;
+}
+
+/* --- asking ----------------------------------------------------------------------------------- */
+
+const char *tl_checkpoint_manager_latest(tl_checkpoint_manager *m)
+{
+    tli_checkpoint_saver_wait(m->saver);
+    return m->list.latest ? hand_out(m, m->list.latest) : NULL;
+}
+
+tl_status tl_checkpoint_manager_list(tl_path_list *out, tl_checkpoint_manager *m, tl_arena *arena)
+{
+    tli_checkpoint_saver_wait(m->saver);
+    const char **files = tl_arena_array(arena, m->list.count, sizeof *files);
+    *out = (tl_path_list){files, 0};
+    if (!files) return TL_ENOMEM;
+    for (int64_t i = 0; i < m->list.count; i++) {
+        files[i] = tli_checkpoint_list_file(arena, m->args.directory, m->list.items[i].path);
+        if (!files[i]) return TL_ENOMEM;
+    }
+    out->count = m->list.count;
+    return TL_OK;
+}
+
+tl_status tl_checkpoint_latest(const char **path, tl_arena *arena, const char *directory)
+{
+    tli_checkpoint_list l;
+    *path = NULL;
+    tl_status st = tli_checkpoint_list_read(&l, directory, tli_checkpoint_clock());
+    if (st == TL_EINVAL || st == TL_ELIMIT) TL_LOG_WARNING("%s", tl_error_message());
+    if (st == TL_ENOTFOUND || st == TL_EINVAL || st == TL_ELIMIT) {
+        tl_error_clear();
+        return TL_OK;
+    }
+    TL_TRY(st);
+    const char *file = tli_checkpoint_list_file(arena, directory, l.latest);
+    tli_checkpoint_list_deinit(&l);
+    if (!file) return TL_ENOMEM;
+    if (tl_file_exists(file)) *path = file;
+    return TL_OK;
+}
+
+tl_status tl_checkpoint_resolve(const char **file, tl_arena *arena, const char *path)
+{
+    tl_file_info info;
+    *file = NULL;
+    TL_TRY(tl_file_stat(&info, path));
+    if (info.is_dir) {
+        TL_TRY(tl_checkpoint_latest(file, arena, path));
+        if (*file) return TL_OK;
+        return TL_FAIL(TL_ENOTFOUND, "there is no checkpoint in the directory '%s'", path);
+    }
+    *file = info.exists ? tl_arena_strdup(arena, path)
+                        : tl_arena_printf(arena, "%s" TL_CHECKPOINT_SUFFIX, path);
+    if (!*file) return TL_ENOMEM;
+    if (tl_file_exists(*file)) return TL_OK;
+    *file = NULL;
+    return TL_FAIL(TL_ENOTFOUND, "there is no checkpoint '%s' (nor '%s" TL_CHECKPOINT_SUFFIX "')",
+                   path, path);
+}

@@ -1,0 +1,50 @@
+/* The manager of checkpoints from inside. Thread word: one thread at a time. */
+#ifndef TLI_IO_CHECKPOINT_MANAGER_IMPL_H
+#define TLI_IO_CHECKPOINT_MANAGER_IMPL_H
+
+#include <tilth/io/checkpoint_manager.h>
+
+#include "io/checkpoint_impl.h"
+#include "io/checkpoint_list.h"
+
+/* What time it is; tests set it. */
+extern double (*tli_checkpoint_clock)(void);
+
+/* --- directories (checkpoint_folder.c) -------------------------------------------------------- */
+
+/* The list of a directory: its state file; the checkpoints that lie there when that cannot be
+ * understood; else an empty one. Times are not in the future, and items that are kept for good are
+ * left out. */
+TL_NODISCARD tl_status tli_checkpoint_folder_list(tli_checkpoint_list *out, const char *directory,
+                                                  const char *name);
+/* Removes what killed processes left: temporary files of checkpoints and of the state file. */
+void tli_checkpoint_folder_sweep(const char *directory, const char *name);
+
+/* --- writing (checkpoint_save.c) -------------------------------------------------------------- */
+
+/* What is to be written, and the thread that does it. The list belongs to it while it works. */
+typedef struct tli_checkpoint_saver tli_checkpoint_saver;
+typedef struct tli_checkpoint_saver_args {
+    const char *directory, *name; /* borrowed */
+    tl_opt_int max_to_keep;
+    double keep_every_n_hours;
+    bool background;
+    tli_checkpoint_list *list;
+} tli_checkpoint_saver_args;
+TL_NODISCARD tl_status tli_checkpoint_saver_new(tli_checkpoint_saver **out,
+                                                const tli_checkpoint_saver_args *args);
+/* Waits. NULL is fine. */
+void tli_checkpoint_saver_free(tli_checkpoint_saver **s);
+/* Writes NAME-STEP and lists it, or, in the background, copies the state and leaves the rest to the
+ * thread. Waits for the save before. */
+TL_NODISCARD tl_status tli_checkpoint_saver_save(tli_checkpoint_saver *s, const tl_state *state,
+                                                 int64_t step, const char *numerics);
+/* The file of the last save, valid until the next. */
+const char *tli_checkpoint_saver_path(const tli_checkpoint_saver *s);
+/* Has a save in the background failed? `wait`: waits for one that is under way. The failure is
+ * handed on once. */
+TL_NODISCARD tl_status tli_checkpoint_saver_outcome(tli_checkpoint_saver *s, bool wait);
+/* Waits and leaves the failure for later. */
+void tli_checkpoint_saver_wait(tli_checkpoint_saver *s);
+
+#endif

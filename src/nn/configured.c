@@ -1,0 +1,80 @@
+#include "nn/configured.h"
+
+#include <math.h>
+
+static tl_status check_number(const tl_field *f, double number)
+{
+    if (!f->ranged || (number >= f->min && number <= f->max)) return TL_OK;
+    if (f->flags & TL_FIELD_REQUIRED && number == 0)
+        return TL_FAIL(TL_EINVAL, "%s is required and was not given", f->name);
+    if (isinf(f->max))
+        return TL_FAIL(TL_EINVAL, "%s is %g and must be at least %g", f->name, number, f->min);
+    return TL_FAIL(TL_EINVAL, "%s is %g and must lie between %g and %g", f->name, number, f->min,
+                   f->max);
+}
+
+static tl_status check_enum(const tl_field *f, int number)
+{
+    int count = 0;
+    while (f->names[count]) count++;
+    if (number >= 0 && number < count) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "%s is %d, which is none of its %d values", f->name, number, count);
+}
+
+static tl_status check_list(const tl_field *f, const tl_doubles *list)
+{
+    for (int64_t i = 0; i < list->count; i++) TL_TRY(check_number(f, list->items[i]));
+    return TL_OK;
+}
+
+static tl_status check_row(const tl_field *f, const void *member)
+{
+    if (f->arity == TL_LIST) return f->type == TL_TYPE_DOUBLE ? check_list(f, member) : TL_OK;
+    if (f->arity == TL_OPTIONAL && f->type == TL_TYPE_INT) {
+        const tl_opt_int *o = member;
+        return o->set ? check_number(f, (double)o->value) : TL_OK;
+    }
+    if (f->arity != TL_ONE) return TL_OK;
+    if (f->type == TL_TYPE_INT) return check_number(f, (double)*(const int64_t *)member);
+    if (f->type == TL_TYPE_DOUBLE) return check_number(f, *(const double *)member);
+    if (f->type == TL_TYPE_ENUM) return check_enum(f, *(const int *)member);
+    return TL_OK;
+}
+
+// What parsing sees at once; literals are seen here first.
+static tl_status check_ranges(const tl_desc *desc, const void *value)
+{
+    if (desc->base) TL_TRY(check_ranges(desc->base, value));
+    for (const tl_field *f = desc->fields; f->name; f++)
+        TL_TRY(check_row(f, tl_field_at(f, value)));
+    return TL_OK;
+}
+
+tl_status tli_configure(const void **out, tl_arena *arena, const tl_class *cls, const void *config)
+{
+    const tl_desc *desc = cls->config;
+    *out = config;
+    if (!desc) return TL_OK;
+    void *copy = tl_arena_alloc(arena, desc->size);
+    if (!copy) return TL_ENOMEM;
+    TL_TRY(tl_desc_complete(arena, desc, copy, config, NULL));
+    TL_TRY(check_ranges(desc, copy));
+    TL_TRY(tl_desc_check(desc, copy));
+    *out = copy;
+    return TL_OK;
+}
+
+tl_status tli_check_instance(const tl_class *cls, size_t least, const char *what)
+{
+    if (cls->size >= least) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "its instances have %zu bytes and must begin with a %s, which has %zu",
+                   cls->size, what, least);
+}
+
+tl_status tli_find_class(const tl_class **out, const tl_registry *registry, const tl_kind *kind,
+                         const tl_oneof *choice)
+{
+    if (!choice->type)
+        return TL_FAIL(TL_EINVAL, "no %s is chosen; give its type, as in 'type: ...'", kind->name);
+    return tl_registry_find(out, registry, kind, choice->type);
+}

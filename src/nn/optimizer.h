@@ -1,0 +1,102 @@
+/* What the files of the optimizer share. */
+#ifndef TILTH_SRC_NN_OPTIMIZER_H
+#define TILTH_SRC_NN_OPTIMIZER_H
+
+#include <tilth/base/arena.h>
+#include <tilth/base/vec.h>
+#include <tilth/nn/optimizer.h>
+#include <tilth/nn/schedule.h>
+
+/* A slot of a block, or of one of its parameters. */
+typedef struct tli_slot {
+    const char *name;
+    int64_t param; /* which one; -1: laid out like the block */
+    tl_tensor *tensor;
+} tli_slot;
+
+/* A trained block. */
+typedef struct tli_part {
+    tl_optimizer_block base; /* first: what classes see */
+    const tl_group_config *group; /* NULL: none */
+    struct { tli_slot *items; int64_t count, capacity; } slots;
+    tl_tensor *sum; /* of gradients; NULL until something was accumulated */
+} tli_part;
+
+struct tl_optimizer {
+    tl_arena *arena;
+    tl_engine *engine;
+    tl_model *model;
+    tl_registry *own_registry; /* when none was given */
+    tl_optimization_config config;
+    const tl_class *cls;
+    tl_schedule *schedule;
+    tl_ctx *c; /* in which the host asks for rates */
+    const tl_group_config *groups;
+    int64_t group_count;
+
+    int64_t count;       /* of the model's blocks; the lists have an item for each */
+    tl_tensor **values;  /* headers of its own: the blocks as they were when it was made */
+    tli_part *parts;     /* of blocks that are not trained, all zero */
+    tl_tensor **average; /* NULL where none is kept */
+
+    tl_tensor *iterations, *multiplier, *norm, *finite;
+    tl_tensor *weight_sum;    /* float64; NULL until something was accumulated */
+    tl_tensor *scale, *good;  /* of the loss: float32 and int64; NULL when nothing is scaled */
+    bool dynamic;             /* the scale moves */
+    int64_t growth_interval;
+    bool accumulating, swapped;
+};
+
+/* The nearest class that has a method; NULL: none. */
+#define TLI_OPTIMIZER_METHOD(o, method)                                                            \
+    ((const tl_optimizer_class *)tl_class_with((o)->cls, offsetof(tl_optimizer_class, method)))
+
+/* A tensor of the optimizer's, filled. */
+tl_status tli_optimizer_tensor(tl_tensor **out, const tl_optimizer *o, tl_dtype dtype,
+                               tl_shape shape, double value);
+/* Puts the part of a parameter in a tensor that is laid out like its block: "<name>/<path>". */
+tl_status tli_state_put_part(tl_state *into, const char *name, const tl_param *p,
+                             const tl_tensor *block);
+
+/* averages (ema.c) */
+tl_status tli_averages_new(tl_optimizer *o);
+tl_status tli_averages_state(const tl_optimizer *o, tl_state *into);
+/* `step` is how many updates were done with this one, `apply` whether it was. */
+void tli_averages_update(tl_optimizer *o, tl_ctx *c, tl_tensor *step, tl_tensor *apply);
+
+/* scale of the loss (loss_scale.c) */
+tl_status tli_loss_scale_new(tl_optimizer *o, const tl_optimizer_args *args);
+tl_status tli_loss_scale_state(const tl_optimizer *o, tl_state *into);
+void tli_loss_scale_update(tl_optimizer *o, tl_ctx *c, tl_tensor *finite);
+
+/* Gradients on their way into an update (clip.c): what is still to be multiplied to each. */
+typedef struct tli_gradients {
+    tl_optimizer *o;
+    tl_ctx *c;
+    tl_tensor **grads;   /* by block; NULL where nothing is trained */
+    tl_tensor **factors; /* float64 scalars; NULL: 1 */
+    tl_tensor *norm;     /* of all, factors included: float64 scalar; NULL: to be computed again */
+} tli_gradients;
+void tli_gradients_clip(tli_gradients *g);
+/* The norm of all, and whether they are finite, without factors. */
+void tli_gradients_measure(tli_gradients *g, tl_tensor **norm, tl_tensor **finite);
+/* Multiplies a factor (float64 scalar) to all that is there. */
+void tli_gradients_scale(tli_gradients *g, tl_tensor *factor);
+/* Carries out what is still to be multiplied to the gradient of a block. */
+void tli_gradients_settle(tli_gradients *g, int64_t block);
+
+/* rules (optimizer_rules.c, adafactor.c), for the table of optimizers */
+typedef bool tli_rule_fn(tl_ctx *c, const tl_update *u);
+typedef tl_status tli_prepare_fn(tl_optimizer_block *b, const void *config);
+tli_rule_fn tli_sgd_update, tli_sgd_experimental_update, tli_torch_sgd_update, tli_adam_update,
+    tli_adam_experimental_update, tli_adamw_update, tli_adamw_experimental_update,
+    tli_torch_adamw_update, tli_lamb_update, tli_lars_update, tli_rmsprop_update,
+    tli_adagrad_update, tli_adafactor_keras_update;
+tli_prepare_fn tli_sgd_prepare, tli_sgd_experimental_prepare, tli_torch_sgd_prepare,
+    tli_adam_prepare, tli_adam_experimental_prepare, tli_adamw_prepare,
+    tli_adamw_experimental_prepare, tli_torch_adamw_prepare, tli_lamb_prepare, tli_lars_prepare,
+    tli_rmsprop_prepare, tli_adagrad_prepare, tli_adafactor_keras_prepare;
+tl_tensor *tli_sgd_rate(tl_ctx *c, const tl_optimizer *o, tl_tensor *step, tl_tensor *rate);
+double tli_adamw_clip_norm(const void *config);
+
+#endif

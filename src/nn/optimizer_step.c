@@ -1,0 +1,224 @@
+/* An update: from the gradients of all blocks to new weights, in ops. */
+#include <inttypes.h>
+
+#include <tilth/ops/create.h>
+#include <tilth/ops/elementwise.h>
+#include <tilth/ops/pack.h>
+#include <tilth/ops/update.h>
+
+#include "nn/optimizer.h"
+
+/* --- checks ----------------------------------------------------------------------------------- */
+
+// The blocks are those that the optimizer was made for.
+static tl_status check_model(const tl_optimizer *o)
+{
+    bool same = tl_model_block_count(o->model) == o->count;
+    for (int64_t i = 0; same && i < o->count; i++)
+        same = tl_model_block(o->model, i)->values->storage == o->values[i]->storage;
+    if (!same)
+        return TL_FAIL(TL_ESTATE, "the model's blocks were laid out anew after the optimizer was "
+                                  "made; make a new optimizer");
+    if (o->swapped)
+        return TL_FAIL(TL_ESTATE, "weights and averages are exchanged; call tl_optimizer_swap "
+                                  "before the next update");
+    return TL_OK;
+}
+
+static tl_status check_gradients(const tl_optimizer *o, tl_tensor *const *grads)
+{
+    for (int64_t i = 0; i < o->count; i++) {
+        if (!o->parts[i].base.block) continue;
+        if (!grads[i])
+            return TL_FAIL(TL_EINVAL, "block %" PRId64 " is trained, but has no gradient", i);
+        if (tl_shape_equal(&grads[i]->shape, &o->values[i]->shape)
+            && tl_dtype_is_float(grads[i]->dtype))
+            continue;
+        char found[TL_TENSOR_TEXT], wanted[TL_TENSOR_TEXT];
+        return TL_FAIL(TL_EINVAL,
+                       "the gradient of block %" PRId64 " is %s and must be of a floating-point "
+                       "type and shaped like the block, %s",
+                       i, tl_tensor_spec(found, grads[i]), tl_tensor_spec(wanted, o->values[i]));
+    }
+    return TL_OK;
+}
+
+static tl_status check_weight(const tl_tensor *weight)
+{
+    if (!weight || (tl_dtype_is_float(weight->dtype) && tl_tensor_count(weight) == 1
+                    && weight->shape.rank == 0))
+        return TL_OK;
+    char found[TL_TENSOR_TEXT];
+    return TL_FAIL(TL_EINVAL, "the weight is %s and must be a floating-point scalar",
+                   tl_tensor_spec(found, weight));
+}
+
+// False when the context failed, before or here.
+static bool check(const tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads,
+                  const tl_tensor *weight)
+{
+    if (tl_ctx_failed(c)) return false;
+    if (check_model(o) == TL_OK && check_gradients(o, grads) == TL_OK
+        && check_weight(weight) == TL_OK)
+        return true;
+    tl_ctx_fail(c);
+    return false;
+}
+
+/* --- the update ------------------------------------------------------------------------------- */
+
+/* What the blocks of one update share. */
+typedef struct sweep {
+    tl_optimizer *o;
+    tl_ctx *c;
+    tli_gradients g;
+    tl_tensor *rate, *step; /* float64 scalars; the step counts from 1 */
+    tl_tensor *finite, *apply;
+} sweep;
+
+static bool take_gradients(sweep *s, tl_tensor *const *grads)
+{
+    tl_arena *arena = tl_ctx_arena(s->c);
+    s->g = (tli_gradients){.o = s->o, .c = s->c};
+    s->g.grads = tl_arena_array(arena, s->o->count, sizeof(tl_tensor *));
+    s->g.factors = tl_arena_array(arena, s->o->count, sizeof(tl_tensor *));
+    if (!s->g.grads || !s->g.factors) {
+        tl_ctx_fail(s->c);
+        return false;
+    }
+    for (int64_t i = 0; i < s->o->count; i++)
+        if (s->o->parts[i].base.block) s->g.grads[i] = grads[i];
+    return true;
+}
+
+// Norm and flag of what came in, then what it is still to be divided by.
+static void measure(sweep *s, tl_tensor *weight)
+{
+    tl_ctx *c = s->c;
+    tl_tensor *divisor = NULL;
+    tli_gradients_measure(&s->g, &s->g.norm, &s->finite);
+    if (weight) {
+        divisor = tl_cast(c, weight, TL_F64);
+        s->finite = tl_logical_and(c, s->finite, tl_isfinite(c, divisor));
+        s->apply = tl_logical_and(c, s->finite,
+                                  tl_greater(c, divisor, tl_number(c, TL_F64, 0)));
+    } else {
+        s->apply = s->finite;
+    }
+    if (s->o->scale) {
+        tl_tensor *scale = tl_cast(c, s->o->scale, TL_F64);
+        divisor = divisor ? tl_mul(c, divisor, scale) : scale;
+    }
+    if (divisor) tli_gradients_scale(&s->g, tl_reciprocal(c, divisor));
+    tl_assign(c, s->o->norm, tl_cast(c, s->g.norm, TL_F32));
+    tl_assign(c, s->o->finite, s->finite);
+}
+
+static tl_tensor *hyper_of(tl_ctx *c, const tl_update *u)
+{
+    static const int64_t places[] = {TL_HYPER_RATE, TL_HYPER_STEP, TL_HYPER_SCALE, TL_HYPER_APPLY};
+    tl_tensor *const parts[] = {u->rate, u->step, u->scale, u->apply};
+    tl_tensor *numbers[TL_HYPER_COUNT];
+    for (int i = 0; i < TL_HYPER_COUNT; i++) numbers[i] = tl_cast(c, parts[i], TL_F32);
+    return tl_pack(c, TL_HYPER_COUNT, numbers, places, TL_HYPER_COUNT);
+}
+
+static void update_block(sweep *s, int64_t index)
+{
+    tl_ctx *c = s->c;
+    const tli_part *part = &s->o->parts[index];
+    // Numbers of hyper are float32; a float64 block gets its factor before.
+    if (s->o->values[index]->dtype == TL_F64) tli_gradients_settle(&s->g, index);
+    tl_update u = {.block = &part->base,
+                   .config = s->o->config.optimizer.value,
+                   .values = part->base.block->values,
+                   .grad = s->g.grads[index],
+                   .rate = s->rate,
+                   .step = s->step,
+                   .scale = s->g.factors[index],
+                   .apply = s->apply};
+    if (part->group && part->group->rate.set) u.rate = tl_scale(c, u.rate, part->group->rate.value);
+    if (!u.scale) u.scale = tl_number(c, TL_F64, 1);
+    u.hyper = hyper_of(c, &u);
+    if (tl_ctx_failed(c)) return;
+    TLI_OPTIMIZER_METHOD(s->o, update)->update(c, &u);
+}
+
+static void update(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads, tl_tensor *weight,
+                   bool statistics)
+{
+    sweep s = {.o = o, .c = c};
+    if (!take_gradients(&s, grads)) return;
+    s.rate = tl_optimizer_rate(o, c);
+    tl_tensor *done = tl_cast(c, o->iterations, TL_F64);
+    s.step = tl_shift(c, done, 1);
+    measure(&s, weight);
+    tli_gradients_clip(&s.g);
+    for (int64_t i = 0; i < o->count && !tl_ctx_failed(c); i++)
+        if (s.g.grads[i]) update_block(&s, i);
+    tl_assign_add(c, o->iterations, tl_cast(c, s.apply, TL_I64));
+    if (statistics) tl_model_apply_updates(c, o->model, s.finite);
+    tli_averages_update(o, c, s.step, s.apply);
+    tli_loss_scale_update(o, c, s.finite);
+}
+
+/* --- from outside ----------------------------------------------------------------------------- */
+
+bool tl_optimizer_apply(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads, tl_tensor *weight)
+{
+    if (o->accumulating) return tl_optimizer_accumulate(o, c, grads, weight);
+    if (!check(o, c, grads, weight)) return false;
+    bool taping = tl_ctx_set_taping(c, false);
+    update(o, c, grads, weight, true);
+    tl_ctx_set_taping(c, taping);
+    return !tl_ctx_failed(c);
+}
+
+static tl_status make_sums(tl_optimizer *o)
+{
+    for (int64_t i = 0; i < o->count; i++) {
+        tli_part *p = &o->parts[i];
+        if (!p->base.block || p->sum) continue;
+        TL_TRY(tli_optimizer_tensor(&p->sum, o, o->values[i]->dtype, o->values[i]->shape, 0));
+    }
+    if (o->weight_sum) return TL_OK;
+    return tli_optimizer_tensor(&o->weight_sum, o, TL_F64, TL_SCALAR, 0);
+}
+
+bool tl_optimizer_accumulate(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads,
+                             tl_tensor *weight)
+{
+    if (!check(o, c, grads, weight)) return false;
+    if (make_sums(o) != TL_OK) {
+        tl_ctx_fail(c);
+        return false;
+    }
+    bool taping = tl_ctx_set_taping(c, false);
+    for (int64_t i = 0; i < o->count; i++)
+        if (o->parts[i].sum)
+            tl_assign_add(c, o->parts[i].sum, tl_cast(c, grads[i], o->values[i]->dtype));
+    tl_assign_add(c, o->weight_sum,
+                  weight ? tl_cast(c, weight, TL_F64) : tl_number(c, TL_F64, 1));
+    tl_ctx_set_taping(c, taping);
+    return !tl_ctx_failed(c);
+}
+
+bool tl_optimizer_flush(tl_optimizer *o, tl_ctx *c)
+{
+    if (!tl_ctx_failed(c) && !o->weight_sum) {
+        (void)TL_FAIL(TL_ESTATE, "nothing was accumulated; call tl_optimizer_accumulate first");
+        tl_ctx_fail(c);
+    }
+    if (tl_ctx_failed(c)) return false;
+    tl_tensor **sums = tl_arena_array(tl_ctx_arena(c), o->count, sizeof *sums);
+    if (!sums) tl_ctx_fail(c);
+    for (int64_t i = 0; sums && i < o->count; i++) sums[i] = o->parts[i].sum;
+    if (!sums || !check(o, c, sums, o->weight_sum)) return false;
+    bool taping = tl_ctx_set_taping(c, false);
+    update(o, c, sums, o->weight_sum, false);
+    for (int64_t i = 0; i < o->count; i++)
+        if (sums[i]) tl_assign(c, sums[i], tl_zeros(c, sums[i]->dtype, sums[i]->shape));
+    tl_assign(c, o->weight_sum, tl_number(c, TL_F64, 0));
+    tl_ctx_set_taping(c, taping);
+    return !tl_ctx_failed(c);
+}

@@ -1,0 +1,163 @@
+#include "nn/schedule.h"
+
+#include <string.h>
+#include <tilth/base/alloc.h>
+#include <tilth/base/arena.h>
+#include <tilth/cpu/cpu.h>
+#include <tilth/ops/create.h>
+#include <tilth/ops/elementwise.h>
+
+struct tl_schedule {
+    tl_arena *arena;
+    tl_registry *own_registry; /* when none was given */
+    tl_optimization_config config;
+    const tl_learning_rate_class *rate; /* the class with the method */
+    const tl_warmup_class *warmup;      /* NULL: none */
+};
+
+/* --- configurations --------------------------------------------------------------------------- */
+
+tl_status tli_optimization_registry(tl_registry **out)
+{
+    TL_TRY(tl_registry_new(out));
+    tl_status st = tl_registry_add(*out, &tl_optimizers_module);
+    if (st == TL_OK) st = tl_registry_add(*out, &tl_learning_rates_module);
+    if (st == TL_OK) st = tl_registry_add(*out, &tl_warmups_module);
+    if (st != TL_OK) tl_registry_free(out);
+    return st;
+}
+
+// What was parsed is taken as it is; the zeros of a literal become defaults. The averaging is no
+// one-of, which would tell the two apart: its zeros and falses are meant.
+tl_status tli_optimization_copy(tl_optimization_config *to, tl_arena *arena,
+                                const tl_optimization_config *from, const tl_registry *registry)
+{
+    tl_optimization_config rest = *from;
+    rest.ema = NULL;
+    TL_TRY(tl_desc_complete(arena, &tl_optimization_config_desc, to, &rest, registry));
+    if (from->ema) {
+        if (!(to->ema = tl_arena_alloc(arena, sizeof *to->ema))) return TL_ENOMEM;
+        TL_TRY(tl_desc_copy(arena, &tl_ema_config_desc, to->ema, from->ema));
+    }
+    return tl_desc_check(&tl_optimization_config_desc, to);
+}
+
+/* --- schedules -------------------------------------------------------------------------------- */
+
+// The class that a one-of names, from where its method is defined.
+static tl_status find(const void **out, const tl_registry *registry, const tl_kind *kind,
+                      const char *type, size_t method)
+{
+    const tl_class *cls;
+    TL_TRY(tl_registry_find(&cls, registry, kind, type));
+    if (!(*out = tl_class_with(cls, method)))
+        return TL_FAIL(TL_EUNSUPPORTED, "the %s '%s' has no method 'rate'", kind->name, type);
+    return TL_OK;
+}
+
+static tl_status find_rate(tl_schedule *s, const tl_registry *registry)
+{
+    const tl_oneof *rate = &s->config.learning_rate;
+    const void *found;
+    if (!rate->type)
+        return TL_FAIL(TL_EINVAL, "learning_rate.type: must be set, it is null; 'constant' is the "
+                                  "plainest");
+    TL_TRY_NOTE(find(&found, registry, &tl_kind_learning_rate, rate->type,
+                     offsetof(tl_learning_rate_class, rate)),
+                "learning_rate.type");
+    s->rate = found;
+    const tl_class *cls;
+    TL_TRY(tl_registry_find(&cls, registry, &tl_kind_learning_rate, rate->type));
+    const tl_learning_rate_class *checking =
+        tl_class_with(cls, offsetof(tl_learning_rate_class, check));
+    if (!checking) return TL_OK;
+    tl_status st = checking->check(rate->value);
+    return st == TL_OK ? st : tl_error_note(st, "learning_rate.%s", rate->type);
+}
+
+static tl_status find_warmup(tl_schedule *s, const tl_registry *registry)
+{
+    const tl_oneof *warmup = &s->config.warmup;
+    const void *found;
+    if (!warmup->type) return TL_OK;
+    TL_TRY_NOTE(find(&found, registry, &tl_kind_warmup, warmup->type,
+                     offsetof(tl_warmup_class, rate)),
+                "warmup.type");
+    tl_opt_int steps = ((const tl_warmup_config *)warmup->value)->warmup_steps;
+    if (!steps.set)
+        return TL_FAIL(TL_EINVAL, "warmup.%s.warmup_steps: must be set, it is null", warmup->type);
+    if (steps.value > 0) s->warmup = found;
+    return TL_OK;
+}
+
+static tl_status build(tl_schedule *s, const tl_optimization_config *config,
+                       const tl_registry *registry)
+{
+    TL_TRY(tl_arena_new(&s->arena));
+    if (!registry) {
+        TL_TRY(tli_optimization_registry(&s->own_registry));
+        registry = s->own_registry;
+    }
+    TL_TRY(tli_optimization_copy(&s->config, s->arena, config, registry));
+    TL_TRY(find_rate(s, registry));
+    return find_warmup(s, registry);
+}
+
+tl_status tl_schedule_new(tl_schedule **out, const tl_optimization_config *config,
+                          const tl_registry *registry)
+{
+    *out = tl_alloc_zero(sizeof **out);
+    if (!*out) return TL_FAIL_NOMEM(sizeof **out);
+    tl_status st = build(*out, config, registry);
+    if (st != TL_OK) tl_schedule_free(out);
+    return st;
+}
+
+void tl_schedule_free(tl_schedule **s)
+{
+    if (!*s) return;
+    tl_registry_free(&(*s)->own_registry);
+    tl_arena_free(&(*s)->arena);
+    tl_free(*s);
+    *s = NULL;
+}
+
+tl_tensor *tl_schedule_apply(tl_ctx *c, const tl_schedule *s, tl_tensor *step)
+{
+    const void *config = s->config.learning_rate.value;
+    tl_tensor *rate = s->rate->rate(c, config, step);
+    if (!s->warmup) return rate;
+    const tl_warmup_config *w = s->config.warmup.value;
+    tl_tensor *end = tl_number(c, TL_F64, (double)w->warmup_steps.value);
+    tl_tensor *warm = s->warmup->rate(c, w, step, rate, s->rate->rate(c, config, end));
+    return tl_where(c, tl_less(c, step, end), warm, rate);
+}
+
+bool tl_schedule_constant(const tl_schedule *s)
+{
+    return !s->warmup && s->rate->rate == tli_constant_rate;
+}
+
+static tl_status rate_with(double *out, tl_ctx *c, const tl_schedule *s, int64_t iteration)
+{
+    tl_tensor *rate = tl_schedule_apply(c, s, tl_number(c, TL_F64, (double)iteration));
+    TL_TRY(tl_ctx_status(c));
+    return tl_tensor_item(rate, out);
+}
+
+tl_status tl_schedule_rate(double *out, const tl_optimization_config *config, int64_t iteration)
+{
+    tl_engine *engine = NULL;
+    tl_ctx *c = NULL;
+    tl_schedule *s = NULL;
+    tl_status st;
+    TL_TRY_DONE(st, tl_schedule_new(&s, config, NULL));
+    TL_TRY_DONE(st, tl_cpu_engine_new(&engine, 1));
+    TL_TRY_DONE(st, tl_ctx_new(&c, engine));
+    st = rate_with(out, c, s, iteration);
+done:
+    tl_ctx_free(&c);
+    tl_engine_free(&engine);
+    tl_schedule_free(&s);
+    return st;
+}

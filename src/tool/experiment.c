@@ -1,0 +1,44 @@
+#include "tool/experiment.h"
+
+#include <string.h>
+
+/* The overrides in the order in which they were given, flags with dots and words alike. */
+static tl_status apply_words(tl_config *config, tli_run *run)
+{
+    int64_t count;
+    const tl_flag_word *given = tl_flags_words(run->flags, &count);
+    tl_word *words = tl_arena_array(run->arena, count, sizeof *words);
+    if (!words) return TL_ENOMEM;
+    for (int64_t i = 0; i < count; i++)
+        words[i] = (tl_word){given[i].text, given[i].flag ? given[i].flag : "command line"};
+    return tl_config_words(config, words, count);
+}
+
+tl_status tli_experiment_of(tl_config **out, tli_run *run, const tl_parse_options *parse)
+{
+    const char *word = run->words.count ? run->words.items[0] : "";
+    *out = NULL;
+    if (strncmp(word, "experiment=", 11) == 0) word += 11;
+    if (!parse->experiment && tl_registry_peek(run->registry, &tl_kind_experiment, word))
+        return TL_FAIL(TL_EINVAL, "no experiment is named, did you mean --experiment=%s?", word);
+    tl_config *config;
+    TL_TRY(tl_experiment_begin(&config, run->registry, parse));
+    tl_status st = apply_words(config, run);
+    if (st == TL_OK) st = tl_config_finish(config);
+    if (st != TL_OK) tl_config_free(&config);
+    *out = config;
+    return st;
+}
+
+tl_status tli_experiment_help(tli_run *run, const tl_parse_options *parse)
+{
+    if (!parse->experiment || !*parse->experiment) {
+        tl_help_wrap(&run->text, "\nWith --experiment=NAME its keys are told here too.", 0,
+                     run->tool->width);
+        return tl_str_status(&run->text);
+    }
+    tl_str_addf(&run->text, "\nKeys of the experiment '%s', for key=value and --key=value:\n",
+                parse->experiment);
+    tl_help_options o = {.registry = run->registry, .width = run->tool->width};
+    return tli_describe_experiment(&run->text, run->registry, parse->experiment, "", &o);
+}

@@ -1,0 +1,22 @@
+/* Private to tool: experiments as the command line gives them. */
+#ifndef TILTH_SRC_TOOL_EXPERIMENT_H
+#define TILTH_SRC_TOOL_EXPERIMENT_H
+
+#include <tilth/train/experiment.h>
+
+#include "tool/tool.h"
+
+/* The experiment's configuration, finished: its defaults, files, --params_override, then words and dotted flags in
+ * their order. */
+TL_NODISCARD tl_status tli_experiment_of(tl_config **out, tli_run *run, const tl_parse_options *parse);
+/* For --helpfull: the keys of the experiment that is named. */
+TL_NODISCARD tl_status tli_experiment_help(tli_run *run, const tl_parse_options *parse);
+/* What words mean, for the usage of commands that take them. */
+#define TLI_WORDS_HELP                                                                             \
+    "  key=value    sets a key that exists, such as trainer.train_steps=100\n"                     \
+    "  +key=value   adds a key that is not there\n"                                                \
+    "  ++key=value  does either\n"                                                                 \
+    "  ~key         removes one\n"                                                                 \
+    "and --trainer.train_steps=100 is the same as trainer.train_steps=100."
+
+#endif

@@ -1,0 +1,88 @@
+/* Model Garden's configurables of a run: gin files that name them work here. */
+#include "train/configurables.h"
+
+#include <tilth/train/launch.h>
+
+/* --- create_trainer --------------------------------------------------------------------------- */
+
+typedef struct create_trainer_args {
+    tl_ref trainer_cls;
+} create_trainer_args;
+static const tl_field create_trainer_fields[] = {
+    TL_F(create_trainer_args, trainer_cls, .kind = &tl_kind_trainer,
+         .help = "class of the trainer; none is Trainer"),
+    TL_F_END,
+};
+static const tl_desc create_trainer_desc = {
+    .name = "create_trainer", .help = "what a run's trainer is made of",
+    .size = sizeof(create_trainer_args), .fields = create_trainer_fields,
+};
+
+static tl_status create_trainer_call(void **out, tl_gin *gin, const void *value)
+{
+    const create_trainer_args *given = value;
+    const tl_runner *r = tl_gin_payload(gin);
+    const tl_run_args *a = r->args;
+    const tl_trainer_class *cls = a->trainer_cls;
+    if (given->trainer_cls.target) cls = (const tl_trainer_class *)given->trainer_cls.target;
+    return tl_create_trainer((tl_trainer **)out, a->params, a->task, a->strategy, r->trains,
+                             r->evaluates, r->exporter, cls, a->seed);
+}
+static const tl_configurable_class create_trainer = {
+    .cls = TL_CONFIGURABLE("train_utils.create_trainer", &create_trainer_desc,
+                           .help = "builds model, optimizer and trainer of a run"),
+    .call = create_trainer_call,
+};
+
+/* --- actions ---------------------------------------------------------------------------------- */
+
+static tl_status get_train_actions_call(void **out, tl_gin *gin, const void *value)
+{
+    tl_runner *r = tl_gin_payload(gin);
+    (void)value;
+    *out = r;
+    return r->trains ? tl_get_train_actions(&r->hooks, r->args->params, r->trainer) : TL_OK;
+}
+static const tl_configurable_class get_train_actions = {
+    .cls = TL_CONFIGURABLE("actions.get_train_actions", NULL, .help = "what follows training loops"),
+    .call = get_train_actions_call,
+};
+
+static tl_status get_eval_actions_call(void **out, tl_gin *gin, const void *value)
+{
+    tl_runner *r = tl_gin_payload(gin);
+    (void)value;
+    *out = r;
+    return tl_get_eval_actions(&r->hooks, r->args->params, r->trainer, r->args->model_dir);
+}
+static const tl_configurable_class get_eval_actions = {
+    .cls = TL_CONFIGURABLE("actions.get_eval_actions", NULL, .help = "what follows evaluations"),
+    .call = get_eval_actions_call,
+};
+
+static const tl_entry entries[] = {
+    {&tl_kind_configurable, &create_trainer.cls},
+    {&tl_kind_configurable, &get_train_actions.cls},
+    {&tl_kind_configurable, &get_eval_actions.cls},
+    {&tl_kind_trainer, &tl_base_trainer.cls},
+};
+const tl_module tl_train_module = {TL_MODULE_HEAD("train"), entries, TL_COUNT(entries)};
+
+/* --- for the runner --------------------------------------------------------------------------- */
+
+tl_status tli_gin_create_trainer(tl_runner *r, tl_trainer **out)
+{
+    void *made = NULL;
+    tl_gin_set_payload(r->args->gin, r);
+    tl_status st = tl_gin_call_name(&made, r->args->gin, "train_utils.create_trainer");
+    *out = made;
+    return st;
+}
+
+tl_status tli_gin_get_actions(tl_runner *r)
+{
+    void *none;
+    tl_gin_set_payload(r->args->gin, r);
+    TL_TRY(tl_gin_call_name(&none, r->args->gin, "actions.get_train_actions"));
+    return tl_gin_call_name(&none, r->args->gin, "actions.get_eval_actions");
+}

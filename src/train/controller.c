@@ -1,0 +1,478 @@
+#include "train/controller.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include <tilth/base/alloc.h>
+#include <tilth/base/clock.h>
+#include <tilth/base/log.h>
+
+#include "train/pretty.h"
+#include "train/signals.h"
+
+/* --- small things ----------------------------------------------------------------------------- */
+
+void tli_controller_say(const tl_controller *c, const char *format, ...)
+{
+    tl_str line = TL_STR_INIT;
+    va_list args;
+    va_start(args, format);
+    tl_str_addv(&line, format, args);
+    va_end(args);
+    if (!c->given.quiet) {
+        puts(tl_str_text(&line));
+        fflush(stdout);
+    }
+    TL_LOG_INFO("%s", tl_str_text(&line));
+    tl_str_deinit(&line);
+}
+
+tl_status tli_controller_require(const void *what, const char *name, const char *method)
+{
+    if (what) return TL_OK;
+    return TL_FAIL(TL_ESTATE, "%s needs a %s, and the controller has none", method, name);
+}
+
+bool tli_controller_stopping(const tl_controller *c)
+{
+    return __atomic_load_n(&c->stop, __ATOMIC_ACQUIRE) || (c->given.heed_signals && tli_signal);
+}
+
+/* --- hooks ------------------------------------------------------------------------------------ */
+
+#define EACH_HOOK(c, method, ...)                                                                  \
+    for (int64_t i = 0; i < (c)->hook_count; i++) {                                                \
+        tl_hook *h = (c)->hooks[i];                                                                \
+        const tl_hook_class *with = TLI_HOOK_METHOD(h, method);                                    \
+        if (with) TL_TRY_NOTE(with->method(__VA_ARGS__), "hook '%s'", h->name);                    \
+    }
+
+tl_status tli_hooks_before_train(tl_controller *c)
+{
+    EACH_HOOK(c, before_train, h)
+    return TL_OK;
+}
+
+tl_status tli_hooks_after_train(tl_controller *c, tl_status so_far)
+{
+    // All are called; the first failure counts, and that of the training before any of theirs.
+    tl_error first = {.code = TL_OK};
+    if (so_far != TL_OK) tl_error_save(&first);
+    for (int64_t i = 0; i < c->hook_count; i++) {
+        const tl_hook_class *with = TLI_HOOK_METHOD(c->hooks[i], after_train);
+        tl_status st = with ? with->after_train(c->hooks[i]) : TL_OK;
+        if (st == TL_OK || first.code != TL_OK) continue;
+        tl_error_note(st, "hook '%s'", c->hooks[i]->name);
+        tl_error_save(&first);
+    }
+    if (first.code != TL_OK) tl_error_restore(&first);
+    return first.code;
+}
+
+tl_status tli_hooks_after_loop(tl_controller *c, tl_logs *logs)
+{
+    EACH_HOOK(c, after_loop, h, logs)
+    return TL_OK;
+}
+
+tl_status tli_hooks_before_eval(tl_controller *c)
+{
+    EACH_HOOK(c, before_eval, h)
+    return TL_OK;
+}
+
+tl_status tli_hooks_after_eval(tl_controller *c, tl_logs *logs)
+{
+    EACH_HOOK(c, after_eval, h, logs)
+    return TL_OK;
+}
+
+tl_status tli_hooks_on_error(tl_controller *c, tl_status status, bool *handled)
+{
+    *handled = false;
+    for (int64_t i = 0; i < c->hook_count && !*handled; i++) {
+        const tl_hook_class *with = TLI_HOOK_METHOD(c->hooks[i], on_error);
+        if (with) TL_TRY(with->on_error(c->hooks[i], status, handled));
+    }
+    return TL_OK;
+}
+
+static tl_status hooks_on_save(tl_controller *c, const char *path)
+{
+    EACH_HOOK(c, on_save, h, path)
+    return TL_OK;
+}
+
+/* --- making ----------------------------------------------------------------------------------- */
+
+static tl_status check_args(const tl_controller_args *a)
+{
+    if (!a->trainer && !a->evaluator)
+        return TL_FAIL(TL_EINVAL, "a controller needs a trainer or an evaluator");
+    if (!a->trainer) return TL_OK;
+    if (!a->steps_of_loop && a->steps_per_loop < 1)
+        return TL_FAIL(TL_EINVAL, "steps_per_loop is %" PRId64 " and must be 1 or more",
+                       a->steps_per_loop);
+    if (a->summary_interval < 0)
+        return TL_FAIL(TL_EINVAL, "summary_interval is %" PRId64 " and must be 1 or more",
+                       a->summary_interval);
+    if (!a->steps_of_loop && a->summary_interval % a->steps_per_loop != 0)
+        return TL_FAIL(TL_EINVAL, "summary_interval is %" PRId64 " and must be a multiple of "
+                                  "steps_per_loop, %" PRId64, a->summary_interval, a->steps_per_loop);
+    return TL_OK;
+}
+
+/* What hooks and the controller itself keep is part of the trainer's checkpoint. */
+static tl_status bind_state(tl_controller *c)
+{
+    if (!c->manager || !c->trainer) return TL_OK;
+    tl_state *state = tl_trainer_checkpoint(c->trainer), *sub;
+    if (!state) return tl_error_code();
+    TL_TRY(tl_state_bind_int(state, "controller/evaluated", &c->evaluated));
+    for (int64_t i = 0; i < c->hook_count; i++) {
+        tl_hook *h = c->hooks[i];
+        const tl_hook_class *with = TLI_HOOK_METHOD(h, state);
+        const char *path = with ? tl_path_join(c->arena, "hooks", h->name) : NULL;
+        if (!with) continue;
+        if (!path) return TL_ENOMEM;
+        TL_TRY(tl_state_sub(&sub, state, path));
+        TL_TRY_NOTE(with->state(h, sub), "hook '%s'", h->name);
+    }
+    return TL_OK;
+}
+
+static tl_status take_hooks(tl_controller *c, const tl_controller_args *args)
+{
+    const size_t step_phases[] = {offsetof(tl_hook_class, before_step),
+                                  offsetof(tl_hook_class, after_step)};
+    c->hooks = tl_arena_array(c->arena, args->hook_count ? args->hook_count : 1, sizeof *c->hooks);
+    if (!c->hooks) return TL_ENOMEM;
+    for (int64_t i = 0; i < args->hook_count; i++) {
+        if (!args->hooks[i]) continue;
+        args->hooks[i]->controller = c;
+        c->hooks[c->hook_count++] = args->hooks[i];
+        for (int k = 0; k < 2; k++) c->steps_watched |= tl_hook_has(args->hooks[i], step_phases[k]);
+    }
+    return TL_OK;
+}
+
+static tl_status make_summaries(tl_controller *c, tl_summary_manager **own,
+                                const tl_summary_manager_class *cls, const char *dir,
+                                const int64_t *step, int64_t keep_to)
+{
+    return tl_summary_manager_new(own, cls ? cls : &tl_summary_manager_scalars,
+                                  &(tl_summary_manager_args){.dir = dir, .step = step,
+                                                             .keep_to = {c->manager != NULL, keep_to}});
+}
+
+/* After the restore: what an interrupted run told beyond the checkpoint is dropped, since it will be told
+ * again. An evaluation follows the checkpoint of its step. */
+static tl_status open_summaries(tl_controller *c)
+{
+    const tl_controller_args *a = &c->given;
+    const char *eval_dir = a->eval_summary_dir ? a->eval_summary_dir : a->summary_dir;
+    int64_t step = tl_controller_step(c);
+    int64_t evaluated = c->trainer && c->evaluated < step ? step - 1 : step;
+    bool shared = c->trainer && a->summary_dir && eval_dir && !a->eval_summary_manager
+                  && strcmp(a->summary_dir, eval_dir) == 0;
+    if (c->trainer) {
+        if (!a->summary_manager && a->summary_dir)
+            TL_TRY(make_summaries(c, &c->own_summaries, NULL, a->summary_dir,
+                                  &c->trainer->global_step, shared ? evaluated : step));
+        c->summaries = a->summary_manager ? a->summary_manager : c->own_summaries;
+    }
+    if (!c->evaluator) return TL_OK;
+    if (a->eval_summary_manager) c->eval_summaries = a->eval_summary_manager;
+    else if (shared) c->eval_summaries = c->summaries;
+    else if (eval_dir) {
+        // Who only evaluates writes beside a run that goes on, and takes nothing from it.
+        TL_TRY(make_summaries(c, &c->own_eval_summaries, a->eval_summary_cls, eval_dir,
+                              &c->evaluator->global_step, c->trainer ? evaluated : INT64_MAX));
+        c->eval_summaries = c->own_eval_summaries;
+    }
+    return TL_OK;
+}
+
+tl_status tl_controller_new(tl_controller **out, const tl_controller_args *args)
+{
+    tl_controller *c = NULL;
+    tl_status st;
+    *out = NULL;
+    TL_TRY(check_args(args));
+    c = tl_alloc_zero(sizeof *c);
+    if (!c) return TL_FAIL_NOMEM(sizeof *c);
+    c->given = *args;
+    c->trainer = args->trainer;
+    c->evaluator = args->evaluator;
+    c->manager = args->checkpoint_manager;
+    TL_TRY_DONE(st, tl_arena_new(&c->arena));
+    TL_TRY_DONE(st, take_hooks(c, args));
+    TL_TRY_DONE(st, tl_event_storage_new(&c->storage, NULL));
+    TL_TRY_DONE(st, bind_state(c));
+    const char *restored;
+    if (c->manager) TL_TRY_DONE(st, tl_controller_restore_checkpoint(c, NULL, &restored));
+    TL_TRY_DONE(st, open_summaries(c));
+    *out = c;
+    c = NULL;
+done:
+    tl_controller_free(&c);
+    return st;
+}
+
+void tl_controller_free(tl_controller **controller)
+{
+    tl_controller *c = *controller;
+    if (!c) return;
+    if (c->manager) (void)!tl_checkpoint_manager_sync(c->manager);
+    for (int64_t i = 0; i < c->hook_count; i++) c->hooks[i]->controller = NULL;
+    tl_summary_manager_free(&c->own_summaries);
+    tl_summary_manager_free(&c->own_eval_summaries);
+    tl_event_storage_free(&c->storage);
+    tl_arena_free(&c->arena);
+    tl_free(c);
+    *controller = NULL;
+}
+
+/* --- checkpoints ------------------------------------------------------------------------------ */
+
+/* Who only evaluates takes what it needs from a checkpoint and leaves the rest. */
+static tl_status restore_to_evaluate(tl_controller *c, const char *path)
+{
+    tl_state_report report = {0};
+    tl_checkpoint_restore_args args = {0};
+    tl_state *state = tl_trainer_checkpoint(c->evaluator);
+    if (!state) return tl_error_code();
+    tl_status st = tl_checkpoint_restore(state, path, &args, &report);
+    if (st == TL_EINVAL && report.matched && !report.counts[TL_STATE_MISSING]
+        && !report.counts[TL_STATE_DIFFERENT]) {
+        args.partial = true;
+        st = tl_checkpoint_restore(state, path, &args, NULL);
+    }
+    tl_state_report_deinit(&report);
+    return st;
+}
+
+static tl_status restore_latest_to_evaluate(tl_controller *c, const char **restored)
+{
+    *restored = tl_checkpoint_manager_latest(c->manager);
+    if (*restored) return restore_to_evaluate(c, *restored);
+    return tl_trainer_initialize(c->evaluator);
+}
+
+tl_status tl_controller_restore_checkpoint(tl_controller *c, const char *path, const char **restored)
+{
+    const char *from = NULL;
+    TL_TRY(tli_controller_require(c->manager, "checkpoint manager", "restoring"));
+    if (path) tli_controller_say(c, "restoring model from %s...", path);
+    else tli_controller_say(c, "restoring or initializing model...");
+    if (path && c->trainer) TL_TRY(tl_checkpoint_manager_restore(c->manager, path));
+    else if (path) TL_TRY(restore_to_evaluate(c, path));
+    else if (c->trainer) TL_TRY(tl_checkpoint_manager_restore_or_initialize(c->manager, &from));
+    else TL_TRY(restore_latest_to_evaluate(c, &from));
+    if (path) from = path;
+    if (from) tli_controller_say(c, "restored model from %s.", from);
+    if (restored) *restored = from;
+    return TL_OK;
+}
+
+tl_status tli_controller_save(tl_controller *c, bool check_interval, bool *saved)
+{
+    const char *path = NULL;
+    if (saved) *saved = false;
+    if (!c->manager || !c->trainer || !tl_checkpoint_manager_interval(c->manager)) return TL_OK;
+    int64_t begin = tl_clock_ns();
+    if (c->summaries) TL_TRY(tl_summary_manager_flush(c->summaries));
+    TL_TRY(tl_checkpoint_manager_save(c->manager, check_interval, &path));
+    if (path) {
+        tli_controller_say(c, "saved checkpoint to %s.", path);
+        if (saved) *saved = true;
+        TL_TRY(hooks_on_save(c, path));
+    }
+    c->away_s += (double)(tl_clock_ns() - begin) * 1e-9;
+    return TL_OK;
+}
+
+tl_status tl_controller_save_checkpoint(tl_controller *c, bool *saved)
+{
+    TL_TRY(tli_controller_require(c->manager, "checkpoint manager", "saving"));
+    return tli_controller_save(c, false, saved);
+}
+
+/* --- evaluating ------------------------------------------------------------------------------- */
+
+static tl_status tell_evaluation(tl_controller *c, int64_t steps, double seconds, tl_logs *logs)
+{
+    tl_str text = TL_STR_INIT;
+    double rate = steps > 0 && seconds > 0 ? (double)steps / seconds : 0;
+    char speed[48] = "";
+    tl_status st = TL_OK;
+    if (steps > 0) {
+        snprintf(speed, sizeof speed, "steps/sec: % 6.1f | ", rate);
+        st = tl_logs_put(logs, "steps_per_second", rate);
+    }
+    if (st == TL_OK) st = tli_logs_pretty(&text, logs);
+    if (st == TL_OK)
+        tli_controller_say(c, " eval | step: % 6" PRId64 " | %seval time: % 6.1f sec | output: %s",
+                           c->evaluator->global_step, speed, seconds, tl_str_text(&text));
+    tl_str_deinit(&text);
+    if (st == TL_OK) st = tl_summary_manager_write(c->eval_summaries, logs);
+    if (st == TL_OK) st = tl_summary_manager_flush(c->eval_summaries);
+    return st;
+}
+
+static tl_status evaluate(tl_controller *c, int64_t steps, tl_logs *logs)
+{
+    int64_t step = c->evaluator->global_step;
+    if (steps > 0)
+        tli_controller_say(c, " eval | step: % 6" PRId64 " | running %" PRId64
+                              " steps of evaluation...", step, steps);
+    else
+        tli_controller_say(c, " eval | step: % 6" PRId64 " | running complete evaluation...", step);
+    TL_TRY(tli_hooks_before_eval(c));
+    int64_t begin = tl_clock_ns();
+    TL_TRY(tl_trainer_evaluate(c->evaluator, steps, logs));
+    double seconds = (double)(tl_clock_ns() - begin) * 1e-9;
+    TL_TRY(tli_hooks_after_eval(c, logs));
+    c->evaluated = step;
+    return tell_evaluation(c, steps, seconds, logs);
+}
+
+static bool leave_evaluation(void *self, tl_trainer *t)
+{
+    (void)t;
+    return !tli_controller_stopping(self);
+}
+
+tl_status tl_controller_evaluate(tl_controller *c, int64_t steps, tl_logs *logs)
+{
+    tl_logs *own = NULL;
+    TL_TRY(tli_controller_require(c->evaluator, "evaluator", "evaluate"));
+    if (steps < -1 || steps == 0)
+        return TL_FAIL(TL_EINVAL, "steps of the evaluation are %" PRId64 " and must be 1 or more, or "
+                                  "-1 for all examples", steps);
+    if (!logs) TL_TRY(tl_logs_new(&own));
+    tl_trainer_watch watch = {.batch = leave_evaluation, .self = c, .due = INT64_MAX,
+                              .wake = c->given.heed_signals ? &tli_signal : NULL};
+    if (c->given.heed_signals) tli_signals_begin();
+    tl_trainer_set_watch(c->evaluator, &watch);
+    tl_status st = evaluate(c, steps, logs ? logs : own);
+    tl_trainer_set_watch(c->evaluator, c->last_step ? &c->watch : NULL);
+    if (c->given.heed_signals) tli_signals_end();
+    tl_logs_free(&own);
+    return st;
+}
+
+/* --- evaluating what appears ------------------------------------------------------------------ */
+
+enum { POLL_MS = 250 };
+
+static void rest(void)
+{
+    struct timespec t = {.tv_nsec = POLL_MS * 1000000L};
+    nanosleep(&t, NULL);
+}
+
+/* The next checkpoint that is not `seen`; NULL when the time was up, or somebody asked to stop. */
+static tl_status wait_for_checkpoint(const char **path, tl_controller *c, tl_arena *arena,
+                                     const char *seen, double timeout_s)
+{
+    const char *dir = tl_checkpoint_manager_directory(c->manager);
+    int64_t begin = tl_clock_ns();
+    for (*path = NULL; !tli_controller_stopping(c); rest()) {
+        TL_TRY(tl_checkpoint_latest(path, arena, dir));
+        if (*path && strcmp(*path, seen) != 0) return TL_OK;
+        *path = NULL;
+        if (timeout_s >= 0 && (double)(tl_clock_ns() - begin) * 1e-9 > timeout_s) return TL_OK;
+    }
+    return TL_OK;
+}
+
+static tl_status evaluate_all(tl_controller *c, int64_t steps, double timeout_s,
+                              bool (*done)(void *payload), void *payload, tl_logs *logs)
+{
+    tl_str seen = TL_STR_INIT;
+    tl_arena *arena;
+    TL_TRY(tl_arena_new(&arena));
+    tl_status st = TL_OK;
+    while (st == TL_OK && !tli_controller_stopping(c)) {
+        const char *path;
+        tl_arena_mark mark = tl_arena_begin(arena);
+        st = wait_for_checkpoint(&path, c, arena, tl_str_text(&seen), timeout_s);
+        if (st == TL_OK && path) {
+            tl_str_deinit(&seen);
+            seen = (tl_str)TL_STR_INIT;
+            tl_str_addf(&seen, "%s", path);
+            if (logs) tl_logs_clear(logs);
+            st = tl_controller_restore_checkpoint(c, path, NULL);
+            if (st == TL_OK) st = tl_controller_evaluate(c, steps, logs);
+        }
+        tl_arena_end(arena, mark);
+        if (st != TL_OK || (!path && !done) || (done && done(payload))) break;
+    }
+    tl_str_deinit(&seen);
+    tl_arena_free(&arena);
+    return st;
+}
+
+tl_status tl_controller_evaluate_continuously(tl_controller *c, int64_t steps, double timeout_s,
+                                              bool (*done)(void *payload), void *payload,
+                                              tl_logs *logs)
+{
+    TL_TRY(tli_controller_require(c->evaluator, "evaluator", "evaluate_continuously"));
+    TL_TRY(tli_controller_require(c->manager, "checkpoint manager", "evaluate_continuously"));
+    if (c->given.heed_signals) tli_signals_begin();
+    tl_status st = evaluate_all(c, steps, timeout_s, done, payload, logs);
+    if (c->given.heed_signals) tli_signals_end();
+    return st;
+}
+
+/* --- asking ----------------------------------------------------------------------------------- */
+
+void tl_controller_request_stop(tl_controller *c, const char *reason)
+{
+    if (__atomic_load_n(&c->stop, __ATOMIC_ACQUIRE)) return;
+    snprintf(c->reason, sizeof c->reason, "%s", reason ? reason : "someone asked");
+    __atomic_store_n(&c->stop, 1, __ATOMIC_RELEASE);
+    c->watch.due = 0;
+}
+
+const char *tl_controller_stop_reason(const tl_controller *c)
+{
+    return __atomic_load_n(&c->stop, __ATOMIC_ACQUIRE) ? c->reason : NULL;
+}
+
+tl_trainer *tl_controller_trainer(const tl_controller *c)
+{
+    return c->trainer;
+}
+
+tl_trainer *tl_controller_evaluator(const tl_controller *c)
+{
+    return c->evaluator;
+}
+
+int64_t tl_controller_step(const tl_controller *c)
+{
+    return (c->trainer ? c->trainer : c->evaluator)->global_step;
+}
+
+int64_t tl_controller_last_step(const tl_controller *c)
+{
+    return c->last_step;
+}
+
+tl_checkpoint_manager *tl_controller_manager(const tl_controller *c)
+{
+    return c->manager;
+}
+
+tl_event_storage *tl_controller_storage(const tl_controller *c)
+{
+    return c->storage;
+}
+
+double tl_controller_steps_per_second(const tl_controller *c)
+{
+    return c->steps_per_second;
+}

@@ -1,0 +1,54 @@
+/* Private to train: the controller's inside.
+ *
+ * Thread word: one thread at a time. */
+#ifndef TLI_TRAIN_CONTROLLER_H
+#define TLI_TRAIN_CONTROLLER_H
+
+#include <tilth/train/controller.h>
+
+enum { TLI_REASON = 200 };
+
+struct tl_controller {
+    tl_controller_args given;
+    tl_trainer *trainer, *evaluator;
+    tl_checkpoint_manager *manager;
+    tl_summary_manager *summaries, *eval_summaries; /* NULL: none */
+    tl_summary_manager *own_summaries, *own_eval_summaries;
+    tl_arena *arena;
+    tl_hook **hooks;
+    int64_t hook_count;
+    tl_event_storage *storage;
+    int64_t evaluated;      /* the last step that was; in checkpoints */
+    /* While it trains: */
+    tl_trainer_watch watch;
+    int64_t last_step;      /* where the training ends */
+    int64_t loop_end;       /* where this loop ends */
+    bool left;              /* the loop was left before its end */
+    bool steps_watched;     /* some hook is called at steps */
+    double away_s;          /* spent in saving and hooks since the loop began */
+    double steps_per_second;
+    tl_error failed;        /* what a before_step came back with */
+    char reason[TLI_REASON];
+    int stop;               /* someone asked; atomic */
+};
+
+/* The method of a hook, NULL when it has none. */
+#define TLI_HOOK_METHOD(h, method)                                                                 \
+    ((const tl_hook_class *)tl_class_with(&(h)->cls->cls, offsetof(tl_hook_class, method)))
+
+/* Prints a line and logs it. */
+void tli_controller_say(const tl_controller *c, const char *format, ...) TL_PRINTF(2, 3);
+/* One phase of all hooks. */
+TL_NODISCARD tl_status tli_hooks_before_train(tl_controller *c);
+TL_NODISCARD tl_status tli_hooks_after_train(tl_controller *c, tl_status so_far);
+TL_NODISCARD tl_status tli_hooks_after_loop(tl_controller *c, tl_logs *logs);
+TL_NODISCARD tl_status tli_hooks_before_eval(tl_controller *c);
+TL_NODISCARD tl_status tli_hooks_after_eval(tl_controller *c, tl_logs *logs);
+TL_NODISCARD tl_status tli_hooks_on_error(tl_controller *c, tl_status status, bool *handled);
+/* Saves when it is due, or whenever it is not saved. */
+TL_NODISCARD tl_status tli_controller_save(tl_controller *c, bool check_interval, bool *saved);
+/* Whether the run is to end: a signal, or someone asked. */
+bool tli_controller_stopping(const tl_controller *c);
+TL_NODISCARD tl_status tli_controller_require(const void *what, const char *name, const char *method);
+
+#endif

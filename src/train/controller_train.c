@@ -1,0 +1,286 @@
+#include "train/controller.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include <tilth/base/clock.h>
+#include <tilth/base/log.h>
+
+#include "train/pretty.h"
+#include "train/signals.h"
+
+/* --- at steps --------------------------------------------------------------------------------- */
+
+static int64_t next_multiple(int64_t step, int64_t interval)
+{
+    return interval > 0 ? (step / interval + 1) * interval : INT64_MAX;
+}
+
+static int64_t lesser(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The step at which the host has something to do next. */
+static int64_t next_due(const tl_controller *c, int64_t step)
+{
+    int64_t due = next_multiple(step, c->given.summary_interval);
+    if (c->manager) due = lesser(due, next_multiple(step, tl_checkpoint_manager_interval(c->manager)));
+    for (int64_t i = 0; i < c->hook_count; i++)
+        if (tl_hook_has(c->hooks[i], offsetof(tl_hook_class, after_step)))
+            due = lesser(due, next_multiple(step, c->hooks[i]->period));
+    return due;
+}
+
+/* What the step has logged goes to the storage, where hooks and writers find it. */
+static tl_status store_outputs(tl_controller *c, const tl_trainer *t)
+{
+    for (int64_t i = 0; t->outputs && i < t->outputs->count; i++) {
+        const tl_named *o = &t->outputs->items[i];
+        if (tl_tensor_count(o->tensor) != 1) continue;
+        TL_TRY(tl_event_storage_put_tensor(c->storage, o->name, o->tensor, true));
+    }
+    return TL_OK;
+}
+
+static tl_status call_after_step(tl_controller *c, tl_trainer *t)
+{
+    if (!c->steps_watched) return TL_OK;
+    tl_event_storage_set_iteration(c->storage, t->global_step - 1);
+    TL_TRY(store_outputs(c, t));
+    for (int64_t i = 0; i < c->hook_count; i++) {
+        tl_hook *h = c->hooks[i];
+        const tl_hook_class *with = TLI_HOOK_METHOD(h, after_step);
+        if (with && t->global_step % h->period == 0)
+            TL_TRY_NOTE(with->after_step(h), "hook '%s'", h->name);
+    }
+    return TL_OK;
+}
+
+/* What the step tells beside its loss, at every summary_interval. */
+static tl_status write_outputs(tl_controller *c, const tl_trainer *t)
+{
+    if (!c->summaries || !c->given.summary_interval || !t->outputs
+        || t->global_step % c->given.summary_interval != 0)
+        return TL_OK;
+    tl_logs *logs;
+    TL_TRY(tl_logs_new(&logs));
+    tl_status st = TL_OK;
+    for (int64_t i = 0; i < t->outputs->count && st == TL_OK; i++) {
+        const tl_named *o = &t->outputs->items[i];
+        if (tl_tensor_count(o->tensor) == 1) st = tl_logs_put_tensor(logs, o->name, o->tensor);
+    }
+    if (st == TL_OK) st = tl_summary_manager_write(c->summaries, logs);
+    tl_logs_free(&logs);
+    return st;
+}
+
+/* At the end of a loop the checkpoint comes after its report. */
+static tl_status at_step(tl_controller *c, tl_trainer *t)
+{
+    int64_t begin = tl_clock_ns();
+    tl_status st = call_after_step(c, t);
+    c->away_s += (double)(tl_clock_ns() - begin) * 1e-9;
+    TL_TRY(st);
+    TL_TRY(write_outputs(c, t));
+    if (t->global_step == c->loop_end) return TL_OK;
+    return tli_controller_save(c, true, NULL);
+}
+
+static bool watch_step(void *self, tl_trainer *t, tl_status *status)
+{
+    tl_controller *c = self;
+    if (c->failed.code != TL_OK) {
+        tl_error_restore(&c->failed);
+        *status = c->failed.code;
+    }
+    if (*status == TL_OK) *status = at_step(c, t);
+    c->watch.due = next_due(c, t->global_step);
+    c->left = *status != TL_OK || (tli_controller_stopping(c) && t->global_step < c->loop_end);
+    return !c->left;
+}
+
+static void watch_before(void *self, tl_trainer *t)
+{
+    tl_controller *c = self;
+    tl_event_storage_set_iteration(c->storage, t->global_step);
+    for (int64_t i = 0; i < c->hook_count; i++) {
+        tl_hook *h = c->hooks[i];
+        const tl_hook_class *with = TLI_HOOK_METHOD(h, before_step);
+        if (!with || (t->global_step + 1) % h->period != 0 || with->before_step(h) == TL_OK) continue;
+        tl_error_note(tl_error_code(), "hook '%s'", h->name);
+        tl_error_save(&c->failed);
+        c->watch.due = 0;
+        return;
+    }
+}
+
+/* --- a loop ----------------------------------------------------------------------------------- */
+
+static tl_status tell_loop(tl_controller *c, tl_logs *logs)
+{
+    tl_str text = TL_STR_INIT;
+    tl_status st = tli_logs_pretty(&text, logs);
+    if (st == TL_OK)
+        tli_controller_say(c, "train | step: % 6" PRId64 " | steps/sec: % 6.1f | output: %s",
+                           c->trainer->global_step, c->steps_per_second, tl_str_text(&text));
+    tl_str_deinit(&text);
+    TL_TRY(st);
+    TL_TRY(tl_logs_put(logs, "steps_per_second", c->steps_per_second));
+    TL_TRY(tl_summary_manager_write(c->summaries, logs));
+    return tl_summary_manager_flush(c->summaries);
+}
+
+static tl_status end_loop(tl_controller *c, int64_t from, double seconds, tl_logs *logs)
+{
+    int64_t step = c->trainer->global_step;
+    if (step != c->loop_end)
+        TL_LOG_WARNING("train(%" PRId64 ") of the trainer did not move the global step by that: it "
+                       "was %" PRId64 ", expected %" PRId64 ", found %" PRId64,
+                       c->loop_end - from, from, c->loop_end, step);
+    c->steps_per_second = seconds > 0 ? (double)(step - from) / seconds : 0;
+    TL_TRY(tli_hooks_after_loop(c, logs));
+    TL_TRY(tell_loop(c, logs));
+    return tli_controller_save(c, true, NULL);
+}
+
+/* The state is that of the last good step: it is kept, whatever comes. */
+static tl_status after_failure(tl_controller *c, tl_status st)
+{
+    tl_error error;
+    bool handled;
+    tl_error_save(&error);
+    if (tli_hooks_on_error(c, st, &handled) != TL_OK) return tl_error_code();
+    if (handled) return TL_OK;
+    if (st == TL_ENAN && tli_controller_save(c, false, NULL) != TL_OK)
+        TL_LOG_ERROR("the last good step could not be saved: %s", tl_error_message());
+    tl_error_restore(&error);
+    return st;
+}
+
+static tl_status train_loop(tl_controller *c, int64_t steps)
+{
+    tl_trainer *t = c->trainer;
+    tl_logs *logs;
+    int64_t from = t->global_step;
+    c->loop_end = from + steps;
+    c->left = false;
+    c->away_s = 0;
+    c->watch.due = tli_controller_stopping(c) ? 0 : next_due(c, from);
+    TL_TRY(tl_logs_new(&logs));
+    int64_t begin = tl_clock_ns();
+    tl_status st = tl_trainer_train(t, steps, logs);
+    double seconds = (double)(tl_clock_ns() - begin) * 1e-9 - c->away_s;
+    if (st != TL_OK) st = after_failure(c, st);
+    else if (!c->left) st = end_loop(c, from, seconds, logs);
+    tl_logs_free(&logs);
+    return st;
+}
+
+/* Loops end at multiples of their length, wherever they begin. */
+static int64_t loop_length(const tl_controller *c, int64_t step)
+{
+    const tl_controller_args *a = &c->given;
+    if (!a->steps_of_loop) return a->steps_per_loop - step % a->steps_per_loop;
+    int64_t steps = a->steps_of_loop(a->payload, step);
+    return steps > 0 ? steps : 1;
+}
+
+static tl_status train_until(tl_controller *c, int64_t steps)
+{
+    while (c->trainer->global_step < steps && !tli_controller_stopping(c)) {
+        int64_t step = c->trainer->global_step;
+        TL_TRY(train_loop(c, lesser(steps - step, loop_length(c, step))));
+        if (c->left) break;
+    }
+    return TL_OK;
+}
+
+/* --- a training ------------------------------------------------------------------------------- */
+
+static void begin_training(tl_controller *c, int64_t steps)
+{
+    const size_t before_step = offsetof(tl_hook_class, before_step);
+    bool watched = false;
+    for (int64_t i = 0; i < c->hook_count; i++) watched |= tl_hook_has(c->hooks[i], before_step);
+    c->watch = (tl_trainer_watch){.step = watch_step, .self = c,
+                                  .before = watched ? watch_before : NULL,
+                                  .wake = c->given.heed_signals ? &tli_signal : NULL};
+    c->last_step = steps;
+    c->failed.code = TL_OK;
+    __atomic_store_n(&c->stop, 0, __ATOMIC_RELEASE);
+    if (c->given.heed_signals) tli_signals_begin();
+    tl_trainer_set_watch(c->trainer, &c->watch);
+    tl_event_storage_push(c->storage);
+    tli_controller_say(c, "train | step: % 6" PRId64 " | training until step %" PRId64 "...",
+                       c->trainer->global_step, steps);
+}
+
+static tl_status end_training(tl_controller *c, tl_status st, bool save)
+{
+    bool stopping = tli_controller_stopping(c);
+    if (st == TL_OK && (save || stopping)) st = tli_controller_save(c, false, NULL);
+    st = tli_hooks_after_train(c, st);
+    tl_event_storage_pop(c->storage);
+    tl_trainer_set_watch(c->trainer, NULL);
+    int number = c->given.heed_signals ? tli_signal : 0;
+    if (c->given.heed_signals) tli_signals_end();
+    c->last_step = 0;
+    if (c->manager) {
+        tl_status synced = st == TL_OK ? tl_checkpoint_manager_sync(c->manager) : TL_OK;
+        if (st == TL_OK) st = synced;
+    }
+    if (st != TL_OK || !stopping) return st;
+    if (number)
+        return TL_FAIL(TL_ESTOPPED, "%s ended the training at step %" PRId64 "%s",
+                       tli_signal_name(number), c->trainer->global_step,
+                       c->manager ? ", which is saved: the same command goes on" : "");
+    tli_controller_say(c, "train | step: % 6" PRId64 " | stopped: %s", c->trainer->global_step,
+                       c->reason);
+    return TL_OK;
+}
+
+tl_status tl_controller_train(tl_controller *c, int64_t steps, bool checkpoint_at_completion)
+{
+    TL_TRY(tli_controller_require(c->trainer, "trainer", "train"));
+    begin_training(c, steps);
+    tl_status st = tli_hooks_before_train(c);
+    if (st == TL_OK) st = train_until(c, steps);
+    return end_training(c, st, checkpoint_at_completion);
+}
+
+/* --- with evaluations ------------------------------------------------------------------------- */
+
+static tl_status evaluate_now(tl_controller *c, int64_t steps, tl_logs *logs)
+{
+    if (logs) tl_logs_clear(logs);
+    tl_status st = tl_controller_evaluate(c, steps, logs);
+    // The signal that ended it ends the training too, which says so.
+    return st == TL_ESTOPPED && tli_controller_stopping(c) ? TL_OK : st;
+}
+
+static tl_status train_and_evaluate(tl_controller *c, int64_t steps, int64_t eval_steps,
+                                    int64_t interval, tl_logs *logs)
+{
+    const tl_trainer *t = c->trainer;
+    // A checkpoint lies before the evaluation of its step: one that was cut off is made up for.
+    bool boundary = t->global_step > 0
+                    && (t->global_step == steps || (interval && t->global_step % interval == 0));
+    if (boundary && c->evaluated < t->global_step) TL_TRY(evaluate_now(c, eval_steps, logs));
+    while (t->global_step < steps && !tli_controller_stopping(c)) {
+        TL_TRY(train_until(c, lesser(steps, interval ? next_multiple(t->global_step, interval) : steps)));
+        if (!tli_controller_stopping(c)) TL_TRY(evaluate_now(c, eval_steps, logs));
+    }
+    return TL_OK;
+}
+
+tl_status tl_controller_train_and_evaluate(tl_controller *c, int64_t train_steps, int64_t eval_steps,
+                                           int64_t eval_interval, tl_logs *logs)
+{
+    TL_TRY(tli_controller_require(c->trainer, "trainer", "train_and_evaluate"));
+    TL_TRY(tli_controller_require(c->evaluator, "evaluator", "train_and_evaluate"));
+    begin_training(c, train_steps);
+    tl_status st = tli_hooks_before_train(c);
+    if (st == TL_OK) st = train_and_evaluate(c, train_steps, eval_steps, eval_interval, logs);
+    return end_training(c, st, true);
+}

@@ -1,0 +1,388 @@
+#include <tilth/train/exporter.h>
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+#include <tilth/base/alloc.h>
+#include <tilth/base/clock.h>
+#include <tilth/base/file.h>
+#include <tilth/base/log.h>
+#include <tilth/io/checkpoint.h>
+
+#include "io/checkpoint_list.h"
+#include "train/metric_name.h"
+
+#define NAME "best_ckpt"
+#define STEP_KEY "best_ckpt_global_step"
+
+enum { LONGEST_INFO = 1 << 26, DEEPEST = 64, INDENT = 4, LONGEST_VECTOR = 1 << 16 };
+
+struct tl_exporter {
+    tl_arena *arena;
+    const char *dir, *metric, *best_metric, *info; /* "best_accuracy"; DIR/info.json */
+    tl_metric_comp comp;
+    tl_logs *best; /* NULL before the first */
+    tl_str path;   /* of its checkpoint */
+};
+
+/* --- info.json, written ----------------------------------------------------------------------- */
+
+/* As Python's json writes it with an indent of 4, so that the file is the original's byte for byte; but what is
+ * not finite is null, since JSON has no such numbers. */
+typedef struct writer {
+    tl_str text;
+    int depth;
+    bool first; /* of this object */
+    tl_status status;
+} writer;
+
+static void add_number(tl_str *out, double value)
+{
+    char text[40];
+    tl_double_text(text, value);
+    tl_str_add(out, isfinite(value) ? text : "null");
+}
+
+static void add_key(writer *w, const char *name)
+{
+    json_t *text = json_string_nocheck(name);
+    char *quoted = text ? json_dumps(text, JSON_ENCODE_ANY | JSON_ENSURE_ASCII) : NULL;
+    tl_str_add(&w->text, w->first ? "\n" : ",\n");
+    tl_str_pad(&w->text, ' ', (int64_t)INDENT * w->depth);
+    if (quoted) tl_str_addf(&w->text, "%s: ", quoted);
+    else if (w->status == TL_OK)
+        w->status = TL_FAIL(TL_EINVAL, "the name of the metric '%s' cannot be written: it is no UTF-8, or there "
+                                       "is no memory", name);
+    w->first = false;
+    free(quoted);
+    json_decref(text);
+}
+
+static void add_vector(writer *w, const tl_tensor *t)
+{
+    int64_t count = tl_tensor_count(t);
+    double *values = tl_alloc((size_t)(count ? count : 1) * sizeof *values);
+    tl_status st = values ? tl_tensor_get_doubles(t, values, count) : TL_FAIL_NOMEM(count * 8);
+    tl_str_addc(&w->text, '[');
+    for (int64_t i = 0; st == TL_OK && i < count; i++) {
+        tl_str_add(&w->text, i ? ",\n" : "\n");
+        tl_str_pad(&w->text, ' ', (int64_t)INDENT * (w->depth + 1));
+        add_number(&w->text, values[i]);
+    }
+    if (count) {
+        tl_str_addc(&w->text, '\n');
+        tl_str_pad(&w->text, ' ', (int64_t)INDENT * w->depth);
+    }
+    tl_str_addc(&w->text, ']');
+    tl_free(values);
+    if (w->status == TL_OK) w->status = st;
+}
+
+static void add_logs(writer *w, const tl_logs *logs);
+
+// Images, histograms, text and tensors of more than one axis are left out.
+static void add_entry(writer *w, const tl_logs_entry *e)
+{
+    double number;
+    if (e->kind == TL_LOGS_LOGS) {
+        add_key(w, e->name);
+        add_logs(w, e->logs);
+    } else if (e->kind == TL_LOGS_NUMBER) {
+        tl_status st = tl_logs_entry_number(&number, e);
+        if (w->status == TL_OK) w->status = st;
+        if (st != TL_OK) return;
+        add_key(w, e->name);
+        add_number(&w->text, number);
+    } else if (e->kind == TL_LOGS_TENSOR && e->tensor->shape.rank <= 1
+               && tl_tensor_count(e->tensor) <= LONGEST_VECTOR) {
+        add_key(w, e->name);
+        add_vector(w, e->tensor);
+    }
+}
+
+static void open_object(writer *w)
+{
+    tl_str_addc(&w->text, '{');
+    w->first = true;
+    w->depth++;
+}
+
+static void close_object(writer *w)
+{
+    w->depth--;
+    if (!w->first) {
+        tl_str_addc(&w->text, '\n');
+        tl_str_pad(&w->text, ' ', (int64_t)INDENT * w->depth);
+    }
+    tl_str_addc(&w->text, '}');
+    w->first = false;
+}
+
+static void add_logs(writer *w, const tl_logs *logs)
+{
+    if (w->depth >= DEEPEST && w->status == TL_OK)
+        w->status = TL_FAIL(TL_ELIMIT, "metrics are nested more than %d deep", DEEPEST);
+    if (w->status != TL_OK) return;
+    open_object(w);
+    for (int64_t i = 0; i < tl_logs_count(logs); i++) {
+        tl_logs_entry e;
+        tl_logs_at(&e, logs, i);
+        if (w->depth > 1 || strcmp(e.name, STEP_KEY) != 0) add_entry(w, &e);
+    }
+    if (w->depth > 1) close_object(w);
+}
+
+static tl_status write_info(const tl_exporter *e, const tl_logs *logs, int64_t step)
+{
+    writer w = {.text = TL_STR_INIT};
+    add_logs(&w, logs);
+    if (w.status == TL_OK) {
+        add_key(&w, STEP_KEY);
+        add_number(&w.text, (double)step);
+        close_object(&w);
+        tl_str_addc(&w.text, '\n');
+    }
+    tl_status st = w.status == TL_OK ? tl_str_status(&w.text) : w.status;
+    if (st == TL_OK) st = tl_file_write_atomic(e->info, tl_str_text(&w.text), w.text.length);
+    tl_str_deinit(&w.text);
+    return st;
+}
+
+/* --- info.json, read -------------------------------------------------------------------------- */
+
+static tl_status logs_from_json(tl_logs *into, json_t *object, int depth)
+{
+    const char *name;
+    json_t *value;
+    if (depth > DEEPEST) return TL_FAIL(TL_ELIMIT, "metrics are nested more than %d deep", DEEPEST);
+    json_object_foreach(object, name, value)
+    {
+        tl_logs *sub;
+        if (json_is_object(value)) {
+            TL_TRY(tl_logs_sub(&sub, into, name));
+            TL_TRY(logs_from_json(sub, value, depth + 1));
+        } else if (json_is_number(value)) {
+            TL_TRY(tl_logs_put(into, name, json_number_value(value)));
+        } else if (json_is_null(value)) {
+            TL_TRY(tl_logs_put(into, name, NAN));
+        }
+    }
+    return TL_OK;
+}
+
+// What a copy of the logs keeps: numbers, read now.
+static tl_status copy_numbers(tl_logs *into, const tl_logs *from, int depth)
+{
+    if (depth > DEEPEST) return TL_FAIL(TL_ELIMIT, "metrics are nested more than %d deep", DEEPEST);
+    for (int64_t i = 0; i < tl_logs_count(from); i++) {
+        tl_logs_entry e;
+        tl_logs *sub;
+        double number;
+        tl_logs_at(&e, from, i);
+        if (e.kind == TL_LOGS_LOGS) {
+            TL_TRY(tl_logs_sub(&sub, into, e.name));
+            TL_TRY(copy_numbers(sub, e.logs, depth + 1));
+        } else if (e.kind == TL_LOGS_NUMBER) {
+            TL_TRY(tl_logs_entry_number(&number, &e));
+            TL_TRY(tl_logs_put(into, e.name, number));
+        }
+    }
+    return TL_OK;
+}
+
+static tl_status parse_info(tl_logs **out, const tl_exporter *e, const char *text, size_t size)
+{
+    json_error_t error;
+    json_t *object = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    tl_status st = TL_OK;
+    if (!json_is_object(object))
+        st = TL_FAIL(TL_EINVAL, "%s: not understood (%s); remove it to forget the best checkpoint", e->info,
+                     object ? "it is no object" : error.text);
+    if (st == TL_OK) st = tl_logs_new(out);
+    if (st == TL_OK) st = logs_from_json(*out, object, 0);
+    if (st != TL_OK) tl_logs_free(out);
+    json_decref(object);
+    return st;
+}
+
+static void set_path(tl_str *out, const tl_exporter *e, int64_t step)
+{
+    tl_str_cut(out, 0);
+    tl_str_addf(out, "%s/" NAME "-%" PRId64 TL_CHECKPOINT_SUFFIX, e->dir, step);
+}
+
+/* Metrics whose checkpoint is gone are forgotten: otherwise no checkpoint might ever be better again. */
+static tl_status load_info(tl_exporter *e)
+{
+    char *text;
+    size_t size;
+    double step, value;
+    if (!tl_file_exists(e->info)) return TL_OK;
+    TL_TRY(tl_file_read(&text, &size, e->info, LONGEST_INFO));
+    tl_status st = parse_info(&e->best, e, text, size);
+    tl_free(text);
+    TL_TRY(st);
+    step = tl_logs_number_or(e->best, STEP_KEY, NAN);
+    if (isfinite(step)) set_path(&e->path, e, (int64_t)step);
+    TL_TRY(tl_str_status(&e->path));
+    if (tli_metric_get(&value, e->best, e->metric) != TL_OK) {
+        TL_LOG_WARNING("%s has no '%s': the best checkpoint is looked for anew", e->info, e->metric);
+    } else if (!isfinite(step) || !tl_file_exists(tl_str_text(&e->path))) {
+        TL_LOG_WARNING("%s tells of step %g, whose checkpoint is not there: the best one is looked for anew",
+                       e->info, step);
+    } else {
+        return TL_OK;
+    }
+    tl_logs_free(&e->best);
+    tl_str_cut(&e->path, 0);
+    return TL_OK;
+}
+
+/* --- making ----------------------------------------------------------------------------------- */
+
+static tl_status begin(tl_exporter *e, const tl_exporter_args *args)
+{
+    TL_TRY(tl_arena_new(&e->arena));
+    e->comp = args->comp;
+    e->dir = tl_arena_strdup(e->arena, args->dir);
+    e->metric = tl_arena_strdup(e->arena, args->metric);
+    e->best_metric = tl_arena_printf(e->arena, "best_%s", args->metric);
+    e->info = tl_path_join(e->arena, args->dir, "info.json");
+    if (!e->dir || !e->metric || !e->best_metric || !e->info) return TL_ENOMEM;
+    TL_TRY(tl_mkdirs(e->dir));
+    return load_info(e);
+}
+
+tl_status tl_exporter_new(tl_exporter **out, const tl_exporter_args *args)
+{
+    *out = NULL;
+    if (!args->dir || !*args->dir)
+        return TL_FAIL(TL_EINVAL, "the best checkpoint needs a folder, and none is given");
+    if (!args->metric || !*args->metric)
+        return TL_FAIL(TL_EINVAL, "the best checkpoint needs a metric, and none is given");
+    tl_exporter *e = tl_alloc_zero(sizeof *e);
+    if (!e) return TL_FAIL_NOMEM(sizeof *e);
+    tl_status st = begin(e, args);
+    if (st != TL_OK) tl_exporter_free(&e);
+    *out = e;
+    return st;
+}
+
+void tl_exporter_free(tl_exporter **e)
+{
+    if (!*e) return;
+    tl_logs_free(&(*e)->best);
+    tl_str_deinit(&(*e)->path);
+    tl_arena_free(&(*e)->arena);
+    tl_free(*e);
+    *e = NULL;
+}
+
+tl_status tl_maybe_create_best_ckpt_exporter(tl_exporter **out, const tl_trainer_config *params,
+                                             const char *model_dir)
+{
+    const char *sub = params->best_checkpoint_export_subdir, *metric = params->best_checkpoint_eval_metric;
+    tl_arena *arena;
+    *out = NULL;
+    if (!model_dir || !*model_dir || !sub || !*sub || !metric || !*metric) return TL_OK;
+    TL_TRY(tl_arena_new(&arena));
+    const char *dir = tl_path_join(arena, model_dir, sub);
+    tl_status st = TL_ENOMEM;
+    if (dir)
+        st = tl_exporter_new(out, &(tl_exporter_args){.dir = dir, .metric = metric,
+                                                      .comp = params->best_checkpoint_metric_comp});
+    tl_arena_free(&arena);
+    return st;
+}
+
+/* --- exporting -------------------------------------------------------------------------------- */
+
+/* The state file names the one checkpoint that is the best. */
+static tl_status write_state_file(const tl_exporter *e, int64_t step)
+{
+    tli_checkpoint_list list = {0};
+    char name[48];
+    snprintf(name, sizeof name, NAME "-%" PRId64, step);
+    tl_status st = tli_checkpoint_list_add(&list, name, tl_clock_wall());
+    if (st == TL_OK) st = tli_checkpoint_list_set_latest(&list, name);
+    if (st == TL_OK) st = tli_checkpoint_list_write(&list, e->dir);
+    tli_checkpoint_list_deinit(&list);
+    return st;
+}
+
+// A checkpoint that lies there in vain is no reason to fail.
+static void remove_others(const tl_exporter *e)
+{
+    tl_path_list files;
+    tl_arena *arena;
+    if (tl_arena_new(&arena) != TL_OK) return;
+    tl_str pattern = TL_STR_INIT;
+    for (const char *c = e->dir; *c; c++) {
+        if (strchr("*?[]\\", *c)) tl_str_addc(&pattern, '\\');
+        tl_str_addc(&pattern, *c);
+    }
+    tl_str_add(&pattern, "/" NAME "-*" TL_CHECKPOINT_SUFFIX);
+    if (tl_str_status(&pattern) == TL_OK && tl_glob(&files, arena, tl_str_text(&pattern)) == TL_OK)
+        for (int64_t i = 0; i < files.count; i++)
+            if (strcmp(tl_path_basename(files.items[i]), tl_path_basename(tl_str_text(&e->path))) != 0
+                && tl_file_remove(files.items[i]) != TL_OK)
+                TL_LOG_WARNING("the old best checkpoint stays: %s", tl_error_message());
+    tl_str_deinit(&pattern);
+    tl_arena_free(&arena);
+}
+
+/* Whenever it is ended, info.json tells of a checkpoint that is there: the new one is in place before it is told
+ * of, and the old one is removed after that. */
+static tl_status export(tl_exporter *e, const tl_state *state, const tl_logs *logs, int64_t step)
+{
+    tl_logs *best = NULL;
+    tl_str path = TL_STR_INIT;
+    tl_status st;
+    set_path(&path, e, step);
+    TL_TRY_DONE(st, tl_str_status(&path));
+    TL_TRY_DONE(st, tl_logs_new(&best));
+    TL_TRY_DONE(st, copy_numbers(best, logs, 0));
+    TL_TRY_DONE(st, tl_logs_put(best, STEP_KEY, (double)step));
+    TL_TRY_DONE(st, tl_checkpoint_save(tl_str_text(&path), state, NULL));
+    TL_TRY_DONE(st, write_state_file(e, step));
+    TL_TRY_DONE(st, write_info(e, logs, step));
+    tl_logs_free(&e->best);
+    tl_str_deinit(&e->path);
+    e->best = best;
+    e->path = path;
+    remove_others(e);
+    return TL_OK;
+done:
+    tl_logs_free(&best);
+    tl_str_deinit(&path);
+    return tl_error_note(st, "exporting the best checkpoint of step %" PRId64, step);
+}
+
+tl_status tl_exporter_maybe_export(tl_exporter *e, const tl_state *state, tl_logs *logs,
+                                   int64_t global_step, bool *exported)
+{
+    double value, best = tli_metric_worst(e->comp);
+    if (exported) *exported = false;
+    TL_TRY_NOTE(tli_metric_get(&value, logs, e->metric), "best_checkpoint_eval_metric");
+    if (e->best) TL_TRY(tli_metric_get(&best, e->best, e->metric));
+    bool better = isfinite(value) && (!e->best || !isfinite(best) || tli_metric_is_better(e->comp, value, best));
+    if (better) {
+        if (!state) return TL_FAIL(TL_ESTATE, "there is no state that the best checkpoint could hold");
+        TL_TRY(export(e, state, logs, global_step));
+        best = value;
+        if (exported) *exported = true;
+    }
+    return e->best ? tl_logs_put(logs, e->best_metric, best) : TL_OK;
+}
+
+const tl_logs *tl_exporter_best_logs(const tl_exporter *e)
+{
+    return e->best;
+}
+
+const char *tl_exporter_best_path(const tl_exporter *e)
+{
+    return e->best ? tl_str_text(&e->path) : NULL;
+}

@@ -1,0 +1,148 @@
+#include <tilth/train/launch.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <tilth/base/log.h>
+#include <tilth/base/rng.h>
+#include <tilth/desc/yaml.h>
+
+#define UNREAD_ROW(member)                                                                         \
+    TL_F(tl_train_flags, member, .flags = TL_FIELD_NULLABLE, .help = "read by nothing")
+static const tl_field flag_fields[] = {
+    TL_F(tl_train_flags, mode, .flags = TL_FIELD_NULLABLE,
+         .help = "train, eval, train_and_eval, continuous_eval or train_and_post_eval"),
+    TL_F(tl_train_flags, model_dir, .flags = TL_FIELD_NULLABLE,
+         .help = "folder for checkpoints, summaries and params.yaml"),
+    TL_F(tl_train_flags, gin_file, .help = "file with gin bindings"),
+    TL_F(tl_train_flags, gin_params, .help = "a gin binding, such as 'Dense.units = 256'"),
+    TL_F(tl_train_flags, enable_async_checkpointing, .b = true,
+         .help = "train on while a checkpoint is written"),
+    UNREAD_ROW(tpu_platform),
+    UNREAD_ROW(tfhub_handle),
+    UNREAD_ROW(tflex_output_uri),
+    TL_F_END,
+};
+const tl_desc tl_train_flags_desc = {
+    .name = "train_flags", .help = "what to do, and where", .size = sizeof(tl_train_flags),
+    .fields = flag_fields,
+};
+
+/* --- pieces ----------------------------------------------------------------------------------- */
+
+uint64_t tl_experiment_seed(const tl_experiment_config *params)
+{
+    if (params->tilth.seed.set) return (uint64_t)params->tilth.seed.value;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    tl_rng rng;
+    tl_rng_init(&rng, (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec << 20 ^ (uint64_t)getpid() << 50);
+    return tl_rng_u64(&rng) >> 1; // what YAML can write as an integer
+}
+
+tl_status tl_save_gin_config(tl_gin *gin, const char *suffix, const char *model_dir)
+{
+    tl_str text = TL_STR_INIT;
+    tl_arena *arena;
+    TL_TRY(tl_arena_new(&arena));
+    tl_status st = gin ? tl_gin_operative(&text, gin) : TL_OK;
+    char *name = tl_arena_printf(arena, "operative_config.%s.gin", suffix);
+    char *path = name ? tl_path_join(arena, model_dir, name) : NULL;
+    if (st == TL_OK && !path) st = TL_ENOMEM;
+    if (st == TL_OK) st = tl_str_status(&text);
+    if (st == TL_OK) TL_LOG_INFO("Saving gin configurations to %s", path);
+    if (st == TL_OK) st = tl_file_write_atomic(path, tl_str_text(&text), text.length);
+    tl_str_deinit(&text);
+    tl_arena_free(&arena);
+    return st;
+}
+
+static tl_status read_gin(tl_gin **out, tl_registry *registry, const tl_train_flags *flags)
+{
+    TL_TRY(tl_gin_new(out, registry));
+    TL_TRY(tl_gin_allow_plugins(*out, NULL));
+    return tl_gin_parse_files_and_params(*out, flags->gin_file, flags->gin_params, true);
+}
+
+static tl_status get_strategy(tl_strategy **out, const tl_experiment_config *e)
+{
+    return tl_get_distribution_strategy(
+        out, &(tl_strategy_args){.distribution_strategy = e->runtime.distribution_strategy,
+                                 .num_gpus = e->runtime.num_gpus,
+                                 .all_reduce_alg = e->runtime.all_reduce_alg,
+                                 .tpu_address = e->runtime.tpu, .threads = (int)e->tilth.threads});
+}
+
+/* Pure evaluation does not write params.yaml: it would race the job that trains. */
+static tl_status write_params(const tl_config *config, const tl_train_flags *flags)
+{
+    if (!strstr(flags->mode, "train")) return TL_OK;
+    TL_LOG_INFO("Saving experiment configuration to %s/params.yaml", flags->model_dir);
+    return tl_serialize_config(config, flags->model_dir);
+}
+
+static tl_status check_flags(const tl_train_flags *flags)
+{
+    TL_TRY(tl_check_mode(flags->mode));
+    if (flags->model_dir && *flags->model_dir) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "no folder is named for the run: say --model_dir=FOLDER");
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+static tl_status log_params(const tl_config *config)
+{
+    tl_str text = TL_STR_INIT;
+    tl_status st = tl_yaml_write(&text, tl_config_desc(config), tl_config_value(config));
+    if (st == TL_OK) TL_LOG_INFO("Final experiment parameters:\n%s", tl_str_text(&text));
+    tl_str_deinit(&text);
+    return st;
+}
+
+static tl_run_args run_args(const tl_launch_args *args, const tl_experiment_config *params)
+{
+    tl_run_args run = args->run ? *args->run : (tl_run_args){0};
+    run.mode = args->flags->mode;
+    run.params = params;
+    run.model_dir = args->flags->model_dir;
+    run.background_checkpoints = args->flags->enable_async_checkpointing;
+    run.heed_signals = true;
+    return run;
+}
+
+tl_status tl_launch(tl_logs *logs, const tl_launch_args *args)
+{
+    const tl_experiment_config *params = tl_config_value(args->config);
+    const tl_task_config *task_config = params->task.value;
+    tl_run_args run = run_args(args, params);
+    tl_run_result result = {0};
+    tl_gin *gin = NULL;
+    tl_status st;
+    TL_TRY_DONE(st, check_flags(args->flags));
+    TL_TRY_DONE(st, read_gin(&gin, args->registry, args->flags));
+    TL_TRY_DONE(st, log_params(args->config));
+    TL_TRY_DONE(st, tl_set_mixed_precision_policy(
+                        tl_mixed_precision_name(params->runtime.mixed_precision_dtype)));
+    TL_TRY_DONE(st, get_strategy(&run.strategy, params));
+    run.gin = gin;
+    run.seed = tl_experiment_seed(params);
+    if (task_config->allow_image_summary && !run.eval_summary_cls)
+        run.eval_summary_cls = &tl_summary_manager_images;
+    TL_TRY_DONE(st, tl_get_task(&run.task, &(tl_task_args){.registry = args->registry,
+                                                           .config = &params->task,
+                                                           .logging_dir = args->flags->model_dir,
+                                                           .engine = tl_strategy_engine(run.strategy),
+                                                           .seed = run.seed}));
+    TL_TRY_DONE(st, write_params(args->config, args->flags));
+    TL_TRY_DONE(st, tl_run_experiment(&result, &run));
+    if (logs) TL_TRY_DONE(st, tl_logs_merge(logs, result.logs));
+    st = tl_save_gin_config(gin, args->flags->mode, args->flags->model_dir);
+done:
+    tl_run_result_deinit(&result);
+    tl_task_free(&run.task);
+    tl_strategy_free(&run.strategy);
+    tl_gin_free(&gin);
+    return st;
+}

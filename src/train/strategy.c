@@ -1,0 +1,132 @@
+#include <tilth/train/strategy.h>
+
+#include <inttypes.h>
+#include <string.h>
+#include <strings.h>
+
+#include <tilth/base/alloc.h>
+#include <tilth/base/str.h>
+#include <tilth/cpu/cpu.h>
+
+struct tl_strategy {
+    const char *name;
+    tl_engine *engine;
+};
+
+/* --- strategies ------------------------------------------------------------------------------- */
+
+static const char *const names[] = {
+    "off", "one_device", "mirrored", "multi_worker_mirrored", "parameter_server", "tpu",
+};
+enum { OFF, ONE_DEVICE, MIRRORED };
+
+static tl_status find_strategy(int64_t *out, const char *name)
+{
+    for (int64_t i = 0; i < TL_COUNT(names); i++) {
+        if (strcasecmp(name, names[i]) != 0) continue;
+        *out = i;
+        if (i <= MIRRORED) return TL_OK;
+        return TL_FAIL(TL_EUNSUPPORTED, "the distribution strategy '%s' is not available yet; use "
+                                        "mirrored, one_device or off", names[i]);
+    }
+    const char *near = tl_nearest(name, names, TL_COUNT(names));
+    return TL_FAIL(TL_EINVAL, "there is no distribution strategy '%.80s'%s%s%s; there are off, "
+                              "one_device, mirrored, multi_worker_mirrored, parameter_server, tpu",
+                   name, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
+}
+
+static tl_status check_gpus(int64_t strategy, int64_t gpus)
+{
+    if (gpus < 0) return TL_FAIL(TL_EINVAL, "num_gpus is %" PRId64 " and must be 0 or more", gpus);
+    if (gpus > 1 && strategy <= ONE_DEVICE)
+        return TL_FAIL(TL_EINVAL, "the strategy '%s' takes one device, num_gpus is %" PRId64,
+                       names[strategy], gpus);
+    if (gpus > 0)
+        return TL_FAIL(TL_EUNSUPPORTED, "GPUs are not available yet; num_gpus is %" PRId64
+                                        " and must be 0", gpus);
+    return TL_OK;
+}
+
+tl_status tl_get_distribution_strategy(tl_strategy **out, const tl_strategy_args *args)
+{
+    *out = NULL;
+    int64_t which = MIRRORED;
+    if (args->distribution_strategy) TL_TRY(find_strategy(&which, args->distribution_strategy));
+    TL_TRY(check_gpus(which, args->num_gpus));
+    if (args->tpu_address && *args->tpu_address)
+        return TL_FAIL(TL_EUNSUPPORTED, "TPUs are not available; the address '%.80s' was given",
+                       args->tpu_address);
+    if (args->all_reduce_alg)
+        return TL_FAIL(TL_EUNSUPPORTED, "all_reduce_alg '%.80s': there is one replica, and nothing to "
+                                        "reduce", args->all_reduce_alg);
+    tl_strategy *s = tl_alloc_zero(sizeof *s);
+    if (!s) return TL_FAIL_NOMEM(sizeof *s);
+    s->name = names[which];
+    tl_status st = tl_cpu_engine_new(&s->engine, args->threads);
+    if (st != TL_OK) {
+        tl_free(s);
+        return st;
+    }
+    *out = s;
+    return TL_OK;
+}
+
+void tl_strategy_free(tl_strategy **s)
+{
+    if (!*s) return;
+    tl_engine_free(&(*s)->engine);
+    tl_free(*s);
+    *s = NULL;
+}
+
+const char *tl_strategy_name(const tl_strategy *s)
+{
+    return s->name;
+}
+
+int64_t tl_strategy_replicas(const tl_strategy *s)
+{
+    (void)s;
+    return 1;
+}
+
+tl_engine *tl_strategy_engine(const tl_strategy *s)
+{
+    return s->engine;
+}
+
+/* --- precision -------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    tl_dtype dtype;
+} policies[] = {
+    {"float32", TL_F32},       {"mixed_bfloat16", TL_BF16}, {"bfloat16", TL_BF16},
+    {"mixed_float16", TL_F16}, {"float16", TL_F16},         {"float64", TL_F64},
+};
+static tl_dtype policy = TL_F32;
+
+tl_status tl_set_mixed_precision_policy(const char *name)
+{
+    for (int64_t i = 0; i < TL_COUNT(policies); i++) {
+        if (strcmp(policies[i].name, name) != 0) continue;
+        __atomic_store_n(&policy, policies[i].dtype, __ATOMIC_RELAXED);
+        return TL_OK;
+    }
+    return TL_FAIL(TL_EINVAL, "there is no precision policy '%.80s'; there are float32, "
+                              "(mixed_)bfloat16, (mixed_)float16, float64", name);
+}
+
+tl_dtype tl_mixed_precision_policy(void)
+{
+    return __atomic_load_n(&policy, __ATOMIC_RELAXED);
+}
+
+const char *tl_mixed_precision_name(tl_mixed_precision precision)
+{
+    switch (precision) {
+    case TL_PRECISION_FLOAT16: return "float16";
+    case TL_PRECISION_BFLOAT16: return "bfloat16";
+    default: return "float32";
+    }
+}

@@ -1,0 +1,317 @@
+#include <tilth/train/task.h>
+
+#include <string.h>
+
+#include <tilth/base/alloc.h>
+#include <tilth/base/log.h>
+#include <tilth/ops/create.h>
+#include <tilth/ops/elementwise.h>
+#include <tilth/train/initialize.h>
+#include <tilth/train/strategy.h>
+
+/* --- making ----------------------------------------------------------------------------------- */
+
+#define METHOD(t, method)                                                                          \
+    ((const tl_task_class *)tl_class_with(&(t)->cls->cls, offsetof(tl_task_class, method)))
+
+tl_status tl_task_new(tl_task **out, const tl_task_class *cls, const tl_task_args *args)
+{
+    *out = NULL;
+    size_t size = cls->cls.size > sizeof(tl_task) ? cls->cls.size : sizeof(tl_task);
+    tl_task *t = tl_alloc_zero(size);
+    if (!t) return TL_FAIL_NOMEM(size);
+    const tl_task_config *config = args->config->value;
+    tl_status st;
+    t->cls = cls;
+    t->config = config;
+    t->name = config && config->name && *config->name ? config->name : cls->cls.name;
+    t->engine = args->engine;
+    t->registry = args->registry;
+    t->dtype = tl_mixed_precision_policy();
+    t->seed = args->seed;
+    TL_TRY_DONE(st, tl_arena_new(&t->arena));
+    t->logging_dir = tl_arena_strdup(t->arena, args->logging_dir ? args->logging_dir : "");
+    if (!t->logging_dir) {
+        st = TL_ENOMEM;
+        goto done;
+    }
+    const tl_task_class *with = METHOD(t, start);
+    if (with) TL_TRY_DONE(st, with->start(t));
+    *out = t;
+    t = NULL;
+done:
+    tl_task_free(&t);
+    return st;
+}
+
+tl_status tl_get_task(tl_task **out, const tl_task_args *args)
+{
+    const tl_task_class *cls;
+    *out = NULL;
+    TL_TRY(tl_get_task_class(&cls, args->registry, args->config));
+    return tl_task_new(out, cls, args);
+}
+
+void tl_task_free(tl_task **t)
+{
+    if (!*t) return;
+    const tl_task_class *with = METHOD(*t, dispose);
+    if (with) with->dispose(*t);
+    tl_arena_free(&(*t)->arena);
+    tl_free(*t);
+    *t = NULL;
+}
+
+/* --- batches ---------------------------------------------------------------------------------- */
+
+static bool is_label(const char *name)
+{
+    static const char *const names[] = {"y", "label", "labels", "target", "targets"};
+    for (int64_t i = 0; i < TL_COUNT(names); i++)
+        if (strcmp(name, names[i]) == 0) return true;
+    return strncmp(name, "label_", 6) == 0 || strncmp(name, "target_", 7) == 0;
+}
+
+void tl_batch_split(const tl_batch *batch, tl_tensors *features, tl_tensors *labels)
+{
+    *features = *labels = (tl_tensors){0};
+    for (int64_t i = 0; i < batch->tensors.count; i++) {
+        const tl_named *f = &batch->tensors.items[i];
+        if (strcmp(f->name, TL_BATCH_WEIGHT) == 0) continue;
+        tl_tensors_put(batch->ctx, is_label(f->name) ? labels : features, f->name, f->tensor);
+    }
+    if (!labels->count) *labels = *features;
+    if (!features->count) *features = *labels;
+}
+
+/* --- the base --------------------------------------------------------------------------------- */
+
+static tl_status base_build_model(tl_task *t, tl_model **out)
+{
+    *out = NULL;
+    return TL_FAIL(TL_EUNSUPPORTED, "the task '%s' builds no model: its class has no build_model",
+                   t->name);
+}
+
+static tl_status base_build_inputs(tl_task *t, const tl_data_config *data,
+                                   const tl_input_context *input, tl_dataset **out)
+{
+    (void)data;
+    (void)input;
+    *out = NULL;
+    return TL_FAIL(TL_EUNSUPPORTED, "the task '%s' has no data: its class has no build_inputs",
+                   t->name);
+}
+
+static tl_tensor *base_build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels,
+                                    const tl_tensors *outputs, tl_tensor *aux)
+{
+    (void)t;
+    (void)labels;
+    (void)outputs;
+    return aux ? aux : tl_full(c, TL_F32, TL_SCALAR, 0);
+}
+
+static tl_status base_build_metrics(tl_task *t, bool training, tl_metrics *into)
+{
+    (void)t;
+    (void)training;
+    (void)into;
+    return TL_OK;
+}
+
+static void base_process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels,
+                                 const tl_tensors *outputs)
+{
+    (void)t;
+    if (!s->metrics || !labels->count || !outputs->count) return;
+    bool taping = tl_ctx_set_taping(s->ctx, false);
+    tl_metrics_update(s->metrics, s->ctx, labels->items[0].tensor, outputs->items[0].tensor,
+                      tl_batch_weight(s->batch));
+    tl_ctx_set_taping(s->ctx, taping);
+}
+
+static void base_process_compiled_metrics(tl_task *t, tl_step *s, const tl_tensors *labels,
+                                          const tl_tensors *outputs)
+{
+    tl_task_process_metrics(t, s, labels, outputs);
+}
+
+static tl_status base_train_step(tl_task *t, tl_step *s)
+{
+    tl_tensors features, labels, outputs = {0};
+    tl_batch_split(s->batch, &features, &labels);
+    tl_step_forward_all(s, &features, &outputs);
+    tl_tensor *losses = tl_task_build_losses(t, s->ctx, &labels, &outputs, tl_step_aux_losses(s));
+    tl_step_minimize(s, losses, tl_batch_weight(s->batch));
+    TL_TRY(tl_ctx_status(s->ctx));
+    tl_task_process_metrics(t, s, &labels, &outputs);
+    return tl_ctx_status(s->ctx);
+}
+
+static tl_status base_validation_step(tl_task *t, tl_step *s)
+{
+    tl_tensors features, labels, outputs = {0};
+    tl_batch_split(s->batch, &features, &labels);
+    TL_TRY(tl_task_inference_step(t, s, &outputs));
+    tl_tensor *losses = tl_task_build_losses(t, s->ctx, &labels, &outputs, tl_step_aux_losses(s));
+    tl_step_report(s, losses, tl_batch_weight(s->batch));
+    tl_task_process_metrics(t, s, &labels, &outputs);
+    return tl_ctx_status(s->ctx);
+}
+
+static tl_status base_inference_step(tl_task *t, tl_step *s, tl_tensors *outputs)
+{
+    tl_tensors features, labels;
+    (void)t;
+    tl_batch_split(s->batch, &features, &labels);
+    tl_step_forward_all(s, &features, outputs);
+    return tl_ctx_status(s->ctx);
+}
+
+static tl_status base_aggregate_logs(tl_task *t, void **state, const tl_logs *step)
+{
+    (void)t;
+    (void)state;
+    (void)step;
+    return TL_OK;
+}
+
+static tl_status base_reduce_aggregated_logs(tl_task *t, void *state, int64_t global_step,
+                                             tl_logs *into)
+{
+    (void)t;
+    (void)state;
+    (void)global_step;
+    (void)into;
+    return TL_OK;
+}
+
+static void base_release_aggregated(tl_task *t, void *state)
+{
+    (void)t;
+    (void)state;
+}
+
+static tl_status base_initialize(tl_task *t, tl_model *m)
+{
+    const char *from = t->config ? t->config->init_checkpoint : NULL;
+    if (from && *from)
+        TL_TRY_NOTE(tl_model_initialize_from(m, from, (tl_strings){NULL, 0}), "task.init_checkpoint");
+    else
+        TL_LOG_INFO("task '%s': init_checkpoint is not set, the model starts from its initial "
+                    "weights", t->name);
+    return TL_OK;
+}
+
+static tl_status base_create_optimizer(tl_task *t, tl_model *m, const tl_optimization_config *config,
+                                       const tl_runtime_config *runtime, tl_optimizer **out)
+{
+    double scale = 0;
+    if (runtime && runtime->loss_scale && !tl_value_is_null(runtime->loss_scale))
+        (void)!tl_value_double(runtime->loss_scale, &scale); // "dynamic" leaves it 0
+    return tl_optimizer_new(out, &(tl_optimizer_args){.engine = t->engine, .model = m,
+                                                      .config = config, .registry = t->registry,
+                                                      .scaled = t->dtype == TL_F16,
+                                                      .loss_scale = scale});
+}
+
+const tl_task_class tl_base_task = {
+    .cls = {.class_size = sizeof(tl_task_class), .name = "base", .size = sizeof(tl_task),
+            .help = "what tasks inherit"},
+    .build_model = base_build_model,
+    .build_inputs = base_build_inputs,
+    .build_losses = base_build_losses,
+    .build_metrics = base_build_metrics,
+    .process_metrics = base_process_metrics,
+    .process_compiled_metrics = base_process_compiled_metrics,
+    .train_step = base_train_step,
+    .validation_step = base_validation_step,
+    .inference_step = base_inference_step,
+    .aggregate_logs = base_aggregate_logs,
+    .reduce_aggregated_logs = base_reduce_aggregated_logs,
+    .release_aggregated = base_release_aggregated,
+    .initialize = base_initialize,
+    .create_optimizer = base_create_optimizer,
+};
+
+/* --- the methods ------------------------------------------------------------------------------ */
+
+/* A task that does not name the base inherits from it all the same. */
+#define CALL(t, method)                                                                            \
+    (METHOD(t, method) ? METHOD(t, method)->method : tl_base_task.method)
+
+tl_status tl_task_build_model(tl_task *t, tl_model **out)
+{
+    return CALL(t, build_model)(t, out);
+}
+
+tl_status tl_task_build_inputs(tl_task *t, const tl_data_config *data, const tl_input_context *input,
+                               tl_dataset **out)
+{
+    return CALL(t, build_inputs)(t, data, input, out);
+}
+
+tl_tensor *tl_task_build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels,
+                                const tl_tensors *outputs, tl_tensor *aux)
+{
+    return CALL(t, build_losses)(t, c, labels, outputs, aux);
+}
+
+tl_status tl_task_build_metrics(tl_task *t, bool training, tl_metrics *into)
+{
+    return CALL(t, build_metrics)(t, training, into);
+}
+
+void tl_task_process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels,
+                             const tl_tensors *outputs)
+{
+    CALL(t, process_metrics)(t, s, labels, outputs);
+}
+
+void tl_task_process_compiled_metrics(tl_task *t, tl_step *s, const tl_tensors *labels,
+                                      const tl_tensors *outputs)
+{
+    CALL(t, process_compiled_metrics)(t, s, labels, outputs);
+}
+
+tl_status tl_task_train_step(tl_task *t, tl_step *s)
+{
+    return CALL(t, train_step)(t, s);
+}
+
+tl_status tl_task_validation_step(tl_task *t, tl_step *s)
+{
+    return CALL(t, validation_step)(t, s);
+}
+
+tl_status tl_task_inference_step(tl_task *t, tl_step *s, tl_tensors *outputs)
+{
+    return CALL(t, inference_step)(t, s, outputs);
+}
+
+tl_status tl_task_aggregate_logs(tl_task *t, void **state, const tl_logs *step)
+{
+    return CALL(t, aggregate_logs)(t, state, step);
+}
+
+tl_status tl_task_reduce_aggregated_logs(tl_task *t, void *state, int64_t global_step, tl_logs *into)
+{
+    return CALL(t, reduce_aggregated_logs)(t, state, global_step, into);
+}
+
+void tl_task_release_aggregated(tl_task *t, void *state)
+{
+    CALL(t, release_aggregated)(t, state);
+}
+
+tl_status tl_task_initialize(tl_task *t, tl_model *m)
+{
+    return CALL(t, initialize)(t, m);
+}
+
+tl_status tl_task_create_optimizer(tl_task *t, tl_model *m, const tl_optimization_config *config,
+                                   const tl_runtime_config *runtime, tl_optimizer **out)
+{
+    return CALL(t, create_optimizer)(t, m, config, runtime, out);
+}

@@ -1,0 +1,186 @@
+#include "train/trainer.h"
+
+#include <inttypes.h>
+
+#include <tilth/base/clock.h>
+#include <tilth/ops/elementwise.h>
+#include <tilth/ops/reduce.h>
+
+/* --- the program of a step -------------------------------------------------------------------- */
+
+/* The mean loss of the loop. A loss that is not finite does not count: the update is left out too. */
+static void update_loss(tl_trainer *t, tl_ctx *c, tl_tensor *loss, tl_tensor *weight)
+{
+    tl_tensor *finite = tl_cast(c, tl_isfinite(c, loss), TL_F32);
+    if (weight) finite = tl_mul(c, finite, tl_cast(c, weight, TL_F32));
+    tl_metric_update_value(t->train_loss, c, loss, finite);
+}
+
+tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+{
+    tl_trainer *t = self;
+    tl_batch batch = {.ctx = c, .tensors = *in};
+    tl_step s = {.ctx = c, .task = t->task, .model = t->model, .optimizer = t->optimizer,
+                 .batch = &batch, .metrics = t->train_metrics, .logs = out,
+                 .replicas = tl_strategy_replicas(t->strategy)};
+    bool taping = tl_ctx_set_taping(c, true), holding = tl_model_hold_updates(t->model, true);
+    tl_status st = tl_task_train_step(t->task, &s);
+    tl_ctx_set_taping(c, false);
+    tl_tensor *loss = tl_tensors_peek(out, TL_LOSS);
+    if (st == TL_OK && !loss)
+        st = TL_FAIL(TL_EINVAL, "train_step of the task '%s' told no loss: call tl_step_minimize, or "
+                                "tl_step_log with the name \"loss\"", t->task->name);
+    if (st == TL_OK) {
+        loss = tl_mean(c, loss, TL_ALL, false);
+        // Whether gradients that are summed up are finite is known when they are applied.
+        tl_model_apply_updates(c, t->model,
+                               tl_optimizer_accumulating(t->optimizer)
+                                   ? tl_isfinite(c, loss) : tl_optimizer_finite(t->optimizer));
+        update_loss(t, c, loss, s.weight);
+        st = tl_ctx_status(c);
+    }
+    tl_model_hold_updates(t->model, holding);
+    tl_ctx_set_taping(c, taping);
+    return st;
+}
+
+tl_status tli_apply_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+{
+    tl_trainer *t = self;
+    (void)in;
+    (void)out;
+    tl_optimizer_flush(t->optimizer, c);
+    return tl_ctx_status(c);
+}
+
+/* --- a step ----------------------------------------------------------------------------------- */
+
+void tli_trainer_close_step(tl_trainer *t)
+{
+    if (t->parts->open) tl_ctx_end(t->ctx, t->parts->mark);
+    t->parts->open = false;
+    t->parts->in = t->parts->out = (tl_tensors){0};
+    t->outputs = NULL;
+}
+
+static void open_step(tl_trainer *t)
+{
+    tli_trainer_close_step(t);
+    t->parts->mark = tl_ctx_begin(t->ctx);
+    t->parts->open = true;
+}
+
+tl_status tli_next_train_inputs(tl_trainer *t, tl_ctx *c, tl_tensors *batch, bool *more)
+{
+    return tl_dataset_next(t->train_dataset, c, batch, more);
+}
+
+static tl_status next_batch(tl_trainer *t)
+{
+    int64_t begin = tl_clock_ns();
+    bool more = true;
+    TL_TRY(TLI_TRAINER_CALL(t, next_train_inputs)(t, t->ctx, &t->parts->in, &more));
+    t->data_wait_s += (double)(tl_clock_ns() - begin) * 1e-9;
+    t->parts->taken++;
+    if (more) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "the training data ended at step %" PRId64 "; it must repeat, or "
+                              "trainer.train_steps be less", t->global_step);
+}
+
+static tl_status run(tl_trainer *t, tl_function *f, tl_graph_fn *body)
+{
+    tl_trainer_parts *p = t->parts;
+    return f ? tl_function_call(f, t->ctx, &p->in, &p->out) : body(t, t->ctx, &p->in, &p->out);
+}
+
+static tl_status run_batch(tl_trainer *t, int64_t microbatch)
+{
+    open_step(t);
+    TL_TRY(next_batch(t));
+    tl_ctx_set_draws(t->ctx, (tl_draws){.seed = t->seed, .step = t->global_step,
+                                        .microbatch = microbatch});
+    tl_ctx_set_training(t->ctx, true);
+    tl_status st = run(t, t->parts->train, tli_train_body);
+    tl_ctx_set_training(t->ctx, false);
+    return st;
+}
+
+static tl_status apply_sum(tl_trainer *t)
+{
+    tl_tensors none = {0}, out = {0};
+    if (!t->parts->apply) return tli_apply_body(t, t->ctx, &none, &out);
+    return tl_function_call(t->parts->apply, t->ctx, &none, &out);
+}
+
+/* Without a loss scale, numbers that are not finite are a mistake. */
+static tl_status check_finite(tl_trainer *t)
+{
+    double finite;
+    TL_TRY(tl_tensor_item(tl_optimizer_finite(t->optimizer), &finite));
+    if (finite != 0 || t->task->dtype == TL_F16 || t->params->recovery_max_trials < 0) return TL_OK;
+    return tli_trainer_diagnose(t);
+}
+
+tl_status tli_train_step(tl_trainer *t)
+{
+    for (int64_t i = 0; i < t->parts->accumulation; i++) TL_TRY(run_batch(t, i));
+    if (t->parts->accumulation > 1) TL_TRY(apply_sum(t));
+    t->outputs = &t->parts->out;
+    TL_TRY(check_finite(t));
+    t->global_step++;
+    return TL_OK;
+}
+
+/* --- a loop ----------------------------------------------------------------------------------- */
+
+/* Remembers where the data stands, for steps that must be taken back. */
+static tl_status mark_position(tl_trainer *t)
+{
+    tl_trainer_parts *p = t->parts;
+    if (!t->train_dataset) return TL_OK;
+    if (!p->position) {
+        TL_TRY(tl_state_new(&p->position));
+        TL_TRY(tl_dataset_state(t->train_dataset, p->position));
+    }
+    tl_state_free(&p->position_then);
+    p->taken = 0;
+    return tl_state_clone(&p->position_then, p->position);
+}
+
+tl_status tli_train_loop_begin(tl_trainer *t)
+{
+    (void)t;
+    return TL_OK;
+}
+
+tl_status tli_train(tl_trainer *t, int64_t steps, tl_logs *logs)
+{
+    tl_trainer_parts *p = t->parts;
+    p->watched = TL_OK;
+    t->data_wait_s = 0;
+    TL_TRY(mark_position(t));
+    TL_TRY(TLI_TRAINER_CALL(t, train_loop_begin)(t));
+    for (int64_t i = 0; i < steps; i++) {
+        if (p->watch && p->watch->before) p->watch->before(p->watch->self, t);
+        TL_TRY(TLI_TRAINER_CALL(t, train_step)(t));
+        if (!tl_trainer_between(t)) return p->watched;
+    }
+    return TLI_TRAINER_CALL(t, train_loop_end)(t, logs);
+}
+
+tl_status tli_train_loop_end(tl_trainer *t, tl_logs *logs)
+{
+    if (!t->train_loss) return TL_OK;
+    tl_mark mark = tl_ctx_begin(t->ctx);
+    tl_status st;
+    tl_trainer_join(t);
+    TL_TRY_DONE(st, tl_metrics_tell(t->train_metrics, t->ctx, logs));
+    TL_TRY_DONE(st, tl_metric_tell(t->train_loss, t->ctx, logs));
+    TL_TRY_DONE(st, tl_metrics_reset(t->train_metrics, t->ctx));
+    TL_TRY_DONE(st, tl_metric_reset(t->train_loss, t->ctx));
+    if (t->optimizer)
+        st = tl_logs_put(logs, "learning_rate", tl_optimizer_learning_rate(t->optimizer));
+done:
+    tl_ctx_end(t->ctx, mark);
+    return st;
+}
