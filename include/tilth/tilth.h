@@ -13,6 +13,7 @@
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
 #include <tilth/base/map.h>
+#include <tilth/base/pool.h>
 #include <tilth/base/rng.h>
 #include <tilth/base/status.h>
 #include <tilth/base/str.h>
@@ -63,6 +64,8 @@
 
 #include <tilth/check/check.h>
 #include <tilth/cpu/cpu.h>
+#include <tilth/cpu/limits.h>
+#include <tilth/cpu/limits.h>
 
 #include <tilth/nest/interpret.h>
 #include <tilth/nest/jit.h>
@@ -74,16 +77,50 @@
 #include <tilth/graph/graph.h>
 #include <tilth/graph/program.h>
 
+#include <tilth/io/checkpoint.h>
+#include <tilth/io/checkpoint_manager.h>
+#include <tilth/io/event_file.h>
+#include <tilth/io/png.h>
+#include <tilth/io/safetensors.h>
+
+#include <tilth/nn/evaluator.h>
 #include <tilth/nn/initializer.h>
 #include <tilth/nn/layer.h>
 #include <tilth/nn/layers.h>
+#include <tilth/nn/loss.h>
+#include <tilth/nn/losses.h>
+#include <tilth/nn/metric.h>
+#include <tilth/nn/metrics.h>
 #include <tilth/nn/model.h>
 #include <tilth/nn/optimization.h>
+#include <tilth/nn/optimizer.h>
 #include <tilth/nn/regularizer.h>
+#include <tilth/nn/schedule.h>
 
+#include <tilth/data/batch.h>
 #include <tilth/data/config.h>
+#include <tilth/data/dataset.h>
 
+#include <tilth/train/actions.h>
+#include <tilth/train/controller.h>
+#include <tilth/train/default_trainer.h>
+#include <tilth/train/epoch.h>
 #include <tilth/train/experiment.h>
+#include <tilth/train/explain.h>
+#include <tilth/train/exporter.h>
+#include <tilth/train/hook.h>
+#include <tilth/train/hooks.h>
+#include <tilth/train/initialize.h>
+#include <tilth/train/launch.h>
+#include <tilth/train/libai.h>
+#include <tilth/train/run.h>
+#include <tilth/train/step.h>
+#include <tilth/train/storage.h>
+#include <tilth/train/strategy.h>
+#include <tilth/train/summary.h>
+#include <tilth/train/task.h>
+#include <tilth/train/trainer.h>
+#include <tilth/train/writer.h>
 
 #include <tilth/builtin/builtin.h>
 

@@ -28,6 +28,7 @@ struct tl_ctx {
     struct { tli_module *items; int64_t count, capacity; } modules;
     int64_t unnamed; /* modules inside the last one that could not be noted for lack of memory */
     struct { tli_ordinal *items; int64_t count, capacity; } ordinals;
+    tl_tensors *log; /* NULL: nobody listens */
     tl_error error; /* the first one */
 };
 

@@ -46,11 +46,17 @@ static void entry_free(tli_state_entry *e)
     tl_free(e);
 }
 
+void tl_state_clear(tl_state *s)
+{
+    for (int64_t i = 0; i < tl_map_count(&s->entries); i++) entry_free(tl_map_at(&s->entries, i));
+    tl_map_deinit(&s->entries);
+    s->entries = (tl_map)TL_MAP_INIT;
+}
+
 void tl_state_free(tl_state **s)
 {
     if (!*s) return;
-    for (int64_t i = 0; i < tl_map_count(&(*s)->entries); i++) entry_free(tl_map_at(&(*s)->entries, i));
-    tl_map_deinit(&(*s)->entries);
+    tl_state_clear(*s);
     tl_free(*s);
     *s = NULL;
 }

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "core/ctx.h"
+
 static tl_named *find(const tl_tensors *list, const char *name)
 {
     for (int64_t i = 0; i < list->count; i++)
@@ -50,4 +52,16 @@ tl_tensor *tl_tensors_get(tl_ctx *c, const tl_tensors *list, const char *name)
                   tl_str_text(&names));
     tl_str_deinit(&names);
     return tl_ctx_fail(c);
+}
+
+tl_tensors *tl_ctx_set_log(tl_ctx *c, tl_tensors *log)
+{
+    tl_tensors *before = c->log;
+    c->log = log;
+    return before;
+}
+
+void tl_ctx_log(tl_ctx *c, const char *name, tl_tensor *t)
+{
+    if (c->log && t) tl_tensors_put(c, c->log, name, t);
 }

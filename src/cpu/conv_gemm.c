@@ -91,8 +91,8 @@ static void set_lanes(lane *lanes, const patches *p, int64_t first, int count)
     }
 }
 
-/* The channels of one tap, from channel `c` on, of some lanes; `beside` for those beside the source.
- */
+/* The channels of one tap, from channel `c` on, of some lanes; `beside` stands for those beside the
+ * source. */
 static void find_lanes(const void **rows, const patches *p, const lane *lanes, int64_t count,
                        int64_t ty, int64_t tx, int64_t c, const void *beside)
 {

@@ -83,14 +83,9 @@ static int64_t batch_count(const tli_gemm *g)
 }
 
 /* Moves on to product number `index`. */
-static product product_of(const tli_gemm *g, const tli_gemm_kernels *k, int64_t index, bool whole)
+static void move_to(product *p, int64_t index)
 {
-    product p = {.g = g,
-                 .k = k,
-                 .batch = index,
-                 .depth = g->k,
-                 .accumulate = g->accumulate,
-                 .whole = whole};
+    const tli_gemm *g = p->g;
     int64_t a = 0, b = 0, c = 0, residual = 0, pre = 0;
     for (int d = g->batch_rank - 1; d >= 0; d--) {
         const int64_t i = index % g->batch[d];
@@ -101,13 +96,29 @@ static product product_of(const tli_gemm *g, const tli_gemm_kernels *k, int64_t 
         residual += i * g->residual_batch[d];
         pre += i * g->pre_batch[d];
     }
-    p.a = tli_gemm_at(g->a, g->a_type, a);
-    p.b = tli_gemm_at(g->b, g->b_type, b);
-    p.c = tli_gemm_at_out(g->c, g->c_type, c);
-    p.c_type = g->c_type;
-    p.c_row = g->c_row;
-    p.residual = tli_gemm_at(g->residual, g->residual_type, residual);
-    p.pre = tli_gemm_at_out(g->pre_activation, g->pre_type, pre);
+    p->a = tli_gemm_at(g->a, g->a_type, a);
+    p->b = tli_gemm_at(g->b, g->b_type, b);
+    p->c = tli_gemm_at_out(g->c, g->c_type, c);
+    p->residual = tli_gemm_at(g->residual, g->residual_type, residual);
+    p->pre = tli_gemm_at_out(g->pre_activation, g->pre_type, pre);
+}
+
+static product product_of(const tli_gemm *g, const tli_gemm_kernels *k, int64_t index, bool whole)
+{
+    product p = {.g = g,
+                 .k = k,
+                 .batch = index,
+                 .a = g->a,
+                 .b = g->b,
+                 .c = g->c,
+                 .residual = g->residual,
+                 .pre = g->pre_activation,
+                 .c_type = g->c_type,
+                 .c_row = g->c_row,
+                 .depth = g->k,
+                 .accumulate = g->accumulate,
+                 .whole = whole};
+    if (g->batch_rank > 0) move_to(&p, index);
     p.finish = g->bias || g->residual || g->pre_activation || g->activation != TLI_ACT_NONE
                || g->c_type != k->sum_type;
     tli_gemm_cut(&p);
@@ -147,14 +158,19 @@ static void merge_batches(tli_gemm *g)
 tl_status tli_gemm_run(tl_pool *pool, tli_isa isa, const tli_gemm *wanted)
 {
     TL_TRY(check_types(wanted));
-    tli_gemm g = *wanted;
-    merge_batches(&g);
-    const int64_t count = batch_count(&g);
-    if (g.m <= 0 || g.n <= 0 || count <= 0) return TL_OK;
-    const tli_gemm_kernels *k = tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, g.a_type, g.b_type));
-    const batch_run r = {&g, tli_gemm_in_rows(&g, k) ? k->in_rows : k};
-    const double each =
-        (double)g.m * (double)g.n * (double)(g.k + 1) * tli_gemm_weight(r.k) / TLI_GEMM_TASK_WORK;
+    const tli_gemm *g = wanted;
+    tli_gemm merged;
+    if (g->batch_rank > 0) {
+        merged = *wanted;
+        merge_batches(&merged);
+        g = &merged;
+    }
+    const int64_t count = batch_count(g);
+    if (g->m <= 0 || g->n <= 0 || count <= 0) return TL_OK;
+    const tli_gemm_kernels *k =
+        tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, g->a_type, g->b_type));
+    const batch_run r = {g, tli_gemm_in_rows(g, k) ? k->in_rows : k};
+    const double each = tli_gemm_work(g, g->k, tli_gemm_weight(r.k)) / TLI_GEMM_TASK_WORK;
     if (each * (double)count <= 1) pool = NULL; // less than a task
 
     // Products that are small, or enough of them, are spread whole.
@@ -164,7 +180,7 @@ tl_status tli_gemm_run(tl_pool *pool, tli_isa isa, const tli_gemm *wanted)
         return tl_parallel_for(pool, count, grain, run_some, (void *)(uintptr_t)&r);
     }
     for (int64_t i = 0; i < count; i++) {
-        product p = product_of(&g, r.k, i, false);
+        product p = product_of(g, r.k, i, false);
         TL_TRY(tli_gemm_run_product(pool, &p));
     }
     return TL_OK;

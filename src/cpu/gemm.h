@@ -147,7 +147,7 @@ typedef struct tli_gemm_epilogue {
  * A panel is mr rows of a (or nr columns of b) over some depth, laid out as the tile kernel reads
  * it. For F32 and F64 kernels that is element (i, p) at [p * mr + i]: a matrix of strides
  * {1, mr}, so `strided` takes a panel as well. For BF16 it is as the instructions take it: blocks
- * of 2 by 4 (BFMMLA), pairs in depth (AVX512-BF16), whole tile registers (AMX).
+ * of 2 by 4 (BFMMLA), whole tile registers (AMX).
  *
  * Depth may be any number; a panel has room for it rounded up to kr, filled with zeros. */
 typedef struct tli_gemm_kernels {
@@ -156,6 +156,9 @@ typedef struct tli_gemm_kernels {
     double weight;     /* multiply-adds of floats that take the time of one of these numbers */
     int near;          /* bytes of b that every task may read: faster kernels read faster */
     int mc, kc;        /* rows and depth of a block of a that stays in the second-level cache */
+    /* How many tasks may pack the same lanes of a, or of b, each for itself; 0 is 1. More where
+     * packing is faster than reading what another core has packed. */
+    int repacks_a, repacks_b;
     int packs_from;    /* columns of c for which packing rows of a that lie in memory pays */
     size_t element;    /* bytes of one in a panel */
     tl_dtype sum_type; /* F32 or F64 */
@@ -171,8 +174,9 @@ typedef struct tli_gemm_kernels {
      * multiple of kr) belongs at dst + p * mr (nr) * element. */
     void (*gather_a)(void *dst, const void *const *rows, int count, tl_dtype type, int64_t depth);
     void (*gather_b)(void *dst, const void *const *rows, int count, tl_dtype type, int64_t depth);
-    /* (NULL where it is no faster than packing such an a) One panel of b from `depth` steps that lie
-     * anywhere: step p is nr lanes side by side, `offset` bytes behind steps[p]; NULL is zeros. */
+    /* (NULL where it is no faster than packing such an a) One panel of b from `depth` steps that
+     * lie anywhere: step p is nr lanes side by side, `offset` bytes behind steps[p]; NULL is zeros.
+     */
     void (*gather_steps_b)(void *dst, const void *const *steps, size_t offset, int64_t depth);
 
     /* (NULL where there is nothing to do) What a thread calls before the first of some calls of

@@ -9,6 +9,10 @@
  * another thread costs a few tenths of one. What has less is done by the calling thread alone. */
 #define TLI_GEMM_TASK_WORK 2.0e5
 
+/* What an element of c takes beside its sum: a tile starts and ends, c is written, and rounded where
+ * it is narrower. */
+#define TLI_GEMM_END_WORK 8.0
+
 typedef enum tli_gemm_mode {
     TLI_GEMM_TILES,
     TLI_GEMM_ROW,    /* c is one row, and b's columns lie side by side */
@@ -58,6 +62,12 @@ static inline const void *tli_gemm_at(const void *base, tl_dtype type, int64_t i
 static inline void *tli_gemm_at_out(void *base, tl_dtype type, int64_t index)
 {
     return base ? (char *)base + index * (int64_t)tl_dtype_size(type) : NULL;
+}
+
+/* All of a product of this depth, whose multiply-adds take `weight` times as long as floats'. */
+static inline double tli_gemm_work(const tli_gemm *g, int64_t depth, double weight)
+{
+    return (double)g->m * (double)g->n * ((double)depth * weight + TLI_GEMM_END_WORK);
 }
 
 /* The depth of a block of panels: about kc, and nearly the same for all blocks of a product. */

@@ -86,10 +86,21 @@ bool tli_gemm_in_rows(const tli_gemm *g, const tli_gemm_kernels *k)
 /* Whether reading a where it is beats packing it for this many columns. */
 static bool a_stays(const product *p)
 {
+    enum { SHALLOW = 64 };
     const tli_gemm *g = p->g;
     if (g->pack_a || !p->k->strided || g->a_type != p->k->sum_type) return false;
     if (g->a_col == 1) return g->n < p->k->packs_from;
-    return g->n < 2 * p->k->nr || (g->a_row == 1 && g->n < 8 * p->k->nr);
+    const int64_t most = p->depth <= SHALLOW ? 16 : 8; // panels of b, each of which reads a once
+    return g->n < 2 * p->k->nr || (g->a_row == 1 && g->n < most * p->k->nr);
+}
+
+/* So few rows that packing b would cost as much as it spares, while all of b stays in the
+ * second-level cache. */
+static bool is_skinny(const product *p)
+{
+    const tli_gemm *g = p->g;
+    const int64_t bytes = (int64_t)p->k->element * g->n * p->depth;
+    return !p->k->rows && g->m > 2 * p->k->mr && g->m <= 4 * p->k->mr && bytes <= p->k->near;
 }
 
 static bool b_stays(const product *p)
@@ -100,7 +111,8 @@ static bool b_stays(const product *p)
     if (g->pack_b || g->packed_b || !(p->k->strided || p->k->rows) || g->b_type != p->k->sum_type
         || g->b_col != 1)
         return false;
-    return g->m <= 2 * p->k->mr || (int64_t)p->k->element * g->n * p->depth <= near;
+    const int64_t bytes = (int64_t)p->k->element * g->n * p->depth;
+    return g->m <= 2 * p->k->mr || bytes <= near || is_skinny(p);
 }
 
 double tli_gemm_weight(const tli_gemm_kernels *k)
@@ -118,11 +130,12 @@ static bool uses_panels(const product *p)
 static int64_t tasks_of(const product *p)
 {
     enum { TASKS = 64, READ = 4 }; // in a row each number of b is read for one multiply-add
-    const double work = (double)p->g->m * (double)p->g->n * (double)p->depth;
     const double weight = uses_panels(p) ? tli_gemm_weight(p->k) : READ;
+    const double work = tli_gemm_work(p->g, p->depth, weight);
+    const int64_t most = p->k->repacks_a ? TASKS / 2 : TASKS; // each has more to do beside its sums
     int64_t tasks = 1;
     if (p->whole) return 1;
-    while (tasks < TASKS && (double)tasks * TLI_GEMM_TASK_WORK < work * weight) tasks *= 2;
+    while (tasks < most && (double)tasks * TLI_GEMM_TASK_WORK < work) tasks *= 2;
     return tasks;
 }
 
@@ -130,6 +143,19 @@ static int64_t tasks_of(const product *p)
 static int64_t piece_of(int64_t side, int64_t tasks, int64_t panel, int64_t fewest)
 {
     return max_of(round_up(div_up(side, tasks), panel), fewest * panel);
+}
+
+/* A piece that is at most twice as long, where that lets two threads finish at the same time. */
+static int64_t even_piece(int64_t side, int64_t piece, int64_t panel, int64_t longest)
+{
+    int64_t best = piece, shortest = INT64_MAX;
+    for (int64_t try = piece; try <= min_of(2 * piece, longest); try += panel) {
+        const int64_t took = div_up(div_up(side, try), 2) * try;
+        if (took >= shortest) continue;
+        best = try;
+        shortest = took;
+    }
+    return best;
 }
 
 /* Cuts c into tasks of mb x nb. */
@@ -142,7 +168,9 @@ static void cut_sides(product *p, bool b_direct)
     const int64_t m = p->g->m, n = p->g->n, tasks = tasks_of(p);
     // A column that is read along its rows is a row: tasks should be long.
     const bool column = p->mode == TLI_GEMM_COLUMN;
-    const int64_t highest = column ? WIDEST : k->mc, rows_least = column ? 2 * PANELS : ROW_PANELS;
+    const bool skinny = b_direct && is_skinny(p); // whole rows, each task with its own part of a
+    const int64_t highest = column ? WIDEST : k->mc;
+    const int64_t rows_least = column ? 2 * PANELS : skinny ? 1 : ROW_PANELS;
     // Short rows of b that is not packed are read badly.
     const int64_t few = k->mr >= k->nr ? PANELS / 2 : PANELS; // of square tiles two are wide enough
     const int64_t cols_least = b_direct || p->mode == TLI_GEMM_ROW ? 2 * PANELS : few;
@@ -152,12 +180,13 @@ static void cut_sides(product *p, bool b_direct)
     const int64_t down = near && uses_panels(p) ? tasks : 1;
     p->mb = min_of(piece_of(m, down, k->mr, rows_least), piece_of(m, div_up(m, highest), k->mr, 1));
     const int64_t rows = div_up(m, p->mb);
-    const int64_t across = near && rows >= ENOUGH ? 1 : tasks / rows;
+    const int64_t across = skinny || (near && rows >= ENOUGH) ? 1 : tasks / rows;
     p->nb = piece_of(n, max_of(across, div_up(n, WIDEST)), k->nr, cols_least);
     p->nb = min_of(p->nb, WIDEST / k->nr * k->nr);
     // What the columns did not give.
     const int64_t missing = tasks / div_up(n, p->nb);
     if (missing > rows) p->mb = min_of(p->mb, piece_of(m, missing, k->mr, rows_least));
+    if (p->nb >= n) p->mb = even_piece(m, p->mb, k->mr, highest);
 }
 
 /* The depth of a block where a is read in rows: whole pieces, if there are several. */
@@ -185,8 +214,10 @@ void tli_gemm_cut(product *p)
                                        : ROW_DEPTH;
     const bool a_direct = p->mode == TLI_GEMM_ROWS || a_stays(p), b_direct = b_stays(p);
     cut_sides(p, b_direct);
-    p->a_from = a_direct ? TLI_GEMM_DIRECT : p->nb >= p->g->n ? TLI_GEMM_OWN : TLI_GEMM_SHARED;
-    p->b_from = b_direct ? TLI_GEMM_DIRECT : p->mb >= p->g->m ? TLI_GEMM_OWN : TLI_GEMM_SHARED;
+    const bool a_own = div_up(p->g->n, p->nb) <= max_of(k->repacks_a, 1);
+    const bool b_own = div_up(p->g->m, p->mb) <= max_of(k->repacks_b, 1);
+    p->a_from = a_direct ? TLI_GEMM_DIRECT : a_own ? TLI_GEMM_OWN : TLI_GEMM_SHARED;
+    p->b_from = b_direct ? TLI_GEMM_DIRECT : b_own ? TLI_GEMM_OWN : TLI_GEMM_SHARED;
     if (p->g->packed_b) p->b_from = TLI_GEMM_SHARED;
 }
 
@@ -326,48 +357,61 @@ static tl_status panel_of_b(const char **out, int64_t *row, const part *s, const
 typedef struct tiling {
     const part *s;
     const block *t;
-    int64_t k0, depth;
-    size_t a_panel, a_size, sum; /* bytes: of a panel, of an element of a, of a sum */
+    int64_t depth;
+    const char *a;            /* the first panel of a, or what a's first tile reads of it */
+    int64_t a_step, c_step;   /* bytes from one tile to the next one below it */
+    int64_t a_row, a_col;     /* where a is read in place */
+    size_t sum;               /* bytes of a sum */
 } tiling;
 
-/* The tile at (i, j); `a` is its panel where a is packed. */
-static inline void run_tile(const tiling *w, int64_t i, int64_t j, int cols, const char *a,
-                            const char *b, int64_t b_row)
+static tiling tiling_of(const part *s, const block *t, int64_t k0, int64_t depth)
 {
-    const product *p = w->s->p;
-    const block *t = w->t;
+    const product *p = s->p;
     const tli_gemm *g = p->g;
-    const tli_gemm_kernels *k = p->k;
-    const int rows = (int)min_of(k->mr, t->i0 + t->rows - i);
-    char *c = t->sums + (size_t)((i - t->i0) * t->row + j - t->j0) * w->sum;
-    if (p->a_from == TLI_GEMM_DIRECT)
-        k->strided(rows, cols, w->depth,
-                   (const char *)p->a + (i * g->a_row + w->k0 * g->a_col) * (int64_t)w->a_size,
-                   g->a_row, g->a_col, b, b_row, c, t->row, g->alpha, t->accumulate);
-    else if (b_row != k->nr)
-        k->strided(rows, cols, w->depth, a, 1, k->mr, b, b_row, c, t->row, g->alpha, t->accumulate);
-    else
-        k->tile(rows, cols, w->depth, a, b, c, t->row, g->alpha, t->accumulate);
+    const int mr = p->k->mr;
+    tiling w = {.s = s,
+                .t = t,
+                .depth = depth,
+                .a = t->a_room,
+                .a_step = (int64_t)tli_gemm_panel_bytes(p->k, mr, depth),
+                .a_row = 1,
+                .a_col = mr,
+                .sum = sum_bytes(p)};
+    w.c_step = mr * t->row * (int64_t)w.sum;
+    if (p->a_from == TLI_GEMM_SHARED) w.a = panel_at(p, &s->a, mr, t->i0, k0);
+    if (p->a_from != TLI_GEMM_DIRECT) return w;
+    w.a = tli_gemm_at(p->a, g->a_type, t->i0 * g->a_row + k0 * g->a_col);
+    w.a_step = mr * g->a_row * (int64_t)tl_dtype_size(g->a_type);
+    w.a_row = g->a_row;
+    w.a_col = g->a_col;
+    return w;
 }
 
-static const char *panel_of_a(const tiling *w, int64_t i)
+/* All tiles of the columns from j on. Between two of them stands as little as possible. */
+static void run_column(const tiling *w, int64_t j, int cols, const char *b, int64_t b_row)
 {
     const product *p = w->s->p;
-    if (p->a_from == TLI_GEMM_SHARED) return panel_at(p, &w->s->a, p->k->mr, i, w->k0);
-    if (!w->t->a_room) return NULL; // read in place, or without depth
-    return w->t->a_room + (size_t)((i - w->t->i0) / p->k->mr) * w->a_panel;
+    const tli_gemm_kernels *k = p->k;
+    const bool panels_ = p->a_from != TLI_GEMM_DIRECT && b_row == k->nr;
+    const int64_t depth = w->depth, c_row = w->t->row;
+    const double alpha = p->g->alpha;
+    const bool accumulate = w->t->accumulate;
+    const char *a = w->a;
+    char *c = w->t->sums + (size_t)(j - w->t->j0) * w->sum;
+    for (int64_t left = w->t->rows; left > 0; left -= k->mr, a += w->a_step, c += w->c_step) {
+        const int rows = (int)min_of(k->mr, left);
+        if (panels_)
+            k->tile(rows, cols, depth, a, b, c, c_row, alpha, accumulate);
+        else
+            k->strided(rows, cols, depth, a, w->a_row, w->a_col, b, b_row, c, c_row, alpha,
+                       accumulate);
+    }
 }
 
 static tl_status run_tiles(const part *s, const block *t, int64_t k0, int64_t depth)
 {
     const product *p = s->p;
-    const tiling w = {s,
-                      t,
-                      k0,
-                      depth,
-                      tli_gemm_panel_bytes(p->k, p->k->mr, depth),
-                      tl_dtype_size(p->g->a_type),
-                      sum_bytes(p)};
+    const tiling w = tiling_of(s, t, k0, depth);
     if (p->a_from == TLI_GEMM_OWN) TL_TRY(pack_a(p, t->a_room, t->i0, t->rows, k0, depth));
     tl_status st = TL_OK;
     if (p->k->begin) p->k->begin();
@@ -376,8 +420,7 @@ static tl_status run_tiles(const part *s, const block *t, int64_t k0, int64_t de
         const char *b;
         int64_t b_row;
         TL_TRY_DONE(st, panel_of_b(&b, &b_row, s, t, j, cols, k0, depth));
-        for (int64_t i = t->i0; i < t->i0 + t->rows; i += p->k->mr)
-            run_tile(&w, i, j, cols, panel_of_a(&w, i), b, b_row);
+        run_column(&w, j, cols, b, b_row);
     }
 done:
     if (p->k->end) p->k->end();
@@ -732,7 +775,9 @@ static int64_t slices_of(const product *p)
     enum { TASKS = 32, ENOUGH = 16, FEWEST = 4, SHORTEST = 384, BYTES = 16 << 20 };
     enum { PANELS = 8 }; // of b in a task that is not small
     const int64_t m = p->g->m, n = p->g->n;
-    const int64_t tasks = div_up(m, p->k->mc) * div_up(n, PANELS * p->k->nr);
+    const int64_t tasks = p->k->repacks_a
+                            ? div_up(m, p->mb) * div_up(n, p->nb) // small ones are no worse
+                            : div_up(m, p->k->mc) * div_up(n, PANELS * p->k->nr);
     const int64_t bytes = m * n * (int64_t)sum_bytes(p);
     const double work = (double)m * (double)n * (double)p->depth * tli_gemm_weight(p->k);
     if (p->whole || tasks >= TASKS || p->mode == TLI_GEMM_ROWS) return 1;
@@ -745,10 +790,26 @@ static int64_t slices_of(const product *p)
 
 /* --- small products --------------------------------------------------------------------------- */
 
-/* Through the tiles of either kind, whichever reads a as it lies. */
-static void run_small(const product *p)
+/* Fewer columns than any vector has lanes: sums along rows of a leave none of them idle. */
+static bool is_narrow(const tli_gemm *g)
 {
-    float panels_[SMALL_FLOATS];
+    enum { NARROW = 4, DEEP = 16 };
+    return g->a_col == 1 && g->n < NARROW && g->k >= DEEP;
+}
+
+static void run_narrow(const product *p, float *columns)
+{
+    const tli_gemm *g = p->g;
+    for (int64_t j = 0; j < g->n; j++)
+        for (int64_t q = 0; q < g->k; q++)
+            columns[j * g->k + q] = ((const float *)p->b)[q * g->b_row + j * g->b_col];
+    p->k->dots(g->m, g->n, g->k, p->a, g->a_row, columns, g->k, p->c, p->c_row, g->alpha,
+               p->accumulate);
+}
+
+/* Through the tiles of either kind, whichever reads a as it lies. */
+static void run_small_tiles(const product *p, float *panels_)
+{
     const tli_gemm *g = p->g;
     // Tiles of rows compute rows that are not there; a sixth of them is too much.
     const int64_t padded = round_up(g->m, p->k->in_rows->mr);
@@ -775,6 +836,16 @@ static void run_small(const product *p)
                            b, b_row, c, p->c_row, g->alpha, p->accumulate);
         }
     }
+}
+
+static void run_small(const product *p)
+{
+    float room[SMALL_FLOATS];
+    const tli_gemm *g = p->g;
+    if (is_narrow(g))
+        run_narrow(p, room);
+    else
+        run_small_tiles(p, room);
     if (p->finish)
         finish_block(p, &(block){.rows = g->m, .cols = g->n, .sums = p->c, .row = p->c_row});
 }

@@ -65,8 +65,6 @@ bool tli_isa_supported(tli_isa isa)
         return tli_isa_supported(TLI_avx2) && __builtin_cpu_supports("avx512f")
             && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
             && __builtin_cpu_supports("avx512vl");
-    case TLI_avx512_bf16:
-        return tli_isa_supported(TLI_avx512) && __builtin_cpu_supports("avx512bf16");
     case TLI_amx: return tli_isa_supported(TLI_avx512) && has_amx();
 #endif
     default: return isa == TLI_generic;

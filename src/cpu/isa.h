@@ -15,7 +15,7 @@
 #if defined(__aarch64__)
 #define TLI_ISA_LIST(X) X(generic) X(neon) X(neon_bf16)
 #elif defined(__x86_64__)
-#define TLI_ISA_LIST(X) X(generic) X(avx2) X(avx512) X(avx512_bf16) X(amx)
+#define TLI_ISA_LIST(X) X(generic) X(avx2) X(avx512) X(amx)
 #else
 #define TLI_ISA_LIST(X) X(generic)
 #endif
@@ -34,8 +34,9 @@ bool tli_isa_supported(tli_isa isa);
  * the CPU lacks is an error that lists what there is. */
 TL_NODISCARD tl_status tli_isa_choose(tli_isa *out);
 
-/* Sets that differ from AVX-512 in products of bfloat16 alone. */
-#if defined(TLI_ISA_avx512_bf16) || defined(TLI_ISA_amx)
+/* AMX is AVX-512 with other products of bfloat16. (Those of AVX512-BF16 take longer, on CPUs that
+ * have both, than widening to floats does.) */
+#if defined(TLI_ISA_amx)
 #define TLI_ISA_avx512 1
 #endif
 

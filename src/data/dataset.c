@@ -9,10 +9,10 @@ static tl_status verify_dataset(const tl_class *cls)
 }
 
 static const tl_method methods[] = {
-    TL_METHOD(tl_dataset_class, build, false),  TL_METHOD(tl_dataset_class, next, true),
-    TL_METHOD(tl_dataset_class, rewind, true),  TL_METHOD(tl_dataset_class, state, true),
+    TL_METHOD(tl_dataset_class, build, false),    TL_METHOD(tl_dataset_class, next, true),
+    TL_METHOD(tl_dataset_class, rewind, true),    TL_METHOD(tl_dataset_class, state, true),
     TL_METHOD(tl_dataset_class, describe, false), TL_METHOD(tl_dataset_class, dispose, false),
-    TL_METHOD(tl_dataset_class, length, false), {NULL, 0, false},
+    TL_METHOD(tl_dataset_class, length, false),   {NULL, 0, false},
 };
 const tl_kind tl_kind_dataset = {
     .name = "dataset",
@@ -110,7 +110,7 @@ tl_status tl_dataset_length(tl_dataset *d, int64_t *batches)
                    d->cls->cls.name);
 }
 
-/* --- batches ------------------------------------------------------------------------------------ */
+/* --- batches ---------------------------------------------------------------------------------- */
 
 tl_tensor *tl_batch_get(const tl_batch *b, const char *name)
 {

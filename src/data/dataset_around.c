@@ -66,7 +66,7 @@ static tl_status put_around(tl_dataset **out, const tl_dataset_class *cls, tl_da
     return TL_OK;
 }
 
-/* --- the first batches -------------------------------------------------------------------------------- */
+/* --- the first batches ------------------------------------------------------------------------ */
 
 static tl_status take_next(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more)
 {
@@ -112,7 +112,7 @@ tl_status tl_dataset_take(tl_dataset **out, tl_dataset **inner, int64_t count)
     return put_around(out, &take_class, inner, count);
 }
 
-/* --- batches of one size -------------------------------------------------------------------------------- */
+/* --- batches of one size ---------------------------------------------------------------------- */
 
 static tl_tensor *new_tensor(tl_ctx *c, tl_dtype dtype, tl_shape shape)
 {
@@ -156,11 +156,13 @@ static tl_status write_weights(tl_tensor *to, const tl_tensor *given, int64_t ex
     tl_lease write;
     TL_TRY(tl_lease_write(&write, to));
     float *weights = write.data;
-    for (int64_t i = 0; i < to->shape.dims[0]; i++) weights[i] = i < examples ? 1.0f : 0.0f;
+    int64_t each = tl_tensor_count(to) / to->shape.dims[0];
+    for (int64_t i = 0; i < tl_tensor_count(to); i++)
+        weights[i] = i < examples * each ? 1.0f : 0.0f;
     tl_status st = TL_OK;
     tl_lease read;
     if (given && (st = tl_lease_read(&read, given)) == TL_OK) {
-        memcpy(weights, read.data, (size_t)examples * sizeof *weights);
+        memcpy(weights, read.data, tl_tensor_bytes(given));
         tl_lease_end(&read);
     }
     tl_lease_end(&write);
@@ -170,7 +172,9 @@ static tl_status write_weights(tl_tensor *to, const tl_tensor *given, int64_t ex
 // 1, or what was given, for each example; 0 for those that fill up.
 static tl_tensor *new_weights(tl_ctx *c, const tl_tensor *given, int64_t examples, int64_t size)
 {
-    tl_tensor *t = new_tensor(c, TL_F32, TL_SHAPE(size));
+    tl_shape shape = given ? given->shape : TL_SHAPE(size);
+    shape.dims[0] = size;
+    tl_tensor *t = new_tensor(c, TL_F32, shape);
     if (!t) return NULL;
     return write_weights(t, given, examples) == TL_OK ? t : tl_ctx_fail(c);
 }
@@ -199,10 +203,9 @@ static int64_t count_examples(tl_ctx *c, const tl_tensors *batch, int64_t most)
 
 static bool check_weight(tl_ctx *c, const tl_tensor *weight)
 {
-    if (!weight || (weight->dtype == TL_F32 && weight->shape.rank == 1)) return true;
+    if (!weight || weight->dtype == TL_F32) return true;
     char spec[TL_TENSOR_TEXT];
-    (void)TL_FAIL(TL_EINVAL, "'" TL_BATCH_WEIGHT "' is %s and must be float32 with one axis to be "
-                             "filled up",
+    (void)TL_FAIL(TL_EINVAL, "'" TL_BATCH_WEIGHT "' is %s and must be float32 to be filled up",
                   tl_tensor_spec(spec, weight));
     tl_ctx_fail(c);
     return false;
@@ -229,24 +232,30 @@ static tl_status pad_next(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more)
     return tl_ctx_status(c);
 }
 
+// The fields of what is inside, for full batches, and weights if there are none.
+static tl_status make_specs(around *a)
+{
+    const tl_spec *inner;
+    int64_t count;
+    bool weighted = false;
+    TL_TRY(tl_dataset_describe(a->inner, &inner, &count));
+    tl_spec *specs = tl_arena_array(a->base.arena, count + 1, sizeof *specs);
+    if (!specs) return TL_ENOMEM;
+    for (int64_t i = 0; i < count; i++) {
+        specs[i] = inner[i];
+        specs[i].shape.dims[0] = a->count;
+        weighted |= strcmp(inner[i].name, TL_BATCH_WEIGHT) == 0;
+    }
+    if (!weighted) specs[count++] = (tl_spec){TL_BATCH_WEIGHT, TL_F32, TL_SHAPE(a->count)};
+    a->specs = specs;
+    a->spec_count = count;
+    return TL_OK;
+}
+
 static tl_status pad_describe(tl_dataset *d, const tl_spec **specs, int64_t *count)
 {
     around *a = (around *)d;
-    const tl_spec *inner;
-    int64_t inner_count;
-    if (!a->specs) {
-        TL_TRY(tl_dataset_describe(a->inner, &inner, &inner_count));
-        tl_spec *padded = tl_arena_array(a->base.arena, inner_count + 1, sizeof *padded);
-        if (!padded) return TL_ENOMEM;
-        a->spec_count = 0;
-        for (int64_t i = 0; i < inner_count; i++) {
-            if (strcmp(inner[i].name, TL_BATCH_WEIGHT) == 0) continue;
-            padded[a->spec_count] = inner[i];
-            padded[a->spec_count++].shape.dims[0] = a->count;
-        }
-        padded[a->spec_count++] = (tl_spec){TL_BATCH_WEIGHT, TL_F32, TL_SHAPE(a->count)};
-        a->specs = padded;
-    }
+    if (!a->specs) TL_TRY(make_specs(a));
     *specs = a->specs;
     *count = a->spec_count;
     return TL_OK;

@@ -20,7 +20,7 @@ typedef struct arrays {
     int64_t order_epoch; /* -1: of none */
 } arrays;
 
-/* --- the order -------------------------------------------------------------------------------------- */
+/* --- the order -------------------------------------------------------------------------------- */
 
 // Drawn anew when the pass, or the seed that a restored state brought, is another one.
 static void order_pass(arrays *a)
@@ -50,7 +50,7 @@ static tl_status check_position(const arrays *a)
                    a->position, a->epoch, a->examples);
 }
 
-/* --- batches ---------------------------------------------------------------------------------------- */
+/* --- batches ---------------------------------------------------------------------------------- */
 
 // Examples `from` to `from + count` of the order of this pass.
 static void copy_rows(const arrays *a, int64_t field, char *to, int64_t from, int64_t count)
@@ -186,7 +186,7 @@ static const tl_dataset_class arrays_class = {
     .length = arrays_length,
 };
 
-/* --- making ------------------------------------------------------------------------------------------ */
+/* --- making ----------------------------------------------------------------------------------- */
 
 static tl_status check_array(const tl_arrays_args *args, int64_t i)
 {
@@ -199,8 +199,8 @@ static tl_status check_array(const tl_arrays_args *args, int64_t i)
                        f->name);
     if (f->shape.dims[0] != args->arrays[0].shape.dims[0])
         return TL_FAIL(TL_EINVAL,
-                       "'%s' is %s, but '%s' has %" PRId64 " examples; all must have as many", f->name,
-                       tl_shape_text(spec, &f->shape), args->arrays[0].name,
+                       "'%s' is %s, but '%s' has %" PRId64 " examples; all must have as many",
+                       f->name, tl_shape_text(spec, &f->shape), args->arrays[0].name,
                        args->arrays[0].shape.dims[0]);
     if (!f->data && tl_shape_count(&f->shape))
         return TL_FAIL(TL_EINVAL, "'%s' has no data", f->name);
@@ -256,8 +256,7 @@ static tl_status fill_in(arrays *a, const tl_arrays_args *args)
     a->row_bytes = tl_arena_array(arena, args->count, sizeof *a->row_bytes);
     a->specs = tl_arena_array(arena, args->count, sizeof *a->specs);
     if (!a->fields || !a->row_bytes || !a->specs) return TL_ENOMEM;
-    for (int64_t i = 0; i < args->count; i++)
-        TL_TRY(add_field(a, &args->arrays[i], i, args->copy));
+    for (int64_t i = 0; i < args->count; i++) TL_TRY(add_field(a, &args->arrays[i], i, args->copy));
     if (!args->shuffle) return TL_OK;
     size_t bytes = (size_t)a->examples * sizeof *a->order;
     a->order = tl_alloc(bytes);

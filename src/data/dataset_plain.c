@@ -2,7 +2,7 @@
 #include <string.h>
 #include <tilth/data/dataset.h>
 
-/* --- a function of the program --------------------------------------------------------------------- */
+/* --- a function of the program ---------------------------------------------------------------- */
 
 typedef struct from_function {
     tl_dataset base;
@@ -39,8 +39,9 @@ static tl_status function_describe(tl_dataset *d, const tl_spec **specs, int64_t
 {
     from_function *f = (from_function *)d;
     if (!f->specs)
-        return TL_FAIL(TL_EUNSUPPORTED, "the dataset is a function and was made without 'specs', so "
-                                        "what its batches hold is not known before they come");
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "the dataset is a function and was made without 'specs', so "
+                       "what its batches hold is not known before they come");
     *specs = f->specs;
     *count = f->spec_count;
     return TL_OK;
@@ -86,7 +87,7 @@ tl_status tl_dataset_from_function(tl_dataset **out, const tl_dataset_function *
     return st;
 }
 
-/* --- batches that are there ------------------------------------------------------------------------- */
+/* --- batches that are there ------------------------------------------------------------------- */
 
 typedef struct kept_batch {
     tl_named *fields;

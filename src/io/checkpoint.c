@@ -1,7 +1,6 @@
 #include "io/checkpoint_impl.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,16 +222,14 @@ static tl_status put_entries(tl_state *s, tl_map *tensors, const tl_safetensors 
                              tl_engine *engine)
 {
     const char *text = tl_safetensors_note_get(f, ENTRIES_NOTE);
-    json_error_t error;
-    json_t *list = json_loads(text ? text : "", 0, &error);
-    if (!list && json_error_code(&error) == json_error_out_of_memory)
-        return TL_FAIL_NOMEM(strlen(text));
+    json_t *list = NULL;
+    tl_status st = text ? tli_json_parse(&list, text, strlen(text)) : TL_OK;
+    if (st == TL_ENOMEM) return st;
     if (!json_is_array(list)) {
         json_decref(list);
         return TL_FAIL(TL_EINVAL, "'%s': its note '" ENTRIES_NOTE "' is no list",
                        tl_safetensors_path(f));
     }
-    tl_status st = TL_OK;
     int64_t stored = 0;
     for (size_t i = 0; i < json_array_size(list) && st == TL_OK; i++) {
         const json_t *row = json_array_get(list, i);
@@ -334,7 +331,7 @@ tl_status tli_checkpoint_open(tl_checkpoint **out, const char *path, bool weight
         goto done;
     }
     st = tli_safetensors_open(&c->file, path, &mapping);
-    if (st != TL_OK) *damaged = st != TL_ENOMEM;
+    if (st != TL_OK) *damaged = !ours && st != TL_ENOMEM; // with its checksum right it is intact
     if (st == TL_OK) st = ours ? read_checkpoint(c, weights) : read_other(c, weights, damaged);
 done:
     tl_file_unmap(&mapping);

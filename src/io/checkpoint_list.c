@@ -3,7 +3,6 @@
 #include <ctype.h>
 #include <string.h>
 #include <tilth/base/file.h>
-#include <tilth/base/str.h>
 #include <tilth/base/vec.h>
 #include <tilth/io/checkpoint.h>
 
@@ -191,11 +190,25 @@ static tl_status read_fields(tli_checkpoint_list *out, times *all, reader *r)
     return TL_OK;
 }
 
+tl_status tli_checkpoint_list_parse(tli_checkpoint_list *out, const char *text, size_t size,
+                                    double now)
+{
+    reader r = {.at = text, .end = text + size, .line = 1, .text = TL_STR_INIT};
+    times all = {0};
+    *out = (tli_checkpoint_list){0};
+    tl_status st = read_fields(out, &all, &r);
+    if (st == TL_OK && !out->latest) st = TL_FAIL(TL_EINVAL, "it has no model_checkpoint_path");
+    for (int64_t i = 0; i < out->count; i++)
+        out->items[i].time = i < all.count && all.items[i] < now ? all.items[i] : now;
+    if (st != TL_OK) tli_checkpoint_list_deinit(out);
+    TL_VEC_FREE(&all);
+    tl_str_deinit(&r.text);
+    return st;
+}
+
 tl_status tli_checkpoint_list_read(tli_checkpoint_list *out, const char *directory, double now)
 {
-    reader r = {.line = 1, .text = TL_STR_INIT};
     tl_arena *arena = NULL;
-    times all = {0};
     char *data = NULL, *path = NULL;
     size_t size;
     tl_status st;
@@ -203,17 +216,9 @@ tl_status tli_checkpoint_list_read(tli_checkpoint_list *out, const char *directo
     TL_TRY_DONE(st, tl_arena_new(&arena));
     path = tl_path_join(arena, directory, TLI_CHECKPOINT_LIST_NAME);
     TL_TRY_DONE(st, path ? tl_file_read(&data, &size, path, LONGEST_FILE) : TL_ENOMEM);
-    r.at = data;
-    r.end = data + size;
-    st = read_fields(out, &all, &r);
-    if (st == TL_OK && !out->latest) st = TL_FAIL(TL_EINVAL, "it has no model_checkpoint_path");
-    if (st != TL_OK && st != TL_ENOMEM) tl_error_note(st, "'%s'", path);
-    for (int64_t i = 0; i < out->count; i++)
-        out->items[i].time = i < all.count && all.items[i] < now ? all.items[i] : now;
+    st = tli_checkpoint_list_parse(out, data, size, now);
+    if (st != TL_OK) tl_error_note(st, "'%s'", path);
 done:
-    if (st != TL_OK) tli_checkpoint_list_deinit(out);
-    TL_VEC_FREE(&all);
-    tl_str_deinit(&r.text);
     tl_free(data);
     tl_arena_free(&arena);
     return st;
@@ -242,18 +247,23 @@ static void add_time(tl_str *out, const char *field, double time)
     tl_str_addf(out, "%s: %s\n", field, text);
 }
 
+void tli_checkpoint_list_text(tl_str *out, const tli_checkpoint_list *l)
+{
+    add_path(out, "model_checkpoint_path", l->latest);
+    for (int64_t i = 0; i < l->count; i++)
+        add_path(out, "all_model_checkpoint_paths", l->items[i].path);
+    for (int64_t i = 0; i < l->count; i++)
+        add_time(out, "all_model_checkpoint_timestamps", l->items[i].time);
+    add_time(out, "last_preserved_timestamp", l->preserved);
+}
+
 tl_status tli_checkpoint_list_write(const tli_checkpoint_list *l, const char *directory)
 {
     tl_str text = TL_STR_INIT;
     tl_arena *arena = NULL;
     tl_status st;
     TL_TRY_DONE(st, tl_arena_new(&arena));
-    add_path(&text, "model_checkpoint_path", l->latest);
-    for (int64_t i = 0; i < l->count; i++)
-        add_path(&text, "all_model_checkpoint_paths", l->items[i].path);
-    for (int64_t i = 0; i < l->count; i++)
-        add_time(&text, "all_model_checkpoint_timestamps", l->items[i].time);
-    add_time(&text, "last_preserved_timestamp", l->preserved);
+    tli_checkpoint_list_text(&text, l);
     TL_TRY_DONE(st, tl_str_status(&text));
     const char *path = tl_path_join(arena, directory, TLI_CHECKPOINT_LIST_NAME);
     st = path ? tl_file_write_atomic(path, tl_str_text(&text), text.length) : TL_ENOMEM;

@@ -12,7 +12,7 @@
 #ifndef TLI_IO_CHECKPOINT_LIST_H
 #define TLI_IO_CHECKPOINT_LIST_H
 
-#include <tilth/base/arena.h>
+#include <tilth/base/str.h>
 
 #define TLI_CHECKPOINT_LIST_NAME "checkpoint"
 
@@ -37,8 +37,12 @@ TL_NODISCARD tl_status tli_checkpoint_list_set_latest(tli_checkpoint_list *l, co
 /* Takes an item out; does nothing when the path is not there. */
 void tli_checkpoint_list_remove(tli_checkpoint_list *l, const char *path);
 
-/* A directory without a state file is TL_ENOTFOUND, a file that is not understood TL_EINVAL. A file
- * without times leaves those at `now`, and no time is later. The list is empty after a failure. */
+/* The text of a state file, read and written. A text without times leaves those at `now`, and no
+ * time is later. The list is empty after a failure. */
+TL_NODISCARD tl_status tli_checkpoint_list_parse(tli_checkpoint_list *out, const char *text,
+                                                 size_t size, double now);
+void tli_checkpoint_list_text(tl_str *out, const tli_checkpoint_list *l);
+/* A directory without a state file is TL_ENOTFOUND, a file that is not understood TL_EINVAL. */
 TL_NODISCARD tl_status tli_checkpoint_list_read(tli_checkpoint_list *out, const char *directory,
                                                 double now);
 TL_NODISCARD tl_status tli_checkpoint_list_write(const tli_checkpoint_list *l,

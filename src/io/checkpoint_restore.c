@@ -91,6 +91,22 @@ static tl_status fail_misfit(const char *path, const tl_state_report *report)
     return st;
 }
 
+// Whether something does not fit that must. The rest is told.
+static bool is_misfit(const tl_state_report *report, const char *optional, const char *file)
+{
+    size_t length = optional ? strlen(optional) : 0;
+    for (int64_t i = 0; i < report->count; i++) {
+        const char *path = report->items[i].path;
+        if (!optional || strncmp(path, optional, length) != 0 || path[length] != '/') return true;
+    }
+    for (int64_t i = 0; i < report->count; i++)
+        TL_LOG_WARNING("'%s': '%s' %s", file, report->items[i].path,
+                       report->items[i].verdict == TL_STATE_MISSING      ? "is not in it, and starts anew"
+                       : report->items[i].verdict == TL_STATE_UNEXPECTED ? "is no longer wanted"
+                                                                         : "does not fit, and starts anew");
+    return false;
+}
+
 static void warn_of_numerics(const tl_checkpoint *c, const char *now)
 {
     const char *then = tl_checkpoint_numerics(c);
@@ -120,7 +136,7 @@ tl_status tli_checkpoint_restore(tl_state *into, const tl_checkpoint *c,
     TL_TRY_DONE(st, find_part(&r.there, c, args->part));
     TL_TRY_DONE(
         st, tl_state_compare(report, into, r.there, &(tl_state_compare_args){.cast = args->cast}));
-    if (!args->partial && report->count) {
+    if (!args->partial && is_misfit(report, args->optional, path)) {
         st = fail_misfit(path, report);
         goto done;
     }

@@ -93,7 +93,8 @@ static tl_status write_head(tl_event_file *f)
     TL_TRY(event_end(f));
     // Who has read the later steps already forgets them. TensorBoard takes the first start it sees for that of
     // the run, and only another one for a restart.
-    for (int i = 0; f->keep_to.set && i < 2; i++) {
+    bool restart = f->keep_to.set && f->keep_to.value < INT64_MAX; // no step comes after that one
+    for (int i = 0; restart && i < 2; i++) {
         event_begin(f, f->keep_to.value + 1);
         size_t session = tli_pb_begin(&f->record, TLI_EVENT_SESSION);
         tli_pb_int(&f->record, 1, TLI_SESSION_START);

@@ -128,6 +128,7 @@ static tl_status read_tensor(tl_event_value *v, tl_arena *arena, const tli_pb_fi
     tl_event_bytes *strings = tl_arena_array(arena, count_fields(tensor, TLI_TENSOR_STRINGS), sizeof *strings);
     if (!strings) return TL_ENOMEM;
     v->strings = strings;
+    v->string_count = 0; // a value may say twice what its tensor is: the last one counts
     while (tli_pb_next(&in, &f)) {
         switch (f.number) {
         case TLI_TENSOR_DTYPE: dtype = (int)f.bits; break;

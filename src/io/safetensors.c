@@ -1,7 +1,6 @@
 #include "io/safetensors_impl.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
@@ -200,14 +199,15 @@ static tl_status check_coverage(const tl_safetensors *f)
     return st;
 }
 
-static tl_status parse_json(json_t **out, const char *path, const char *text, size_t size)
+tl_status tli_json_parse(json_t **out, const char *text, size_t size)
 {
     json_error_t error;
     *out = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     if (*out) return TL_OK;
-    if (json_error_code(&error) == json_error_out_of_memory) return TL_FAIL_NOMEM(size);
-    return TL_FAIL(TL_EINVAL, "'%s': its header is no acceptable JSON: %s (at byte %d)", path,
-                   error.text, error.position + TLI_ST_PREFIX);
+    // Where the parser finds no memory it often says nothing at all, and sometimes the wrong thing.
+    if (!error.text[0] || json_error_code(&error) == json_error_out_of_memory)
+        return TL_FAIL_NOMEM(size);
+    return TL_FAIL(TL_EINVAL, "%s (at character %d)", error.text, error.position);
 }
 
 static tl_status find_header(tl_safetensors *f, size_t *size)
@@ -244,7 +244,11 @@ static tl_status read_header(tl_safetensors *f)
     size_t size = 0;
     tl_status st;
     TL_TRY_DONE(st, find_header(f, &size));
-    TL_TRY_DONE(st, parse_json(&root, f->path, f->mapping.data + TLI_ST_PREFIX, size));
+    st = tli_json_parse(&root, f->mapping.data + TLI_ST_PREFIX, size);
+    if (st != TL_OK) {
+        tl_error_note(st, "'%s': its header is no acceptable JSON", f->path);
+        goto done;
+    }
     f->entries = tl_arena_array(f->arena, (int64_t)json_object_size(root), sizeof *f->entries);
     if (!f->entries) {
         st = TL_ENOMEM;

@@ -3,6 +3,7 @@
 #ifndef TLI_IO_SAFETENSORS_IMPL_H
 #define TLI_IO_SAFETENSORS_IMPL_H
 
+#include <jansson.h>
 #include <tilth/base/file.h>
 #include <tilth/base/map.h>
 #include <tilth/io/safetensors.h>
@@ -87,6 +88,8 @@ TL_NODISCARD tl_status tli_st_draft_finish(tli_st_draft *d, const tl_safetensors
 typedef tl_status tli_st_sink(const void *data, size_t bytes, void *payload);
 TL_NODISCARD tl_status tli_st_draft_data(const tli_st_draft *d, tli_st_sink *sink, void *payload);
 
+/* TL_EINVAL with the parser's words when it is no JSON, or an object has a name twice. */
+TL_NODISCARD tl_status tli_json_parse(json_t **out, const char *text, size_t size);
 /* A string as JSON has it, with its quotes; TL_EINVAL when it is not UTF-8. */
 TL_NODISCARD tl_status tli_json_add_string(tl_str *out, const char *text);
 

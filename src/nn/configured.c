@@ -67,7 +67,8 @@ tl_status tli_configure(const void **out, tl_arena *arena, const tl_class *cls, 
 tl_status tli_check_instance(const tl_class *cls, size_t least, const char *what)
 {
     if (cls->size >= least) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "its instances have %zu bytes and must begin with a %s, which has %zu",
+    return TL_FAIL(TL_EINVAL,
+                   "its instances have %zu bytes and must begin with a %s, which has %zu",
                    cls->size, what, least);
 }
 

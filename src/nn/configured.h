@@ -6,8 +6,8 @@
 
 #include <tilth/desc/registry.h>
 
-/* A completed copy of a literal (NULL: the defaults) in the arena, its ranges and checks run. A class
- * that describes no configuration gets the pointer itself. */
+/* A completed copy of a literal (NULL: the defaults) in the arena, its ranges and checks run. A
+ * class that describes no configuration gets the pointer itself. */
 TL_NODISCARD tl_status tli_configure(const void **out, tl_arena *arena, const tl_class *cls,
                                      const void *config);
 /* Instances of the class must begin with a struct of `least` bytes, a `what`. */

@@ -8,8 +8,8 @@ static tl_status verify_evaluator(const tl_class *cls)
 }
 
 static const tl_method methods[] = {
-    TL_METHOD(tl_evaluator_class, build, false), TL_METHOD(tl_evaluator_class, update, true),
-    TL_METHOD(tl_evaluator_class, result, true), TL_METHOD(tl_evaluator_class, reset, true),
+    TL_METHOD(tl_evaluator_class, build, false),   TL_METHOD(tl_evaluator_class, update, true),
+    TL_METHOD(tl_evaluator_class, result, true),   TL_METHOD(tl_evaluator_class, reset, true),
     TL_METHOD(tl_evaluator_class, dispose, false), {NULL, 0, false},
 };
 const tl_kind tl_kind_evaluator = {

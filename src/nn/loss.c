@@ -60,7 +60,7 @@ const tl_kind tl_kind_loss = {
 #define METHOD(l, method)                                                                          \
     ((const tl_loss_class *)tl_class_with(&(l)->cls->cls, offsetof(tl_loss_class, method)))
 
-/* --- making ------------------------------------------------------------------------------------- */
+/* --- making ----------------------------------------------------------------------------------- */
 
 static tl_status build(tl_loss *l, const void *config, const char *name)
 {
@@ -118,7 +118,7 @@ void tl_loss_free(tl_loss **loss)
     *loss = NULL;
 }
 
-/* --- one function ------------------------------------------------------------------------------- */
+/* --- one function ----------------------------------------------------------------------------- */
 
 typedef struct function_loss {
     tl_loss base;
@@ -153,7 +153,7 @@ tl_status tl_loss_from_function(tl_loss **out, tl_loss_fn *fn, void *payload, co
     return TL_OK;
 }
 
-/* --- using -------------------------------------------------------------------------------------- */
+/* --- using ------------------------------------------------------------------------------------ */
 
 tl_tensor *tl_loss_values(tl_loss *l, tl_ctx *c, tl_tensor *y_true, tl_tensor *y_pred)
 {
@@ -174,7 +174,8 @@ static tl_tensor *total_weight(tl_ctx *c, tl_tensor *values, tl_tensor *weight)
 {
     weight = tli_weight_for(c, values, weight);
     if (!weight) return NULL;
-    int64_t each = tl_tensor_count(values) / (tl_tensor_count(weight) ? tl_tensor_count(weight) : 1);
+    int64_t each =
+        tl_tensor_count(values) / (tl_tensor_count(weight) ? tl_tensor_count(weight) : 1);
     tl_tensor *sum = tl_sum(c, tl_cast(c, weight, values->dtype), TL_ALL, false);
     return tl_scale(c, sum, (double)each);
 }

@@ -37,7 +37,7 @@ tl_tensor *tli_loss_sum(tl_ctx *c, tl_tensor *x)
     return x && x->shape.rank > 0 ? tl_sum(c, x, TL_AXES(-1), false) : x;
 }
 
-/* --- distances ---------------------------------------------------------------------------------- */
+/* --- distances -------------------------------------------------------------------------------- */
 
 tl_tensor *tl_mean_squared_error(tl_ctx *c, tl_tensor *y, tl_tensor *p)
 {
@@ -113,7 +113,7 @@ tl_tensor *tl_cosine_similarity(tl_ctx *c, tl_tensor *y, tl_tensor *p)
     return tl_neg(c, tli_loss_sum(c, tl_mul(c, direction(c, y), direction(c, p))));
 }
 
-/* --- margins ------------------------------------------------------------------------------------ */
+/* --- margins ---------------------------------------------------------------------------------- */
 
 // Targets of 0 and 1 alone become -1 and 1.
 static tl_tensor *signs(tl_ctx *c, tl_tensor *y)
@@ -150,7 +150,7 @@ tl_tensor *tl_categorical_hinge(tl_ctx *c, tl_tensor *y, tl_tensor *p)
     return tl_relu(c, tl_shift(c, tl_sub(c, others, right), 1));
 }
 
-/* --- classes ------------------------------------------------------------------------------------ */
+/* --- classes ---------------------------------------------------------------------------------- */
 
 #define PLAIN(id, help_)                                                                           \
     static tl_tensor *id##_call(tl_loss *l, tl_ctx *c, tl_tensor *y, tl_tensor *p)                 \
@@ -191,7 +191,10 @@ static const tl_field smooth_l1_fields[] = {
 TLI_LOSS_DESC(smooth_l1, tl_smooth_l1_config, "Huber's loss with a slope of 1")
 TLI_LOSS_CLASS(smooth_l1, &smooth_l1_desc, smooth_l1_call, "Huber's loss with a slope of 1")
 
-#define ENTRY(id) {&tl_kind_loss, &tl_loss_##id.cls}
+#define ENTRY(id)                                                                                  \
+    {                                                                                              \
+        &tl_kind_loss, &tl_loss_##id.cls                                                           \
+    }
 static const tl_entry entries[] = {
     ENTRY(binary_crossentropy),
     ENTRY(categorical_crossentropy),

@@ -6,7 +6,8 @@
 
 #define TLI_EPSILON 1e-7 /* Keras's, below which no probability goes */
 
-/* Targets and predictions of one shape and float type, at least float32. False: the context failed. */
+/* Targets and predictions of one shape and float type, at least float32. False: the context
+ * failed. */
 bool tli_loss_pair(tl_ctx *c, tl_tensor **y_true, tl_tensor **y_pred);
 /* The mean over the last axis; a vector is one value an example already. */
 tl_tensor *tli_loss_mean(tl_ctx *c, tl_tensor *x);

@@ -35,7 +35,7 @@ static bool check_classes(tl_ctx *c, const tl_tensor *p)
     return false;
 }
 
-/* --- yes or no ---------------------------------------------------------------------------------- */
+/* --- yes or no -------------------------------------------------------------------------------- */
 
 static tl_tensor *smooth_binary(tl_ctx *c, tl_tensor *y, double smoothing)
 {
@@ -95,7 +95,7 @@ tl_tensor *tl_focal(tl_ctx *c, tl_tensor *y, tl_tensor *logits, double alpha, do
     return focal_values(c, y, logits, &how);
 }
 
-/* --- classes ------------------------------------------------------------------------------------ */
+/* --- classes ---------------------------------------------------------------------------------- */
 
 tl_tensor *tl_categorical_crossentropy(tl_ctx *c, tl_tensor *y, tl_tensor *p,
                                        const tl_crossentropy_config *how)
@@ -141,15 +141,14 @@ tl_tensor *tl_sparse_categorical_crossentropy(tl_ctx *c, tl_tensor *y, tl_tensor
     p = tli_loss_float(c, p);
     y = tli_labels(c, y, p);
     if (tl_ctx_failed(c)) return NULL;
-    if (how->from_logits)
-        return tl_sparse_cross_entropy(c, y, p, .ignored = how->ignore_class);
+    if (how->from_logits) return tl_sparse_cross_entropy(c, y, p, .ignored = how->ignore_class);
     if (!how->ignore_class.set) return label_values(c, y, p);
     tl_tensor *ignored = tl_equal(c, y, tl_number(c, TL_I64, (double)how->ignore_class.value));
     tl_tensor *values = label_values(c, tl_where(c, ignored, tl_number(c, TL_I64, 0), y), p);
     return values ? tl_where(c, ignored, tl_number(c, values->dtype, 0), values) : NULL;
 }
 
-/* --- distributions and counts ------------------------------------------------------------------- */
+/* --- distributions and counts ----------------------------------------------------------------- */
 
 tl_tensor *tl_kl_divergence(tl_ctx *c, tl_tensor *y, tl_tensor *p)
 {
@@ -165,7 +164,7 @@ tl_tensor *tl_poisson(tl_ctx *c, tl_tensor *y, tl_tensor *p)
     return tli_loss_mean(c, tl_sub(c, p, tl_mul(c, y, tl_log(c, tl_shift(c, p, TLI_EPSILON)))));
 }
 
-/* --- the classes of losses ---------------------------------------------------------------------- */
+/* --- the classes of losses -------------------------------------------------------------------- */
 
 #define FROM_LOGITS(T)                                                                             \
     TL_F(T, from_logits, .help = "predictions are given before the softmax or sigmoid")
@@ -180,8 +179,8 @@ tl_tensor *tl_poisson(tl_ctx *c, tl_tensor *y, tl_tensor *p)
     TLI_LOSS_DESC(id, T, help_)                                                                    \
     TLI_LOSS_CLASS(id, &id##_desc, id##_call, help_)
 
-static const tl_field binary_crossentropy_fields[] = {
-    FROM_LOGITS(tl_crossentropy_config), SMOOTHING(tl_crossentropy_config), TL_F_END};
+static const tl_field binary_crossentropy_fields[] = {FROM_LOGITS(tl_crossentropy_config),
+                                                      SMOOTHING(tl_crossentropy_config), TL_F_END};
 CONFIGURED(binary_crossentropy, tl_crossentropy_config, "cross-entropy of yes and no")
 
 #define categorical_crossentropy_fields binary_crossentropy_fields

@@ -10,6 +10,7 @@
 #include <tilth/ops/view.h>
 
 #include "nn/configured.h"
+#include "nn/metric_impl.h"
 #include "nn/weight.h"
 
 static void metric_config_init(void *value)
@@ -43,9 +44,12 @@ static tl_status verify_metric(const tl_class *cls)
 }
 
 static const tl_method methods[] = {
-    TL_METHOD(tl_metric_class, build, false),  TL_METHOD(tl_metric_class, update, true),
-    TL_METHOD(tl_metric_class, result, true),  TL_METHOD(tl_metric_class, reset, false),
-    TL_METHOD(tl_metric_class, tell, false),   TL_METHOD(tl_metric_class, dispose, false),
+    TL_METHOD(tl_metric_class, build, false),
+    TL_METHOD(tl_metric_class, update, true),
+    TL_METHOD(tl_metric_class, result, true),
+    TL_METHOD(tl_metric_class, reset, false),
+    TL_METHOD(tl_metric_class, tell, false),
+    TL_METHOD(tl_metric_class, dispose, false),
     {NULL, 0, false},
 };
 const tl_kind tl_kind_metric = {
@@ -62,7 +66,7 @@ const tl_kind tl_kind_metric = {
 #define METHOD(m, method)                                                                          \
     ((const tl_metric_class *)tl_class_with(&(m)->cls->cls, offsetof(tl_metric_class, method)))
 
-/* --- making ------------------------------------------------------------------------------------- */
+/* --- making ----------------------------------------------------------------------------------- */
 
 // The common part of a metric's configuration; NULL when it has none.
 static const tl_metric_config *common_config(const tl_metric *m)
@@ -138,7 +142,8 @@ void tl_metric_free(tl_metric **metric)
 static tl_status add_state(tl_metric *m, const char *name, tl_dtype dtype, tl_shape shape)
 {
     if (!name || !*name || strchr(name, '/'))
-        return TL_FAIL(TL_EINVAL, "'%s' is not a name for a state: it must be there and hold no '/'",
+        return TL_FAIL(TL_EINVAL,
+                       "'%s' is not a name for a state: it must be there and hold no '/'",
                        name ? name : "");
     if (tl_tensors_peek(&m->states, name))
         return TL_FAIL(TL_EEXISTS, "there is a state '%s' already", name);
@@ -162,7 +167,7 @@ tl_tensor *tl_metric_state(tl_metric *m, const char *name, tl_dtype dtype, tl_sh
     return m->states.items[m->states.count - 1].tensor;
 }
 
-/* --- using -------------------------------------------------------------------------------------- */
+/* --- using ------------------------------------------------------------------------------------ */
 
 // Goes into the metric's module with taping off; gives what taping was.
 static bool enter(tl_metric *m, tl_ctx *c)
@@ -177,6 +182,34 @@ static void leave(tl_ctx *c, bool taping)
     tl_ctx_leave(c);
 }
 
+bool tli_metric_of_values(const tl_metric *m)
+{
+    for (const tl_class *k = &m->cls->cls; k; k = k->base) {
+        const tl_metric_class *cls = (const void *)k;
+        if (k->class_size > offsetof(tl_metric_class, of_values) && cls->of_values) return true;
+    }
+    return false;
+}
+
+// What is lacking, or NULL; what the metric is about must be how it is updated.
+static void check_update(const tl_metric *m, tl_ctx *c, bool by_value, const char *lacking)
+{
+    if (tl_ctx_failed(c)) return;
+    if (lacking)
+        (void)TL_FAIL(TL_EINVAL, "metric '%s' was given no %s", m->name, lacking);
+    else if (by_value != tli_metric_of_values(m))
+        (void)TL_FAIL(TL_EINVAL,
+                      by_value
+                          ? "metric '%s' is about targets and predictions: tl_metric_update is "
+                            "how it is updated"
+                          : "metric '%s' is about one tensor: tl_metric_update_value is how it "
+                            "is updated",
+                      m->name);
+    else
+        return;
+    tl_ctx_fail(c);
+}
+
 static void update(tl_metric *m, tl_ctx *c, tl_tensor *y_true, tl_tensor *y_pred, tl_tensor *weight)
 {
     if (tl_ctx_failed(c)) return;
@@ -188,20 +221,13 @@ static void update(tl_metric *m, tl_ctx *c, tl_tensor *y_true, tl_tensor *y_pred
 void tl_metric_update(tl_metric *m, tl_ctx *c, tl_tensor *y_true, tl_tensor *y_pred,
                       tl_tensor *weight)
 {
-    if (!tl_ctx_failed(c) && (!y_true || !y_pred)) {
-        (void)TL_FAIL(TL_EINVAL, "metric '%s' was given no %s", m->name,
-                      y_pred ? "targets" : "predictions");
-        tl_ctx_fail(c);
-    }
+    check_update(m, c, false, !y_pred ? "predictions" : !y_true ? "targets" : NULL);
     update(m, c, y_true, y_pred, weight);
 }
 
 void tl_metric_update_value(tl_metric *m, tl_ctx *c, tl_tensor *value, tl_tensor *weight)
 {
-    if (!tl_ctx_failed(c) && !value) {
-        (void)TL_FAIL(TL_EINVAL, "metric '%s' was given no value", m->name);
-        tl_ctx_fail(c);
-    }
+    check_update(m, c, true, value ? NULL : "value");
     update(m, c, NULL, value, weight);
 }
 
@@ -220,6 +246,7 @@ tl_tensor *tl_metric_result(tl_metric *m, tl_ctx *c)
 
 tl_status tl_metric_number(double *out, tl_metric *m, tl_ctx *c)
 {
+    TL_TRY(tl_ctx_status(c)); // ending the scope would forget it
     tl_mark mark = tl_ctx_begin(c);
     tl_tensor *r = tl_metric_result(m, c);
     tl_status st = tl_ctx_status(c);
@@ -255,10 +282,11 @@ static tl_status tell_result(tl_metric *m, tl_ctx *c, tl_logs *into)
     if (r->shape.rank == 0) return tl_logs_put_tensor(into, m->name, r);
     if (r->shape.rank == 1) return tell_vector(m, c, into, r);
     char spec[TL_TENSOR_TEXT];
-    return TL_FAIL(TL_EINVAL,
-                   "metric '%s': its result is %s; a scalar or a vector can be told, for others the "
-                   "class needs 'tell'",
-                   m->name, tl_tensor_spec(spec, r));
+    return TL_FAIL(
+        TL_EINVAL,
+        "metric '%s': its result is %s; a scalar or a vector can be told, for others the "
+        "class needs 'tell'",
+        m->name, tl_tensor_spec(spec, r));
 }
 
 tl_status tl_metric_tell(tl_metric *m, tl_ctx *c, tl_logs *into)
@@ -295,7 +323,7 @@ tl_status tl_metric_state_into(const tl_metric *m, tl_state *into)
     return TL_OK;
 }
 
-/* --- for classes -------------------------------------------------------------------------------- */
+/* --- for classes ------------------------------------------------------------------------------ */
 
 void tl_metric_add(tl_ctx *c, tl_tensor *state, tl_tensor *value)
 {

@@ -54,10 +54,11 @@ static tl_tensor *with_label_weights(tl_ctx *c, tl_tensor *p, tl_tensor *weight,
     int64_t last = p->shape.rank ? p->shape.dims[p->shape.rank - 1] : 0;
     if (last != label_weights->count) {
         char spec[TL_TENSOR_TEXT];
-        (void)TL_FAIL(TL_EINVAL,
-                      "the predictions are %s and there are %lld label_weights; their last axis must "
-                      "have as many places",
-                      tl_tensor_spec(spec, p), (long long)label_weights->count);
+        (void)TL_FAIL(
+            TL_EINVAL,
+            "the predictions are %s and there are %lld label_weights; their last axis must "
+            "have as many places",
+            tl_tensor_spec(spec, p), (long long)label_weights->count);
         return tl_ctx_fail(c);
     }
     tl_tensor *each = tl_from_doubles(c, TL_F64, TL_SHAPE(last), label_weights->items);
@@ -70,8 +71,9 @@ static bool check_labels(tl_ctx *c, const auc_metric *a, const tl_tensor *p)
     if (a->labels == 1 || (p->shape.rank && p->shape.dims[p->shape.rank - 1] == a->labels))
         return true;
     char spec[TL_TENSOR_TEXT];
-    (void)TL_FAIL(TL_EINVAL, "the predictions are %s; with num_labels %lld their last axis must be "
-                             "that long",
+    (void)TL_FAIL(TL_EINVAL,
+                  "the predictions are %s; with num_labels %lld their last axis must be "
+                  "that long",
                   tl_tensor_spec(spec, p), (long long)a->labels);
     tl_ctx_fail(c);
     return false;
@@ -95,7 +97,7 @@ static void auc_update(tl_metric *m, tl_ctx *c, tl_tensor *y, tl_tensor *p, tl_t
         tli_counts_add_even(&a->counts, c, &answers);
 }
 
-/* --- the area: all tensors are [labels, thresholds] ----------------------------------------------- */
+/* --- the area: all tensors are [labels, thresholds] ------------------------------------------- */
 
 static tl_tensor *lower(tl_ctx *c, tl_tensor *x)
 {
@@ -112,8 +114,9 @@ static tl_tensor *share(tl_ctx *c, tl_tensor *part, tl_tensor *rest)
     return tl_div_no_nan(c, part, tl_add(c, part, rest));
 }
 
-// Between two thresholds true positives are taken to grow evenly with positives, so precision does not
-// move on a line: the area of a step is slope * (dTP + intercept * log(P_b / P_a)) / all that is yes.
+// Between two thresholds true positives are taken to grow evenly with positives, so precision does
+// not move on a line: the area of a step is slope * (dTP + intercept * log(P_b / P_a)) / all that
+// is yes.
 static tl_tensor *precision_recall_steps(tl_ctx *c, const tli_counts *k)
 {
     tl_tensor *zero = tl_number(c, TL_F64, 0), *tp = k->true_positives;
@@ -165,14 +168,15 @@ static tl_tensor *auc_result(tl_metric *m, tl_ctx *c)
                          tl_sum(c, weights, TL_ALL, false));
 }
 
-/* --- its configuration ---------------------------------------------------------------------------- */
+/* --- its configuration ------------------------------------------------------------------------ */
 
 static tl_status auc_check(const void *value)
 {
     const tl_auc_config *config = value;
     if (config->num_labels && config->label_weights.count
         && config->label_weights.count != config->num_labels)
-        return TL_FAIL(TL_EINVAL, "label_weights: there are %lld for %lld labels; give one for each",
+        return TL_FAIL(TL_EINVAL,
+                       "label_weights: there are %lld for %lld labels; give one for each",
                        (long long)config->label_weights.count, (long long)config->num_labels);
     return TL_OK;
 }

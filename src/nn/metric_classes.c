@@ -19,7 +19,7 @@ static bool check_width(tl_ctx *c, const tl_tensor *p, int64_t classes)
     return false;
 }
 
-/* --- F scores ------------------------------------------------------------------------------------- */
+/* --- F scores --------------------------------------------------------------------------------- */
 
 typedef struct f_score {
     tl_metric base;
@@ -49,7 +49,8 @@ static tl_tensor *answered(tl_ctx *c, tl_tensor *p, const tl_opt_double *thresho
 }
 
 // Adds the weights where both hold, summed over examples.
-static void add_by_class(tl_ctx *c, tl_tensor *state, tl_tensor *a, tl_tensor *b, tl_tensor *weights)
+static void add_by_class(tl_ctx *c, tl_tensor *state, tl_tensor *a, tl_tensor *b,
+                         tl_tensor *weights)
 {
     tl_tensor *chosen = tl_where(c, tl_logical_and(c, a, b), weights, tl_number(c, TL_F64, 0));
     int64_t classes = state->shape.dims[0];
@@ -125,10 +126,11 @@ TLI_METRIC_DESC(f_score, tl_f_score_config, f_score_check, "mean of precision an
 TLI_METRIC_DESC(f1, tl_f_score_config, f1_check, "harmonic mean of precision and recall")
 TLI_METRIC_CLASS(f1_score, f_score, &f1_desc, "harmonic mean of precision and recall",
                  .build = f_score_build, .update = f_score_update, .result = f_score_result)
-TLI_METRIC_CLASS(fbeta_score, f_score, &f_score_desc, "weighted harmonic mean of precision and recall",
-                 .build = f_score_build, .update = f_score_update, .result = f_score_result)
+TLI_METRIC_CLASS(fbeta_score, f_score, &f_score_desc,
+                 "weighted harmonic mean of precision and recall", .build = f_score_build,
+                 .update = f_score_update, .result = f_score_result)
 
-/* --- confusion matrices --------------------------------------------------------------------------- */
+/* --- confusion matrices ----------------------------------------------------------------------- */
 
 typedef struct confusion {
     tl_metric base;
@@ -258,6 +260,6 @@ TLI_METRIC_CLASS(confusion_matrix, confusion, &confusion_desc,
 TLI_METRIC_CLASS(mean_iou, confusion, &confusion_desc,
                  "mean over classes of intersection over union", .build = confusion_build,
                  .update = confusion_update, .result = mean_iou_result)
-TLI_METRIC_CLASS(per_class_iou, confusion, &confusion_desc,
-                 "intersection over union of each class", .build = confusion_build,
-                 .update = confusion_update, .result = per_class_iou_result)
+TLI_METRIC_CLASS(per_class_iou, confusion, &confusion_desc, "intersection over union of each class",
+                 .build = confusion_build, .update = confusion_update,
+                 .result = per_class_iou_result)

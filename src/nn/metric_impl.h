@@ -4,6 +4,9 @@
 
 #include <tilth/nn/metrics.h>
 
+/* The class, or one that it derives from, says that it is about one tensor. */
+bool tli_metric_of_values(const tl_metric *m);
+
 /* Counts of answers at thresholds, float64 [labels, thresholds]. */
 typedef struct tli_counts {
     tl_tensor *true_positives, *false_positives, *true_negatives, *false_negatives;
@@ -11,8 +14,8 @@ typedef struct tli_counts {
 
 TL_NODISCARD tl_status tli_counts_build(tli_counts *k, tl_metric *m, int64_t labels,
                                         int64_t thresholds);
-/* Targets (not 0 is yes) and predictions of one shape; NULL: the context failed. `labels` above 1 splits
- * along the last axis. */
+/* Targets (not 0 is yes) and predictions of one shape; NULL: the context failed. `labels` above 1
+ * splits along the last axis. */
 typedef struct tli_answers {
     tl_tensor *yes;     /* float64 [n, labels]: the weight where the target is yes, else 0 */
     tl_tensor *no;      /* the other way round */

@@ -9,7 +9,7 @@
 #include "nn/metric_impl.h"
 #include "nn/weight.h"
 
-/* --- means and sums ----------------------------------------------------------------------------- */
+/* --- means and sums --------------------------------------------------------------------------- */
 
 typedef struct mean_metric {
     tl_metric base;
@@ -30,8 +30,9 @@ static void add_to_mean(tl_metric *m, tl_ctx *c, tl_tensor *values, tl_tensor *w
     mean_metric *a = (mean_metric *)m;
     if (tl_ctx_failed(c) || !values) return;
     tl_metric_add(c, a->total, tl_metric_weighted(c, values, weight));
-    tl_metric_add(c, a->count, weight ? tl_metric_weights(c, values, weight)
-                                      : tl_number(c, TL_F64, (double)tl_tensor_count(values)));
+    tl_metric_add(c, a->count,
+                  weight ? tl_metric_weights(c, values, weight)
+                         : tl_number(c, TL_F64, (double)tl_tensor_count(values)));
 }
 
 static void mean_update(tl_metric *m, tl_ctx *c, tl_tensor *y, tl_tensor *p, tl_tensor *weight)
@@ -77,10 +78,11 @@ static tl_tensor *sum_result(tl_metric *m, tl_ctx *c)
 TLI_METRIC_CLASS(sum, sum_metric, &tl_metric_config_desc, "weighted sum of values",
                  .build = sum_build, .update = sum_update, .result = sum_result, .of_values = true)
 
-/* --- shares of right answers -------------------------------------------------------------------- */
+/* --- shares of right answers ------------------------------------------------------------------ */
 
 #define MEAN_METRIC(id, config_, help_)                                                            \
-    static void id##_update(tl_metric *m, tl_ctx *c, tl_tensor *y, tl_tensor *p, tl_tensor *weight) \
+    static void id##_update(tl_metric *m, tl_ctx *c, tl_tensor *y, tl_tensor *p,                   \
+                            tl_tensor *weight)                                                     \
     {                                                                                              \
         add_to_mean(m, c, id##_values(m, c, y, p), weight);                                        \
     }                                                                                              \
@@ -147,9 +149,11 @@ static tl_tensor *categorical_accuracy_values(tl_metric *m, tl_ctx *c, tl_tensor
 MEAN_METRIC(categorical_accuracy, &tl_metric_config_desc,
             "share of examples whose greatest prediction is where the greatest target is")
 
-// Fewer than k predictions are above that of the label. Labels that are no class are never among them.
+// Fewer than k predictions are above that of the label. Labels that are no class are never among
+// them.
 static tl_tensor *among_best(tl_ctx *c, tl_tensor *labels, tl_tensor *p, int64_t k)
 {
+    labels = labels ? tl_cast(c, labels, TL_I64) : NULL;
     if (!labels) return NULL;
     int64_t classes = p->shape.dims[p->shape.rank - 1];
     tl_tensor *place = tl_clip(c, labels, 0, (double)(classes - 1));
@@ -183,7 +187,7 @@ MEAN_METRIC(sparse_top_k_categorical_accuracy, &top_k_desc,
 MEAN_METRIC(top_k_categorical_accuracy, &top_k_desc,
             "share of targets among the k greatest predictions")
 
-/* --- means of losses ---------------------------------------------------------------------------- */
+/* --- means of losses -------------------------------------------------------------------------- */
 
 #define LOSS_VALUES(id, expression)                                                                \
     static tl_tensor *id##_values(tl_metric *m, tl_ctx *c, tl_tensor *y, tl_tensor *p)             \
@@ -265,25 +269,23 @@ TLI_METRIC_CLASS(sparse_categorical_crossentropy, mean_metric, &crossentropy_des
                  "mean cross-entropy of class numbers", .build = mean_build,
                  .update = sparse_categorical_crossentropy_update, .result = mean_result)
 
-static void perplexity_update(tl_metric *m, tl_ctx *c, tl_tensor *y, tl_tensor *p, tl_tensor *weight)
-{
-    if (y)
-        sparse_categorical_crossentropy_update(m, c, y, p, weight);
-    else
-        add_to_mean(m, c, p, weight);
-}
-
 static tl_tensor *perplexity_result(tl_metric *m, tl_ctx *c)
 {
     return tl_exp(c, mean_result(m, c));
 }
 TLI_METRIC_CLASS(perplexity, mean_metric, &crossentropy_desc,
                  "exp of the mean cross-entropy of class numbers", .build = mean_build,
-                 .update = perplexity_update, .result = perplexity_result)
+                 .update = sparse_categorical_crossentropy_update, .result = perplexity_result)
+TLI_METRIC_CLASS(loss_perplexity, mean_metric, &tl_metric_config_desc,
+                 "exp of the mean of cross-entropies that are given", .build = mean_build,
+                 .update = mean_update, .result = perplexity_result, .of_values = true)
 
-/* --- all that ship ------------------------------------------------------------------------------ */
+/* --- all that ship ---------------------------------------------------------------------------- */
 
-#define ENTRY(id) {&tl_kind_metric, &tl_metric_##id.cls}
+#define ENTRY(id)                                                                                  \
+    {                                                                                              \
+        &tl_kind_metric, &tl_metric_##id.cls                                                       \
+    }
 static const tl_entry entries[] = {
     ENTRY(mean),
     ENTRY(sum),
@@ -301,6 +303,7 @@ static const tl_entry entries[] = {
     ENTRY(categorical_crossentropy),
     ENTRY(sparse_categorical_crossentropy),
     ENTRY(perplexity),
+    ENTRY(loss_perplexity),
     ENTRY(precision),
     ENTRY(recall),
     ENTRY(true_positives),

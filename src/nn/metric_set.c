@@ -1,7 +1,8 @@
 #include <string.h>
 #include <tilth/base/alloc.h>
 #include <tilth/base/vec.h>
-#include <tilth/nn/metric.h>
+
+#include "nn/metric_impl.h"
 
 struct tl_metrics {
     tl_engine *engine;
@@ -79,21 +80,11 @@ tl_metric *tl_metrics_find(const tl_metrics *all, const char *name)
     return NULL;
 }
 
-// A class is of values when it, or one that it derives from, says so.
-static bool is_of_values(const tl_metric *m)
-{
-    for (const tl_class *k = &m->cls->cls; k; k = k->base) {
-        const tl_metric_class *cls = (const void *)k;
-        if (k->class_size > offsetof(tl_metric_class, of_values) && cls->of_values) return true;
-    }
-    return false;
-}
-
 void tl_metrics_update(tl_metrics *all, tl_ctx *c, tl_tensor *y_true, tl_tensor *y_pred,
                        tl_tensor *weight)
 {
     for (int64_t i = 0; i < all->count; i++)
-        if (!is_of_values(all->items[i]))
+        if (!tli_metric_of_values(all->items[i]))
             tl_metric_update(all->items[i], c, y_true, y_pred, weight);
 }
 

@@ -10,7 +10,7 @@
 #include "nn/metric_impl.h"
 #include "nn/weight.h"
 
-/* --- counts ------------------------------------------------------------------------------------- */
+/* --- counts ----------------------------------------------------------------------------------- */
 
 tl_status tli_counts_build(tli_counts *k, tl_metric *m, int64_t labels, int64_t thresholds)
 {
@@ -81,8 +81,8 @@ static tl_tensor *collect(tl_ctx *c, tl_tensor *weights, tl_tensor *bucket, cons
 {
     if (tl_ctx_failed(c)) return NULL;
     int64_t n = tl_tensor_count(weights);
-    tl_tensor *sums = tl_gather_grad(c, tl_reshape(c, weights, TL_SHAPE(n)), bucket, 0,
-                                     tl_shape_count(shape));
+    tl_tensor *sums =
+        tl_gather_grad(c, tl_reshape(c, weights, TL_SHAPE(n)), bucket, 0, tl_shape_count(shape));
     return tl_reshape(c, sums, *shape);
 }
 
@@ -112,7 +112,7 @@ void tli_counts_add_even(const tli_counts *k, tl_ctx *c, const tli_answers *a)
     add(c, k->true_negatives, tl_cumsum(c, no, 1, true, false));
 }
 
-/* --- what is looked at -------------------------------------------------------------------------- */
+/* --- what is looked at ------------------------------------------------------------------------ */
 
 bool tli_only_class(tl_ctx *c, tl_tensor **y, tl_tensor **p, const tl_opt_int *class_id)
 {
@@ -136,7 +136,7 @@ static tl_tensor *only_best(tl_ctx *c, tl_tensor *p, int64_t k)
     return best ? tl_where(c, best, p, tl_number(c, p->dtype, -HUGE_VAL)) : NULL;
 }
 
-/* --- precision, recall and the counts themselves -------------------------------------------------- */
+/* --- precision, recall and the counts themselves ---------------------------------------------- */
 
 typedef struct threshold_metric {
     tl_metric base;
@@ -232,7 +232,7 @@ COUNT_METRIC(true_negatives, "no that was answered no")
 COUNT_METRIC(false_positives, "no that was answered yes")
 COUNT_METRIC(false_negatives, "yes that was answered no")
 
-/* --- one at a value of the other ------------------------------------------------------------------ */
+/* --- one at a value of the other -------------------------------------------------------------- */
 
 typedef struct at_metric {
     tl_metric base;
@@ -286,7 +286,8 @@ static const tl_field at_fields[] = {
          .help = "only this place of the last axis counts"),
     TL_F_END,
 };
-TLI_METRIC_DESC(at, tl_at_metric_config, NULL, "one of precision and recall at a value of the other")
+TLI_METRIC_DESC(at, tl_at_metric_config, NULL,
+                "one of precision and recall at a value of the other")
 TLI_METRIC_CLASS(recall_at_precision, at_metric, &at_desc, "best recall at a precision",
                  .build = at_build, .update = at_update, .result = recall_at_precision_result)
 TLI_METRIC_CLASS(precision_at_recall, at_metric, &at_desc, "best precision at a recall",

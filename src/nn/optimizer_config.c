@@ -91,11 +91,21 @@ static tl_status check_clipping(const void *value)
     return TL_OK;
 }
 
+static tl_status check_least(tl_opt_double number, double least, const char *key)
+{
+    if (!number.set || number.value >= least) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "%s: must be at least %g, not %g", key, least, number.value);
+}
+
+/* Ranges too: groups are often written in C, where no parser sees them. */
 static tl_status check_group(const void *value)
 {
     const tl_group_config *g = value;
-    if (g->group && *g->group) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "group: must be set, it is empty");
+    if (!g->group || !*g->group) return TL_FAIL(TL_EINVAL, "group: must be set, it is empty");
+    TL_TRY(check_least(g->rate, 0, "rate"));
+    TL_TRY(check_least(g->weight_decay, 0, "weight_decay"));
+    TL_TRY(check_least(g->clip_norm, 0, "clip_norm"));
+    return check_least(g->norm_type, 1, "norm_type");
 }
 
 /* One pattern, or a list of them. */

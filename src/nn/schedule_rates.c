@@ -97,16 +97,14 @@ static tl_tensor *begin_of(tl_ctx *c, tl_tensor *index, double t)
     return tl_affine(c, tl_pow(c, number(c, t), index), 1 / (t - 1), -1 / (t - 1));
 }
 
-// Which fall x lies in. Logarithms are not exact where one ends and the next begins, so the place
-// is looked at again.
+// Which fall x lies in. Where one ends and the next begins the logarithm may be a little too small,
+// so the place is looked at again.
 static tl_tensor *fall_of(tl_ctx *c, tl_tensor *x, double t)
 {
     tl_tensor *index = tl_scale(c, tl_log(c, tl_affine(c, x, t - 1, 1)), 1 / log(t));
     index = tl_floor(c, index);
     tl_tensor *early = tl_greater_equal(c, x, begin_of(c, tl_shift(c, index, 1), t));
-    index = tl_add(c, index, tl_cast(c, early, TL_F64));
-    tl_tensor *late = tl_less(c, x, begin_of(c, index, t));
-    return tl_sub(c, index, tl_cast(c, late, TL_F64));
+    return tl_add(c, index, tl_cast(c, early, TL_F64));
 }
 
 tl_tensor *tli_cosine_restarts_rate(tl_ctx *c, const void *config, tl_tensor *step)

@@ -56,7 +56,8 @@ void tli_match(tl_ctx *c, tl_tensor **y_true, tl_tensor **y_pred)
         *y_pred = without_last(c, *y_pred);
     if (tl_ctx_failed(c) || tl_shape_equal(&(*y_true)->shape, &(*y_pred)->shape)) return;
     char t[TL_TENSOR_TEXT], p[TL_TENSOR_TEXT];
-    (void)TL_FAIL(TL_EINVAL, "the targets are %s and the predictions %s; their shapes must be alike",
+    (void)TL_FAIL(TL_EINVAL,
+                  "the targets are %s and the predictions %s; their shapes must be alike",
                   tl_tensor_spec(t, *y_true), tl_tensor_spec(p, *y_pred));
     tl_ctx_fail(c);
 }
@@ -70,8 +71,9 @@ tl_tensor *tli_labels(tl_ctx *c, tl_tensor *y_true, const tl_tensor *y_pred)
     if (y_pred->shape.rank && y_true->shape.rank == y_pred->shape.rank && has_last_one(y_true))
         labels = without_last(c, y_true);
     if (!labels) return NULL;
+    bool whole = tl_dtype_classify(labels->dtype) == TL_CLASS_INT;
     if (y_pred->shape.rank && tl_shape_equal(&labels->shape, &wanted))
-        return tl_cast(c, labels, TL_I64);
+        return whole ? labels : tl_cast(c, labels, TL_I64);
     char t[TL_TENSOR_TEXT], p[TL_TENSOR_TEXT];
     (void)TL_FAIL(TL_EINVAL,
                   "the targets are %s and the predictions %s; class numbers must have the shape of "

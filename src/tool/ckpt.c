@@ -159,8 +159,9 @@ static void add_summary(tl_str *out, const tli_ckpt *k)
         const tli_ckpt_row *row = &k->rows[i];
         if (row->same_as) continue;
         bytes += (int64_t)row->entry->bytes;
-        if (row->entry->readable && tl_dtype_is_float(row->entry->dtype))
-            elements += (int64_t)(row->entry->bytes / tl_dtype_size(row->entry->dtype));
+        const tl_safetensors_entry *tensor = tl_checkpoint_find(k->c, row->path);
+        if (tensor && tl_dtype_is_float(tensor->dtype))
+            elements += (int64_t)(tensor->bytes / tl_dtype_size(tensor->dtype));
     }
     int version = tl_checkpoint_version(k->c);
     const char *numerics = tl_checkpoint_numerics(k->c);
@@ -175,8 +176,8 @@ static void add_summary(tl_str *out, const tli_ckpt *k)
         tli_ckpt_add_clean(out, numerics);
         tl_str_addc(out, '\'');
     }
-    tl_str_addf(out, "\n%" PRId64 " entries, %" PRId64 " floating-point elements, ", k->count,
-                elements);
+    tl_str_addf(out, "\n%" PRId64 " entries, %" PRId64 " floating-point elements in tensors, ",
+                k->count, elements);
     add_size(out, bytes);
     tl_str_addc(out, '\n');
 }

@@ -16,6 +16,7 @@ static const tli_command *const commands[] = {
     &tli_command_describe,
     &tli_command_params,
     &tli_command_train,
+    &tli_command_train_net,
     &tli_command_explain,
     &tli_command_ckpt,
 };

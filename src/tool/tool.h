@@ -44,7 +44,7 @@ typedef struct tli_command {
 } tli_command;
 
 extern const tli_command tli_command_list, tli_command_describe, tli_command_params, tli_command_train,
-    tli_command_explain, tli_command_ckpt;
+    tli_command_train_net, tli_command_explain, tli_command_ckpt;
 
 /* Runs the command line and gives the exit code. */
 int tli_tool_main(const tli_tool *tool, int argc, char *const *argv);

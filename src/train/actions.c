@@ -82,11 +82,12 @@ static void adopt(const conditional *c)
 #define METHOD(h, method)                                                                          \
     ((const tl_hook_class *)tl_class_with(&(h)->cls->cls, offsetof(tl_hook_class, method)))
 
-#define CONDITIONAL_PHASE(phase)                                                                   \
+#define CONDITIONAL_PHASE(phase, loop)                                                             \
     static tl_status conditional_##phase(tl_hook *h, tl_logs *logs)                                \
     {                                                                                              \
         const conditional *c = (const conditional *)h;                                             \
         bool holds = false;                                                                        \
+        if (c->config.after_loops != (loop)) return TL_OK;                                         \
         TL_TRY(c->config.condition(&holds, h->controller, logs, c->config.payload));               \
         adopt(c);                                                                                  \
         for (int64_t i = 0; holds && i < c->config.hook_count; i++) {                              \
@@ -96,8 +97,8 @@ static void adopt(const conditional *c)
         }                                                                                          \
         return TL_OK;                                                                              \
     }
-CONDITIONAL_PHASE(after_loop)
-CONDITIONAL_PHASE(after_eval)
+CONDITIONAL_PHASE(after_loop, true)
+CONDITIONAL_PHASE(after_eval, false)
 
 static tl_status conditional_state(tl_hook *h, tl_state *into)
 {

@@ -64,7 +64,8 @@ static tl_status time_left(tl_str *line, console *c, tl_event_storage *s, const 
     // Until the timer has something to say: by what has passed since the last line.
     int64_t now = tl_clock_ns();
     if (c->wrote && iteration > c->last_iteration)
-        add_eta(line, (double)(now - c->last_ns) * 1e-9 / (double)(iteration - c->last_iteration) * (double)left);
+        add_eta(line, (double)(now - c->last_ns) * 1e-9 * (double)left
+                          / (double)(iteration - c->last_iteration));
     c->wrote = true;
     c->last_iteration = iteration;
     c->last_ns = now;

@@ -271,6 +271,12 @@ tl_status tl_controller_restore_checkpoint(tl_controller *c, const char *path, c
     else if (c->trainer) TL_TRY(tl_checkpoint_manager_restore_or_initialize(c->manager, &from));
     else TL_TRY(restore_latest_to_evaluate(c, &from));
     if (path) from = path;
+    if (c->last_step) { // a run that goes back will tell again what it told since
+        TL_TRY(tl_summary_manager_rewind(c->summaries, c->trainer->global_step));
+        TL_TRY(tl_summary_manager_rewind(c->eval_summaries, c->evaluated < c->trainer->global_step
+                                                                ? c->trainer->global_step - 1
+                                                                : c->trainer->global_step));
+    }
     if (from) tli_controller_say(c, "restored model from %s.", from);
     if (restored) *restored = from;
     return TL_OK;

@@ -29,8 +29,8 @@ struct tl_exporter {
 
 /* --- info.json, written ----------------------------------------------------------------------- */
 
-/* As Python's json writes it with an indent of 4, so that the file is the original's byte for byte; but what is
- * not finite is null, since JSON has no such numbers. */
+/* Laid out as Python's json does it with an indent of 4, as the original's is; but what is not finite is null,
+ * since JSON has no such numbers. */
 typedef struct writer {
     tl_str text;
     int depth;

@@ -19,7 +19,8 @@ typedef struct metrics {
 
 typedef struct json {
     tl_event_writer base;
-    tli_append *file;
+    char *path;
+    tli_append *file; /* NULL when it could not be opened again */
     int64_t window;
     int64_t written; /* the last iteration that is in the file */
     metrics fresh;
@@ -46,7 +47,8 @@ static bool line_iteration(int64_t *out, const char *at, const char *end)
         if (*at == '"') {
             const char *after = string_end(at, end);
             if (!after) return false;
-            bool is_key = depth == 1 && (size_t)(after - at) == sizeof key - 1 && !memcmp(at, key, sizeof key - 1);
+            bool is_key = depth == 1 && (size_t)(after - at) == sizeof key - 1
+                          && memcmp(at, key, sizeof key - 1) == 0;
             at = after;
             while (is_key && at < end && (*at == ' ' || *at == ':')) at++;
             if (!is_key || after == at) continue;
@@ -131,9 +133,11 @@ static tl_status json_init(tl_event_writer *w, const void *given)
     if (!args || !args->path) return TL_FAIL(TL_EINVAL, "the JSON writer needs a path, such as 'metrics.json'");
     j->window = args->window > 0 ? args->window : TL_EVENT_WINDOW;
     j->written = args->keep_to.set ? args->keep_to.value : -1;
-    TL_TRY(make_folder_of(args->path));
-    TL_TRY(mend(args->path, args->keep_to));
-    return tli_append_open(&j->file, args->path, false, false);
+    j->path = tl_strdup(args->path);
+    if (!j->path) return TL_FAIL_NOMEM(strlen(args->path) + 1);
+    TL_TRY(make_folder_of(j->path));
+    TL_TRY(mend(j->path, args->keep_to));
+    return tli_append_open(&j->file, j->path, false, false);
 }
 
 /* --- lines ------------------------------------------------------------------------------------ */
@@ -181,7 +185,8 @@ static int64_t add_line(tl_str *out, const metrics *m, int64_t from)
     int64_t iteration = m->items[from].iteration, i = from;
     bool first = true, said = false;
     while (i <= m->count) {
-        const tl_event_latest *metric = i < m->count && m->items[i].iteration == iteration ? &m->items[i] : NULL;
+        const tl_event_latest *metric = i < m->count ? &m->items[i] : NULL;
+        if (metric && metric->iteration != iteration) metric = NULL;
         if (!said && (!metric || strcmp(metric->name, key) >= 0)) {
             tl_str_addf(out, "%s\"%s\": %" PRId64, first ? "{" : ", ", key, iteration);
             first = false;
@@ -218,6 +223,7 @@ static tl_status json_write(tl_event_writer *w, tl_event_storage *s)
     tl_str_cut(&j->lines, 0);
     for (int64_t i = 0; i < j->fresh.count;) i = add_line(&j->lines, &j->fresh, i);
     TL_TRY(tl_str_status(&j->lines));
+    if (!j->file) TL_TRY(tli_append_open(&j->file, j->path, false, false));
     TL_TRY(tli_append_record(j->file, j->lines.data, j->lines.length));
     j->written = j->fresh.items[j->fresh.count - 1].iteration;
     return tli_append_sync(j->file, true);
@@ -225,7 +231,17 @@ static tl_status json_write(tl_event_writer *w, tl_event_storage *s)
 
 static tl_status json_sync(tl_event_writer *w)
 {
-    return tli_append_sync(((json *)w)->file, false);
+    const json *j = (json *)w;
+    return j->file ? tli_append_sync(j->file, false) : TL_OK;
+}
+
+static tl_status json_rewind(tl_event_writer *w, int64_t keep_to)
+{
+    json *j = (json *)w;
+    j->written = keep_to;
+    TL_TRY(tli_append_close(&j->file));
+    TL_TRY(mend(j->path, (tl_opt_int){true, keep_to}));
+    return tli_append_open(&j->file, j->path, false, false);
 }
 
 static tl_status json_close(tl_event_writer *w)
@@ -237,6 +253,7 @@ static void json_dispose(tl_event_writer *w)
 {
     json *j = (json *)w;
     (void)tli_append_close(&j->file); // closed already, unless making it failed
+    tl_free(j->path);
     TL_VEC_FREE(&j->fresh);
     tl_str_deinit(&j->lines);
 }
@@ -249,4 +266,5 @@ const tl_event_writer_class tl_json_writer = {
     .sync = json_sync,
     .close = json_close,
     .dispose = json_dispose,
+    .rewind = json_rewind,
 };

@@ -87,6 +87,7 @@ static tl_status base_build_checkpoint_manager(tl_runner *r, tl_checkpoint_manag
                                            .max_to_keep = r->params->max_to_keep,
                                            .init = initialize, .payload = r->trainer,
                                            .background = r->args->background_checkpoints,
+                                           .optional = "hooks",
                                            .numerics = tl_engine_backend(r->trainer->engine)->cls.name});
 }
 

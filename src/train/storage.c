@@ -9,6 +9,8 @@
 /* A tensor that nobody has read yet. */
 typedef struct unread {
     tl_tensor *tensor;
+    const tl_storage *storage; /* its memory, beside it for a quick look at all that wait */
+    int64_t offset;
     int64_t iteration;
 } unread;
 
@@ -17,8 +19,8 @@ struct tl_event_scalar {
     char *name;
     bool smooth;
     tl_history history;
-    unread *waiting; /* TL_EVENT_UNREAD of them, oldest first; NULL until a tensor is put */
-    int waiting_count;
+    unread *waiting; /* a ring of TL_EVENT_UNREAD; NULL until a tensor is put */
+    int waiting_first, waiting_count;
 };
 
 struct tl_event_storage {
@@ -58,9 +60,15 @@ tl_status tl_event_storage_new(tl_event_storage **out, const tl_event_storage_ar
     return TL_OK;
 }
 
+// 0 is the oldest.
+static unread *waiting_at(const tl_event_scalar *scalar, int index)
+{
+    return &scalar->waiting[(scalar->waiting_first + index) % TL_EVENT_UNREAD];
+}
+
 static void scalar_free(tl_event_scalar *scalar)
 {
-    for (int i = 0; i < scalar->waiting_count; i++) tl_tensor_free(&scalar->waiting[i].tensor);
+    for (int i = 0; i < scalar->waiting_count; i++) tl_tensor_free(&waiting_at(scalar, i)->tensor);
     tl_free(scalar->waiting);
     tl_history_deinit(&scalar->history);
     tl_free(scalar->name);
@@ -189,19 +197,22 @@ tl_status tl_event_storage_scalar(tl_event_scalar **out, tl_event_storage *s, co
     return TL_OK;
 }
 
-// Takes the oldest unread value out of the line.
+// Takes an unread value out of the line.
 static void drop_unread(tl_event_scalar *scalar, int index)
 {
-    tl_tensor_free(&scalar->waiting[index].tensor);
+    tl_tensor_free(&waiting_at(scalar, index)->tensor);
     scalar->waiting_count--;
-    memmove(&scalar->waiting[index], &scalar->waiting[index + 1],
-            (size_t)(scalar->waiting_count - index) * sizeof *scalar->waiting);
+    if (index == 0) {
+        scalar->waiting_first = (scalar->waiting_first + 1) % TL_EVENT_UNREAD;
+        return;
+    }
+    for (int i = index; i < scalar->waiting_count; i++) *waiting_at(scalar, i) = *waiting_at(scalar, i + 1);
 }
 
 static tl_status read_oldest(tl_event_scalar *scalar)
 {
     double value;
-    const unread *oldest = &scalar->waiting[0];
+    const unread *oldest = waiting_at(scalar, 0);
     TL_TRY_NOTE(tl_tensor_item(oldest->tensor, &value), "%s", scalar->name);
     TL_TRY(tl_history_put(&scalar->history, value, oldest->iteration));
     drop_unread(scalar, 0);
@@ -224,7 +235,7 @@ tl_status tl_event_scalar_put(tl_event_scalar *scalar, double value)
 static void forget_overwritten(tl_event_scalar *scalar, const tl_tensor *t)
 {
     for (int i = scalar->waiting_count - 1; i >= 0; i--) {
-        const tl_tensor *earlier = scalar->waiting[i].tensor;
+        const unread *earlier = waiting_at(scalar, i);
         if (earlier->storage == t->storage && earlier->offset == t->offset) drop_unread(scalar, i);
     }
 }
@@ -243,7 +254,8 @@ tl_status tl_event_scalar_put_tensor(tl_event_scalar *scalar, const tl_tensor *t
     if (scalar->waiting_count == TL_EVENT_UNREAD) TL_TRY(read_oldest(scalar));
     tl_tensor *kept = NULL;
     TL_TRY_NOTE(tl_tensor_keep(&kept, t), "%s", scalar->name);
-    scalar->waiting[scalar->waiting_count++] = (unread){kept, scalar->storage->iteration};
+    *waiting_at(scalar, scalar->waiting_count++) = (unread){kept, t->storage, t->offset,
+                                                            scalar->storage->iteration};
     return TL_OK;
 }
 
@@ -345,6 +357,20 @@ void tl_event_storage_clear_media(tl_event_storage *s)
     tl_logs_clear(s->media);
     tl_map_deinit(&s->media_places);
     TL_VEC_FREE(&s->media_iterations);
+}
+
+/* --- going back ------------------------------------------------------------------------------- */
+
+void tl_event_storage_rewind(tl_event_storage *s, int64_t keep_to)
+{
+    for (int64_t i = 0; i < tl_map_count(&s->scalars); i++) {
+        tl_event_scalar *scalar = tl_map_at(&s->scalars, i);
+        while (scalar->waiting_count && waiting_at(scalar, scalar->waiting_count - 1)->iteration > keep_to)
+            drop_unread(scalar, scalar->waiting_count - 1);
+        tl_history_rewind(&scalar->history, keep_to);
+    }
+    for (int64_t i = 0; i < s->media_iterations.count; i++) // of a name there is only what was put last
+        if (s->media_iterations.items[i] > keep_to) s->media_iterations.items[i] = -1;
 }
 
 /* --- logs ------------------------------------------------------------------------------------- */

@@ -36,6 +36,7 @@ static const tl_method methods[] = {
     TL_METHOD(tl_summary_manager_class, write_summaries, true),
     TL_METHOD(tl_summary_manager_class, write_entry, false),
     TL_METHOD(tl_summary_manager_class, dispose, false),
+    TL_METHOD(tl_summary_manager_class, rewind, false),
     {NULL, 0, false},
 };
 
@@ -115,6 +116,12 @@ tl_status tl_summary_manager_writer(tl_event_file **out, tl_summary_manager *m, 
 tl_status tl_summary_manager_write(tl_summary_manager *m, const tl_logs *logs)
 {
     return m ? METHOD(m, write_summaries)->write_summaries(m, logs) : TL_OK;
+}
+
+tl_status tl_summary_manager_rewind(tl_summary_manager *m, int64_t keep_to)
+{
+    const tl_summary_manager_class *with = m ? METHOD(m, rewind) : NULL;
+    return with ? with->rewind(m, keep_to) : TL_OK;
 }
 
 tl_status tl_summary_manager_sync(tl_summary_manager *m)
@@ -215,10 +222,20 @@ static tl_status scalars_entry(tl_summary_manager *m, tl_event_file *f, int64_t 
     if (entry->kind == TL_LOGS_NUMBER) return tl_event_file_entry(f, step, entry);
     if (entry->kind == TL_LOGS_TENSOR && !is_image(entry)) return TL_OK;
     if (!m->files->noticed)
-        TL_LOG_INFO("summaries: '%s' is left out, being no number but %s; a manager of the class '%s' writes all "
-                    "kinds", entry->name, tl_logs_kind_name(entry->kind), tl_summary_manager_images.cls.name);
+        TL_LOG_INFO("summaries: '%s' is left out, being no number but %s; a manager of the class '%s' writes "
+                    "all kinds", entry->name, tl_logs_kind_name(entry->kind),
+                    tl_summary_manager_images.cls.name);
     m->files->noticed = true;
     return TL_OK;
+}
+
+static tl_status scalars_rewind(tl_summary_manager *m, int64_t keep_to)
+{
+    m->keep_to = (tl_opt_int){true, keep_to};
+    if (!m->dir) return TL_OK;
+    for (int64_t i = 0; i < tl_map_count(&m->files->open); i++)
+        TL_TRY(tl_event_file_rewind(tl_map_at(&m->files->open, i), keep_to));
+    return tl_event_folder_rewind(m->dir, keep_to, true); // those that are not open
 }
 
 const tl_summary_manager_class tl_summary_manager_scalars = {
@@ -228,6 +245,7 @@ const tl_summary_manager_class tl_summary_manager_scalars = {
     .summary_writer = scalars_writer,
     .write_summaries = scalars_write,
     .write_entry = scalars_entry,
+    .rewind = scalars_rewind,
 };
 
 /* --- all kinds -------------------------------------------------------------------------------- */

@@ -142,6 +142,7 @@ static tl_status base_train_step(tl_task *t, tl_step *s)
     tl_tensors features, labels, outputs = {0};
     tl_batch_split(s->batch, &features, &labels);
     tl_step_forward_all(s, &features, &outputs);
+    TL_TRY(tl_ctx_status(s->ctx)); // whoever builds losses finds outputs
     tl_tensor *losses = tl_task_build_losses(t, s->ctx, &labels, &outputs, tl_step_aux_losses(s));
     tl_step_minimize(s, losses, tl_batch_weight(s->batch));
     TL_TRY(tl_ctx_status(s->ctx));

@@ -79,6 +79,14 @@ static tl_status tensorboard_sync(tl_event_writer *w)
     return tl_event_file_sync(((tensorboard *)w)->file);
 }
 
+static tl_status tensorboard_rewind(tl_event_writer *w, int64_t keep_to)
+{
+    tensorboard *t = (tensorboard *)w;
+    t->keep_to = (tl_opt_int){true, keep_to};
+    t->written = keep_to;
+    return t->file ? tl_event_file_rewind(t->file, keep_to) : tl_event_folder_rewind(t->folder, keep_to, false);
+}
+
 static tl_status tensorboard_close(tl_event_writer *w)
 {
     tensorboard *t = (tensorboard *)w;
@@ -102,4 +110,5 @@ const tl_event_writer_class tl_tensorboard_writer = {
     .sync = tensorboard_sync,
     .close = tensorboard_close,
     .dispose = tensorboard_dispose,
+    .rewind = tensorboard_rewind,
 };

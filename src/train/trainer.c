@@ -152,9 +152,8 @@ tl_status tl_trainer_new(tl_trainer **out, const tl_trainer_args *args)
     return st;
 }
 
-static void forget_state(tl_trainer *t)
+static void forget_position(tl_trainer *t)
 {
-    tl_state_free(&t->parts->state);
     tl_state_free(&t->parts->position);
     tl_state_free(&t->parts->position_then);
 }
@@ -166,7 +165,8 @@ void tl_trainer_free(tl_trainer **trainer)
     const tl_trainer_class *with = tl_class_with(&t->cls->cls, offsetof(tl_trainer_class, dispose));
     if (with) with->dispose(t);
     if (t->ctx) tli_trainer_close_step(t);
-    forget_state(t);
+    tl_state_free(&t->parts->state);
+    forget_position(t);
     tl_function_free(&t->parts->train);
     tl_function_free(&t->parts->apply);
     tl_function_free(&t->parts->eval);
@@ -218,17 +218,31 @@ tl_function *tl_trainer_eval_function(const tl_trainer *t)
 
 /* --- state ------------------------------------------------------------------------------------ */
 
-static tl_status fill_training(tl_trainer *t, tl_state *s)
+/* The parts keep their places when a model or dataset is exchanged: managers and controllers hold the state. */
+static tl_status empty_part(tl_state **out, tl_state *s, const char *name)
+{
+    TL_TRY(tl_state_sub(out, s, name));
+    tl_state_clear(*out);
+    return TL_OK;
+}
+
+static tl_status fill_model(tl_trainer *t, tl_state *s)
 {
     tl_state *sub;
-    if (t->train_metrics) {
-        TL_TRY(tl_state_sub(&sub, s, "metrics"));
-        TL_TRY(tl_metrics_state(t->train_metrics, sub));
-        TL_TRY(tl_state_sub(&sub, s, "metrics/training_loss"));
-        TL_TRY(tl_metric_state_into(t->train_loss, sub));
+    if (t->model) {
+        TL_TRY(empty_part(&sub, s, "model"));
+        TL_TRY(tl_model_state(t->model, sub));
     }
+    if (!t->optimizer) return TL_OK;
+    TL_TRY(empty_part(&sub, s, "optimizer"));
+    return tl_optimizer_state(t->optimizer, sub);
+}
+
+static tl_status fill_data(tl_trainer *t, tl_state *s)
+{
+    tl_state *sub;
     if (!t->train_dataset) return TL_OK;
-    TL_TRY(tl_state_sub(&sub, s, "data"));
+    TL_TRY(empty_part(&sub, s, "data"));
     return tl_dataset_state(t->train_dataset, sub);
 }
 
@@ -237,15 +251,14 @@ static tl_status fill_state(tl_trainer *t, tl_state *s)
     tl_state *sub;
     TL_TRY(tl_state_bind_int(s, "global_step", &t->global_step));
     TL_TRY(tl_state_bind_words(s, "seed", &t->seed, 1));
-    if (t->model) {
-        TL_TRY(tl_state_sub(&sub, s, "model"));
-        TL_TRY(tl_model_state(t->model, sub));
+    TL_TRY(fill_model(t, s));
+    if (t->train_metrics) {
+        TL_TRY(tl_state_sub(&sub, s, "metrics"));
+        TL_TRY(tl_metrics_state(t->train_metrics, sub));
+        TL_TRY(tl_state_sub(&sub, s, "metrics/training_loss"));
+        TL_TRY(tl_metric_state_into(t->train_loss, sub));
     }
-    if (t->optimizer) {
-        TL_TRY(tl_state_sub(&sub, s, "optimizer"));
-        TL_TRY(tl_optimizer_state(t->optimizer, sub));
-    }
-    TL_TRY(fill_training(t, s));
+    TL_TRY(fill_data(t, s));
     const tl_trainer_class *with = tl_class_with(&t->cls->cls, offsetof(tl_trainer_class, state));
     return with ? with->state(t, s) : TL_OK;
 }
@@ -264,7 +277,6 @@ tl_state *tl_trainer_checkpoint(tl_trainer *t)
 static void forget_programs(tl_trainer *t)
 {
     tli_trainer_close_step(t);
-    forget_state(t);
     if (t->parts->train) tl_function_reset(t->parts->train);
     if (t->parts->apply) tl_function_reset(t->parts->apply);
     if (t->parts->eval) tl_function_reset(t->parts->eval);
@@ -286,7 +298,7 @@ tl_status tl_trainer_set_model(tl_trainer *t, tl_model **model, tl_optimizer **o
     }
     if (t->optimizer && tl_optimizer_model(t->optimizer) != t->model)
         return TL_FAIL(TL_EINVAL, "the optimizer is that of another model than the trainer's");
-    return TL_OK;
+    return t->parts->state ? fill_model(t, t->parts->state) : TL_OK;
 }
 
 static tl_status set_dataset(tl_trainer *t, tl_dataset **slot, tl_dataset **data)
@@ -297,11 +309,11 @@ static tl_status set_dataset(tl_trainer *t, tl_dataset **slot, tl_dataset **data
         return TL_OK;
     }
     tli_trainer_close_step(t);
-    forget_state(t);
+    if (slot == &t->train_dataset) forget_position(t);
     tl_dataset_free(slot);
     *slot = *data;
     *data = NULL;
-    return TL_OK;
+    return t->parts->state ? fill_data(t, t->parts->state) : TL_OK;
 }
 
 tl_status tl_trainer_set_train_dataset(tl_trainer *t, tl_dataset **data)

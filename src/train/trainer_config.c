@@ -106,9 +106,18 @@ static const tl_field own_fields[] = {
                   .help = "end when a metric stops getting better; null trains to the end"),
     TL_F_END,
 };
+
+static tl_status check_own(const void *value)
+{
+    const tl_own_config *c = value;
+    if (c->recompute != TL_RECOMPUTE_FULL) return TL_OK;
+    return TL_FAIL(TL_EUNSUPPORTED, "recompute: 'full' is not available yet; use selective or none");
+}
+
 const tl_desc tl_own_config_desc = {
     .name = "tilth",
     .help = "what Model Garden does not have",
     .size = sizeof(tl_own_config),
     .fields = own_fields,
+    .check = check_own,
 };

@@ -15,7 +15,10 @@ tl_status tli_eval_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors 
     tl_step s = {.ctx = c, .task = t->task, .model = t->model, .batch = &batch,
                  .metrics = t->validation_metrics, .logs = out,
                  .replicas = tl_strategy_replicas(t->strategy)};
-    TL_TRY(tl_task_validation_step(t->task, &s));
+    tl_tensors *log = tl_ctx_set_log(c, out);
+    tl_status st = tl_task_validation_step(t->task, &s);
+    tl_ctx_set_log(c, log);
+    TL_TRY(st);
     tl_tensor *loss = tl_tensors_peek(out, TL_LOSS);
     if (loss)
         tl_metric_update_value(t->validation_loss, c, tl_mean(c, loss, TL_ALL, false), s.weight);

@@ -24,7 +24,9 @@ tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
                  .batch = &batch, .metrics = t->train_metrics, .logs = out,
                  .replicas = tl_strategy_replicas(t->strategy)};
     bool taping = tl_ctx_set_taping(c, true), holding = tl_model_hold_updates(t->model, true);
+    tl_tensors *log = tl_ctx_set_log(c, out);
     tl_status st = tl_task_train_step(t->task, &s);
+    tl_ctx_set_log(c, log);
     tl_ctx_set_taping(c, false);
     tl_tensor *loss = tl_tensors_peek(out, TL_LOSS);
     if (st == TL_OK && !loss)

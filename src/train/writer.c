@@ -17,7 +17,8 @@ static tl_status verify_writer(const tl_class *cls)
 static const tl_method methods[] = {
     TL_METHOD(tl_event_writer_class, init, false),    TL_METHOD(tl_event_writer_class, write, true),
     TL_METHOD(tl_event_writer_class, sync, false),    TL_METHOD(tl_event_writer_class, close, false),
-    TL_METHOD(tl_event_writer_class, dispose, false), {NULL, 0, false},
+    TL_METHOD(tl_event_writer_class, dispose, false), TL_METHOD(tl_event_writer_class, rewind, false),
+    {NULL, 0, false},
 };
 
 const tl_kind tl_kind_event_writer = {
@@ -87,6 +88,12 @@ tl_status tl_event_writer_close(tl_event_writer *w)
     return with ? with->close(w) : TL_OK;
 }
 
+tl_status tl_event_writer_rewind(tl_event_writer *w, int64_t keep_to)
+{
+    const tl_event_writer_class *with = w->closed ? NULL : METHOD(w, rewind);
+    return with ? with->rewind(w, keep_to) : TL_OK;
+}
+
 /* --- several ---------------------------------------------------------------------------------- */
 
 bool tl_event_writers_due(int64_t iteration, int64_t period, int64_t max_iteration)
@@ -124,6 +131,13 @@ tl_status tl_event_writers_sync(tl_event_writer *const *writers, int64_t count)
 {
     first_failure first = {.status = TL_OK};
     for (int64_t i = 0; i < count; i++) note(&first, tl_event_writer_sync(writers[i]));
+    return hand_on(&first);
+}
+
+tl_status tl_event_writers_rewind(tl_event_writer *const *writers, int64_t count, int64_t keep_to)
+{
+    first_failure first = {.status = TL_OK};
+    for (int64_t i = 0; i < count; i++) note(&first, tl_event_writer_rewind(writers[i], keep_to));
     return hand_on(&first);
 }
 

@@ -304,6 +304,7 @@ static void test_middle_shapes(void **state)
         {67, 48, 18},  {131, 28, 63}, {64, 160, 160}, {301, 20, 1},   {69, 56, 130}, {32, 32, 32},
         {32, 32, 2},   {33, 16, 34},  {2, 30, 32},  {128, 10, 32},  {200, 128, 32}, {130, 36, 1},
         {9, 16, 256},  {9, 13, 170},  {3, 50, 81},  {8, 15, 256},
+        {32, 48, 700}, {27, 50, 530}, {20, 34, 75}, {150, 190, 40},
     };
     for (int64_t i = 0; i < TL_COUNT(shapes); i++)
         for (int64_t t = 0; t < TL_COUNT(types); t++)
@@ -403,6 +404,22 @@ static void test_epilogues(void **state)
                 run_and_compare(&o, isa, NULL);
                 o.g.pre_activation = NULL;
                 o.g.bias = NULL;
+                run_and_compare(&o, isa, NULL);
+                discard(&o);
+            }
+}
+
+/* A bias and a relu, or one of them, alone. */
+static void test_plain_epilogues(void **state)
+{
+    (void)state;
+    for (int with = 1; with < 4; with++)
+        for (int64_t t = 0; t < TL_COUNT(types); t++) EACH_ISA(isa)
+            {
+                operands o = make(37, 301, 19, types[t], types[t], PLAIN, PLAIN, 1);
+                if (with & 1) o.g.bias = o.bias = random_array(types[t], o.g.n);
+                o.g.bias_type = types[t];
+                o.g.activation = with & 2 ? TLI_ACT_RELU : TLI_ACT_NONE;
                 run_and_compare(&o, isa, NULL);
                 discard(&o);
             }
@@ -660,6 +677,31 @@ static void test_gather_pieces(void **state)
     }
 }
 
+/* Steps that lie anywhere make the panel that a matrix would. */
+static void test_gather_steps(void **state)
+{
+    (void)state;
+    enum { DEPTH = 75, OFFSET = 3, ROW = 64 };
+    EACH_ISA(isa)
+    {
+        const tli_gemm_kernels *k = tli_gemm_kernels_of(isa, TLI_GEMM_BF16);
+        if (!k->gather_steps_b) continue;
+        uint16_t *data = random_array(TL_BF16, DEPTH * ROW);
+        const size_t bytes = tli_gemm_panel_bytes(k, k->nr, DEPTH);
+        char *wanted = malloc(bytes), *own = malloc(bytes);
+        const void *steps[DEPTH];
+        assert_true(wanted && own && OFFSET + k->nr <= ROW);
+        for (int p = 0; p < DEPTH; p++) {
+            steps[p] = p % 7 == 3 ? NULL : data + (DEPTH - 1 - p) * ROW;
+            if (!steps[p]) memset(data + (DEPTH - 1 - p) * ROW, 0, ROW * sizeof *data);
+        }
+        k->pack_b(wanted, data + (DEPTH - 1) * ROW + OFFSET, TL_BF16, 1, -ROW, k->nr, DEPTH);
+        k->gather_steps_b(own, steps, OFFSET * sizeof *data, DEPTH);
+        assert_memory_equal(own, wanted, bytes);
+        free(data), free(wanted), free(own);
+    }
+}
+
 /* --- threads, memory -------------------------------------------------------------------------- */
 
 static void test_same_bits_on_any_threads(void **state)
@@ -669,7 +711,8 @@ static void test_same_bits_on_any_threads(void **state)
         {130, 200, 60, 1}, {16, 900, 300, 1}, {1, 6000, 400, 1}, {600, 1, 2000, 1},
         {30, 40, 4500, 1}, {70, 30, 50, 20},  {5, 3, 4500, 2},   {140, 100, 80, 3},
         {64, 64, 64, 1},   {128, 124, 96, 1}, {24, 52, 9000, 1}, {150, 600, 300, 1},
-        {900, 48, 40, 1},  {333, 64, 33, 2},  {32, 32, 32, 40},
+        {900, 48, 40, 1},  {333, 64, 33, 2},  {32, 32, 32, 40},  {32, 128, 784, 1},
+        {784, 128, 32, 1}, {128, 256, 600, 1},
     };
     static const int threads[] = {1, 2, 3, 7, 16};
     tl_pool *pools[TL_COUNT(threads)];
@@ -805,11 +848,13 @@ int main(void)
         cmocka_unit_test(test_mixed_types),
         cmocka_unit_test(test_no_depth),
         cmocka_unit_test(test_epilogues),
+        cmocka_unit_test(test_plain_epilogues),
         cmocka_unit_test(test_residual_in_place),
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_packed_before),
         cmocka_unit_test(test_pack_functions),
         cmocka_unit_test(test_gather_pieces),
+        cmocka_unit_test(test_gather_steps),
         cmocka_unit_test(test_rows_in_pieces),
         cmocka_unit_test(test_same_bits_on_any_threads),
         cmocka_unit_test(test_no_memory),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes metrics.bin and losses.bin: what Keras and scikit-learn make of a few small batches.
 
-    KERAS_BACKEND=jax JAX_ENABLE_X64=1 python tests/golden/metrics.py   # keras, jax, scikit-learn from PyPI
+    python tests/golden/metrics.py      # with keras 3.15.1, jax 0.10.2, scikit-learn 1.9.1 from PyPI
 
 All is computed in float64 from predictions that float32 holds exactly. For each metric: its configuration
 as YAML, batches (targets, predictions, weights), and the result after all of them. For each loss: its
@@ -128,8 +128,8 @@ def iou(per_class):
     def compute(all_batches):
         y, p, w = joined(all_batches)
         p = p if p.ndim == y.ndim else p.argmax(-1)
-        m = sk.confusion_matrix(y.ravel(), p.ravel(), labels=range(CLASSES),
-                                sample_weight=np.broadcast_to(w.reshape(len(w), *[1] * (y.ndim - 1)), y.shape).ravel())
+        w = np.broadcast_to(w.reshape(len(w), *[1] * (y.ndim - 1)), y.shape)
+        m = sk.confusion_matrix(y.ravel(), p.ravel(), labels=range(CLASSES), sample_weight=w.ravel())
         union = m.sum(0) + m.sum(1) - np.diag(m)
         each = np.divide(np.diag(m), union, out=np.zeros(CLASSES), where=union > 0)
         return each if per_class else np.float64(each.sum() / max((union > 0).sum(), 1))
@@ -200,6 +200,7 @@ METRICS = [
     ('sparse_categorical_crossentropy', {}, 'sparse', 'none',
      sk_metric(lambda y, p, w: sk.log_loss(y, p / p.sum(-1, keepdims=True), labels=range(CLASSES)))),
     ('perplexity', {}, 'tokens', 'rows', perplexity),
+    ('loss_perplexity', {}, 'values', 'rows', lambda data: np.exp(plain_mean(data))),
     ('precision', {}, 'binary', 'none', keras_metric(lambda: K.Precision(**D))),
     ('precision', {'thresholds': [0.2, 0.5, 0.9]}, 'binary', 'rows',
      keras_metric(lambda: K.Precision(thresholds=[0.2, 0.5, 0.9], **D))),
@@ -233,14 +234,17 @@ METRICS = [
      keras_metric(lambda: K.AUC(curve='PR', summation_method='majoring', num_thresholds=20, **D))),
     ('auc', {'thresholds': [0.8, 0.1, 0.45]}, 'binary', 'rows',
      keras_metric(lambda: K.AUC(thresholds=[0.8, 0.1, 0.45], **D))),
-    ('auc', {'num_labels': 4}, 'binary', 'none', keras_metric(lambda: K.AUC(multi_label=True, num_labels=4, **D))),
+    ('auc', {'num_labels': 4}, 'binary', 'none',
+     keras_metric(lambda: K.AUC(multi_label=True, num_labels=4, **D))),
     ('auc', {'num_labels': 4, 'curve': 'PR', 'label_weights': [1.0, 2.0, 0.5, 0.0]}, 'binary', 'none',
-     keras_metric(lambda: K.AUC(multi_label=True, num_labels=4, curve='PR', label_weights=[1.0, 2.0, 0.5, 0.0], **D))),
+     keras_metric(lambda: K.AUC(multi_label=True, num_labels=4, curve='PR', label_weights=[1.0, 2.0, 0.5, 0.0],
+                                **D))),
     ('auc', {'from_logits': True}, 'binary', 'none', keras_metric(lambda: K.AUC(from_logits=True, **D))),
     ('auc', {'num_thresholds': 20001}, 'column', 'rows',
      sk_metric(lambda y, p, w: sk.roc_auc_score(y, p[:, 0], sample_weight=w))),
     ('f1_score', {'num_classes': 4}, 'dense', 'rows',
-     sk_metric(lambda y, p, w: sk.f1_score(y.argmax(-1), p.argmax(-1), labels=range(4), average=None, sample_weight=w))),
+     sk_metric(lambda y, p, w: sk.f1_score(y.argmax(-1), p.argmax(-1), labels=range(4), average=None,
+                                           sample_weight=w))),
     ('f1_score', {'num_classes': 4, 'average': 'macro'}, 'sparse', 'none',
      sk_metric(lambda y, p, w: sk.f1_score(y, p.argmax(-1), labels=range(4), average='macro'))),
     ('f1_score', {'num_classes': 4, 'average': 'micro', 'threshold': 0.4}, 'binary', 'none',
@@ -256,9 +260,10 @@ METRICS = [
      sk_metric(lambda y, p, w: sk.confusion_matrix(y, p, labels=range(4), sample_weight=w))),
     ('confusion_matrix', {'num_classes': 4}, 'sparse', 'none',
      sk_metric(lambda y, p, w: sk.confusion_matrix(y, p.argmax(-1), labels=range(4)))),
-    ('mean_iou', {'num_classes': 4}, 'numbers', 'none', keras_metric(lambda: K.MeanIoU(num_classes=4, dtype='float64')), 1e-6),
+    ('mean_iou', {'num_classes': 4}, 'numbers', 'none',
+     keras_metric(lambda: K.MeanIoU(num_classes=4, **D)), 1e-6),
     ('mean_iou', {'num_classes': 4, 'ignore_class': 1}, 'numbers', 'rows',
-     keras_metric(lambda: K.MeanIoU(num_classes=4, ignore_class=1, dtype='float64')), 1e-6),
+     keras_metric(lambda: K.MeanIoU(num_classes=4, ignore_class=1, **D)), 1e-6),
     ('mean_iou', {'num_classes': 4}, 'tokens', 'rows', iou(False)),
     ('per_class_iou', {'num_classes': 4}, 'numbers', 'rows', iou(True)),
 ]
@@ -277,7 +282,8 @@ def write_metrics():
             if w is not None:
                 out.put(f'{at}/{b}/w', w)
         out.put(f'{at}/result', np.asarray(compute(data), np.float64))
-        out.put(f'{at}/tolerance', np.float64(tolerance[0] if tolerance else getattr(compute, 'tolerance', 1e-11)))
+        most = tolerance[0] if tolerance else getattr(compute, 'tolerance', 1e-11)
+        out.put(f'{at}/tolerance', np.float64(most))
     out.put('count', np.int64(len(METRICS)))
     out.put('batches', np.int64(BATCHES))
     out.write('metrics.bin')
@@ -323,13 +329,14 @@ LOSSES = [
      L.CategoricalCrossentropy),
     ('categorical_crossentropy', {'from_logits': True}, 'soft', L.CategoricalCrossentropy),
     ('sparse_categorical_crossentropy', {}, 'sparse', L.SparseCategoricalCrossentropy),
-    ('sparse_categorical_crossentropy', {'from_logits': True}, 'sparse logits', L.SparseCategoricalCrossentropy),
+    ('sparse_categorical_crossentropy', {'from_logits': True}, 'sparse logits',
+     L.SparseCategoricalCrossentropy),
     ('binary_focal_crossentropy', {}, 'yes', L.BinaryFocalCrossentropy),
-    ('binary_focal_crossentropy', {'from_logits': True, 'gamma': 1.5, 'alpha': 0.3, 'apply_class_balancing': True,
-                                   'label_smoothing': 0.1}, 'yes logits', L.BinaryFocalCrossentropy),
+    ('binary_focal_crossentropy', {'from_logits': True, 'gamma': 1.5, 'alpha': 0.3, 'label_smoothing': 0.1,
+                                   'apply_class_balancing': True}, 'yes logits', L.BinaryFocalCrossentropy),
     ('categorical_focal_crossentropy', {}, 'dense', L.CategoricalFocalCrossentropy),
-    ('categorical_focal_crossentropy', {'from_logits': True, 'gamma': 3.0, 'label_smoothing': 0.1}, 'dense logits',
-     L.CategoricalFocalCrossentropy),
+    ('categorical_focal_crossentropy', {'from_logits': True, 'gamma': 3.0, 'label_smoothing': 0.1},
+     'dense logits', L.CategoricalFocalCrossentropy),
     ('focal', {'alpha': 0.3, 'gamma': 1.5}, 'yes logits', focal),
     ('kl_divergence', {}, 'soft', L.KLDivergence),
     ('poisson', {}, 'positive', L.Poisson),
@@ -353,8 +360,8 @@ def reduced(values, w, reduction):
     w = jnp.ones(values.shape[:1]) if w is None else w
     w = jnp.broadcast_to(w.reshape(-1, *[1] * (values.ndim - 1)), values.shape)
     weighted = values * w
-    return {'sum_over_batch_size': lambda: weighted.sum() / values.size, 'sum': weighted.sum, 'none': lambda: weighted,
-            'mean_with_sample_weight': lambda: weighted.sum() / w.sum()}[reduction]()
+    return {'sum_over_batch_size': lambda: weighted.sum() / values.size, 'sum': weighted.sum,
+            'none': lambda: weighted, 'mean_with_sample_weight': lambda: weighted.sum() / w.sum()}[reduction]()
 
 
 def write_losses():

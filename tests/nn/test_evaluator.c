@@ -8,7 +8,10 @@
 // The median of all errors: no sum of tensors gives it.
 typedef struct median {
     tl_evaluator base;
-    struct { double *items; int64_t count, capacity; } errors;
+    struct {
+        double *items;
+        int64_t count, capacity;
+    } errors;
     int resets;
 } median;
 static int disposed;
@@ -18,11 +21,13 @@ static tl_status median_build(tl_evaluator *e)
     return strcmp(e->name, "bad") == 0 ? TL_FAIL(TL_EINVAL, "it was told to fail") : TL_OK;
 }
 
-static tl_status median_update(tl_evaluator *e, const tl_tensors *groundtruths, const tl_tensors *predictions)
+static tl_status median_update(tl_evaluator *e, const tl_tensors *groundtruths,
+                               const tl_tensors *predictions)
 {
     median *m = (median *)e;
     double y[16], p[16];
-    const tl_tensor *truth = tl_tensors_peek(groundtruths, "y"), *found = tl_tensors_peek(predictions, "p");
+    const tl_tensor *truth = tl_tensors_peek(groundtruths, "y"),
+                    *found = tl_tensors_peek(predictions, "p");
     if (!truth || !found) return TL_FAIL(TL_ENOTFOUND, "there must be 'y' and 'p'");
     TL_TRY(tl_tensor_get_doubles(truth, y, tl_tensor_count(truth)));
     TL_TRY(tl_tensor_get_doubles(found, p, tl_tensor_count(found)));
@@ -59,8 +64,11 @@ static void median_dispose(tl_evaluator *e)
 
 static const tl_evaluator_class median_class = {
     .cls = TL_CLASS(tl_evaluator_class, "median", NULL, median, NULL, .help = "of the test"),
-    .build = median_build, .update = median_update, .result = median_result,
-    .reset = median_reset, .dispose = median_dispose};
+    .build = median_build,
+    .update = median_update,
+    .result = median_result,
+    .reset = median_reset,
+    .dispose = median_dispose};
 
 static tl_status give(tl_evaluator *e, const double *y, const double *p)
 {
@@ -100,11 +108,13 @@ static void bad_classes_are_refused(void **state)
     (void)state;
     static const tl_evaluator_class lame = {
         .cls = TL_CLASS(tl_evaluator_class, "lame", NULL, median, NULL, .help = "of the test"),
-        .update = median_update, .result = median_result};
+        .update = median_update,
+        .result = median_result};
     tl_evaluator *e;
     disposed = 0;
     assert_fails(tl_evaluator_new(&e, &lame, NULL, NULL), TL_EINVAL, "reset");
-    assert_fails(tl_evaluator_new(&e, &median_class, NULL, "bad"), TL_EINVAL, "evaluator 'bad': it was told");
+    assert_fails(tl_evaluator_new(&e, &median_class, NULL, "bad"), TL_EINVAL,
+                 "evaluator 'bad': it was told");
     assert_null(e);
     assert_int_equal(disposed, 1);
 }

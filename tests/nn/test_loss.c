@@ -1,5 +1,5 @@
-/* Losses as objects: functions and classes of the program's own, reductions, weights, shapes, what is
- * refused. What each computes is in test_loss_golden.c. */
+/* Losses as objects: functions and classes of the program's own, reductions, weights, shapes, what
+ * is refused. What each computes is in test_loss_golden.c. */
 #include "nn/lab.h"
 
 #include <tilth/base/alloc.h>
@@ -12,7 +12,7 @@ static tl_tensor *row(int64_t n, const double *values)
 #define ROW(...)                                                                                   \
     row((int64_t)TL_COUNT(((const double[]){__VA_ARGS__})), (const double[]){__VA_ARGS__})
 
-/* --- a class and a function of the test's own -------------------------------------------------------- */
+/* --- a class and a function of the test's own ------------------------------------------------- */
 
 typedef struct scaled_config {
     tl_loss_config loss;
@@ -20,8 +20,10 @@ typedef struct scaled_config {
 } scaled_config;
 static const tl_field scaled_fields[] = {
     TL_F(scaled_config, factor, .d = 3, TL_AT_LEAST(1), .help = "of the squares"), TL_F_END};
-static const tl_desc scaled_desc = {.name = "scaled", .help = "of the test",
-                                    .size = sizeof(scaled_config), .fields = scaled_fields,
+static const tl_desc scaled_desc = {.name = "scaled",
+                                    .help = "of the test",
+                                    .size = sizeof(scaled_config),
+                                    .fields = scaled_fields,
                                     .base = &tl_loss_config_desc};
 
 static int built, disposed;
@@ -34,7 +36,8 @@ static tl_status scaled_build(tl_loss *l)
 
 static tl_tensor *scaled_call(tl_loss *l, tl_ctx *ctx, tl_tensor *y, tl_tensor *p)
 {
-    return tl_scale(ctx, tl_square(ctx, tl_sub(ctx, p, y)), ((const scaled_config *)l->config)->factor);
+    return tl_scale(ctx, tl_square(ctx, tl_sub(ctx, p, y)),
+                    ((const scaled_config *)l->config)->factor);
 }
 
 static void scaled_dispose(tl_loss *l)
@@ -45,7 +48,9 @@ static void scaled_dispose(tl_loss *l)
 
 static const tl_loss_class scaled_class = {
     .cls = TL_CLASS(tl_loss_class, "scaled", NULL, tl_loss, &scaled_desc, .help = "of the test"),
-    .call = scaled_call, .build = scaled_build, .dispose = scaled_dispose};
+    .call = scaled_call,
+    .build = scaled_build,
+    .dispose = scaled_dispose};
 
 static tl_tensor *payload_loss(void *payload, tl_ctx *ctx, tl_tensor *y, tl_tensor *p)
 {
@@ -71,9 +76,10 @@ static void own_classes_have_configurations(void **state)
     assert_near(at(tl_loss_call(l, c, ROW(0, 0), ROW(1, 2), NULL), 0), 3 * 2.5, 1e-6);
     tl_loss_free(&l);
     assert_null(l);
-    assert_ok(tl_loss_new(&l, &scaled_class,
-                          &(scaled_config){.loss = {.reduction = TL_REDUCTION_SUM, .name = "mine"},
-                                           .factor = 2}, NULL));
+    assert_ok(tl_loss_new(
+        &l, &scaled_class,
+        &(scaled_config){.loss = {.reduction = TL_REDUCTION_SUM, .name = "mine"}, .factor = 2},
+        NULL));
     assert_string_equal(l->name, "mine");
     assert_near(at(tl_loss_call(l, c, ROW(0, 0), ROW(1, 2), ROW(1, 10)), 0), 2 * 41, 1e-5);
     tl_loss_free(&l);
@@ -104,7 +110,7 @@ static void a_loss_may_be_one_function(void **state)
                  "6 is no reduction");
 }
 
-/* --- reductions and weights -------------------------------------------------------------------------- */
+/* --- reductions and weights ------------------------------------------------------------------- */
 
 static double reduce(tl_tensor *values, tl_tensor *weight, tl_reduction reduction)
 {
@@ -148,7 +154,7 @@ static void weight_zero_has_no_gradient(void **state)
     tl_ctx_set_taping(c, false);
 }
 
-/* --- shapes and types --------------------------------------------------------------------------------- */
+/* --- shapes and types ------------------------------------------------------------------------- */
 
 static void vectors_are_one_value_an_example(void **state)
 {
@@ -158,7 +164,8 @@ static void vectors_are_one_value_an_example(void **state)
     assert_shape(tl_mean_squared_error(c, column, ROW(0, 0, 0))->shape, 3);
     assert_shape(tl_mean_absolute_error(c, column, column)->shape, 3);
     assert_near(at(tl_mean_squared_error(c, column, ROW(0, 0, 0)), 2), 16, 0);
-    assert_int_equal(tl_huber(c, tl_number(c, TL_F32, 1), tl_number(c, TL_F32, 4), 1)->shape.rank, 0);
+    assert_int_equal(tl_huber(c, tl_number(c, TL_F32, 1), tl_number(c, TL_F32, 4), 1)->shape.rank,
+                     0);
     tl_tensor *cube = tl_zeros(c, TL_F32, TL_SHAPE(2, 3, 4));
     assert_shape(tl_hinge(c, cube, cube)->shape, 2, 3);
     assert_shape(tl_focal(c, cube, cube, 0.25, 2)->shape, 2, 3, 4);
@@ -203,7 +210,8 @@ static void large_errors_do_not_overflow(void **state)
     loss = tl_binary_crossentropy(c, ROW(1, 0), ROW(-500, 500), &logits);
     assert_near(at(loss, 0), 500, 1e-3);
     assert_near(at(loss, 1), 500, 1e-3);
-    loss = tl_cosine_similarity(c, tl_zeros(c, TL_F32, TL_SHAPE(1, 2)), tl_ones(c, TL_F32, TL_SHAPE(1, 2)));
+    loss = tl_cosine_similarity(c, tl_zeros(c, TL_F32, TL_SHAPE(1, 2)),
+                                tl_ones(c, TL_F32, TL_SHAPE(1, 2)));
     assert_near(at(loss, 0), 0, 0);
 }
 
@@ -238,12 +246,13 @@ static void inputs_that_do_not_fit_are_named(void **state)
     tl_registry *registry;
     assert_ok(tl_registry_new(&registry));
     assert_ok(tl_registry_add(registry, &tl_losses_module));
-    assert_fails(tl_loss_new_of(&l, &(tl_oneof){.type = "hubber"}, registry, NULL), TL_ENOTFOUND, "huber");
+    assert_fails(tl_loss_new_of(&l, &(tl_oneof){.type = "hubber"}, registry, NULL), TL_ENOTFOUND,
+                 "huber");
     assert_null(l);
     tl_registry_free(&registry);
 }
 
-/* --- memory -------------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static tl_status use_losses(void)
 {

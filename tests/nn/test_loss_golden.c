@@ -81,8 +81,8 @@ static tl_status step(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *o
 
 static void check_case(int64_t number, tl_dtype dtype, bool compiled)
 {
-    static const char *const wanted[] = {"values", "gradient", "sum_over_batch_size", "sum", "none",
-                                         "mean_with_sample_weight"};
+    static const char *const wanted[] = {"values", "gradient", "sum_over_batch_size",
+                                         "sum",    "none",     "mean_with_sample_weight"};
     tl_config *config;
     tl_ctx *c;
     tl_loss *l;

@@ -89,38 +89,66 @@ static void test_ends(void **state)
     for (int mode = 0; mode < MODES; mode++) check_ends(mode);
 }
 
-static void test_fixed(void **state)
+#define WITH(optimizer_)                                                                           \
+    "optimizer: {" optimizer_ "}\n"                                                                \
+    "learning_rate: {type: constant, constant: {learning_rate: 0.125}}\n"
+static const char *const clipped[] = {
+    ADAM,
+    WITH("type: adamw, adamw: {weight_decay_rate: 0.1}"),
+    WITH("type: sgd, sgd: {clipvalue: 0.25}"),
+    WITH("type: sgd, sgd: {clipnorm: 0.25}"),
+    WITH("type: sgd, sgd: {global_clipnorm: 0.25, clipvalue: 0.5}"),
+    WITH("type: adafactor_keras, adafactor_keras: {global_clipnorm: 0.25}"),
+};
+
+static double norm_of(const lab *l)
 {
-    (void)state;
-    lab l, plain;
-    double a[ELEMENTS], b[ELEMENTS];
-    lab_open(&plain, TL_F32, ADAM, EAGER);
-    open_scaled(&l, (tl_optimizer_args){.loss_scale = 1024}, EAGER);
+    double norm;
+    assert_ok(tl_tensor_item(tl_optimizer_norm(l->o), &norm));
+    return norm;
+}
+
+// Weights after five steps with gradients that are `factor` times what they are.
+static double train_scaled(double *weights, const char *yaml, tl_dtype dtype, double factor)
+{
+    lab l;
+    tl_optimizer_args args = {.scaled = factor != 1, .loss_scale = factor != 1 ? factor : 0};
+    lab_open_model(&l, dtype);
+    lab_open_optimizer(&l, yaml, &args, EAGER);
     for (int step = 1; step <= 5; step++) {
-        lab_run_number(&plain, step);
         lab_set_gradients(&l, step);
         for (int i = 0; i < PARAMS; i++) {
             double values[MOST];
             int64_t count = tl_tensor_count(l.grad_parts[i]);
             assert_ok(tl_tensor_get_doubles(l.grad_parts[i], values, count));
-            for (int64_t k = 0; k < count; k++) values[k] *= 1024;
+            for (int64_t k = 0; k < count; k++) values[k] *= factor;
             assert_ok(tl_tensor_set_doubles(l.grad_parts[i], values, count));
         }
         lab_run(&l);
     }
-    get_all(a, plain.params);
-    get_all(b, l.params);
-    assert_memory_equal(a, b, sizeof a); // powers of two cost nothing
-    double x, y;
-    assert_ok(tl_tensor_item(tl_optimizer_norm(plain.o), &x));
-    assert_ok(tl_tensor_item(tl_optimizer_norm(l.o), &y));
-    assert_near(x, y, 0);
+    double norm = norm_of(&l);
+    get_all(weights, l.params);
     set_all(&l, NAN);
     lab_run(&l);
-    assert_near(tl_optimizer_loss_scale(l.o), 1024, 0);
+    assert_near(tl_optimizer_loss_scale(l.o), factor, 0);
     assert_int_equal(tl_optimizer_iterations(l.o), 5);
-    lab_close(&plain);
     lab_close(&l);
+    return norm;
+}
+
+// Also where gradients are clipped, which has to see them as they are without the scale.
+static void test_fixed(void **state)
+{
+    (void)state;
+    double plain[ELEMENTS], scaled[ELEMENTS];
+    for (size_t i = 0; i < sizeof clipped / sizeof *clipped; i++)
+        for (int k = 0; k < 2; k++) {
+            tl_dtype dtype = k ? TL_F64 : TL_F32;
+            double a = train_scaled(plain, clipped[i], dtype, 1);
+            double b = train_scaled(scaled, clipped[i], dtype, 1024);
+            assert_near(a, b, 0);
+            assert_memory_equal(plain, scaled, sizeof plain); // powers of two cost nothing
+        }
 }
 
 static void test_refused(void **state)

@@ -1,12 +1,12 @@
-/* Metrics as objects: states, weights, names in logs, resets, sets, what is refused. What each computes
- * is in test_metric_golden.c. */
+/* Metrics as objects: states, weights, names in logs, resets, sets, what is refused. What each
+ * computes is in test_metric_golden.c. */
 #include "nn/lab.h"
 
 #include <tilth/base/alloc.h>
 #include <tilth/graph/function.h>
 #include <tilth/nn/metrics.h>
 
-/* --- a metric of the test's own, as the header shows it ------------------------------------------- */
+/* --- a metric of the test's own, as the header shows it --------------------------------------- */
 
 typedef struct agreement {
     tl_metric base;
@@ -22,11 +22,12 @@ static tl_status agreement_build(tl_metric *m)
     return a->total && a->count ? TL_OK : tl_error_code();
 }
 
-static void agreement_update(tl_metric *m, tl_ctx *ctx, tl_tensor *y, tl_tensor *p, tl_tensor *weight)
+static void agreement_update(tl_metric *m, tl_ctx *ctx, tl_tensor *y, tl_tensor *p,
+                             tl_tensor *weight)
 {
     agreement *a = (agreement *)m;
     tl_metric_add(ctx, a->total, tl_metric_weighted(ctx, tl_mul(ctx, y, p), weight));
-    tl_metric_add(ctx, a->count, tl_metric_weighted(ctx, tl_ones(ctx, TL_F32, p->shape), weight));
+    tl_metric_add(ctx, a->count, tl_metric_weights(ctx, p, weight));
 }
 
 static tl_tensor *agreement_result(tl_metric *m, tl_ctx *ctx)
@@ -91,9 +92,9 @@ static void own_metrics_accumulate_and_reset(void **state)
 static void a_class_inherits_what_it_leaves_out(void **state)
 {
     (void)state;
-    static const tl_metric_class derived = {
-        .cls = TL_CLASS(tl_metric_class, "derived", &agreement_class.cls, agreement, NULL,
-                        .help = "of the test")};
+    static const tl_metric_class derived = {.cls = TL_CLASS(tl_metric_class, "derived",
+                                                            &agreement_class.cls, agreement, NULL,
+                                                            .help = "of the test")};
     tl_metric *m = make(&derived, NULL);
     tl_metric_update(m, c, ROW(1, 2), ROW(3, 4), NULL);
     assert_near(number(m), 5.5, 0);
@@ -120,8 +121,9 @@ static void weight_zero_counts_nothing(void **state)
 {
     (void)state;
     static const tl_metric_class *const classes[] = {
-        &tl_metric_mean_squared_error, &tl_metric_binary_accuracy, &tl_metric_precision,
-        &tl_metric_auc, &tl_metric_accuracy, &tl_metric_binary_crossentropy,
+        &tl_metric_mean_squared_error, &tl_metric_binary_accuracy,
+        &tl_metric_precision,          &tl_metric_auc,
+        &tl_metric_accuracy,           &tl_metric_binary_crossentropy,
     };
     for (int64_t i = 0; i < TL_COUNT(classes); i++) {
         tl_metric *whole = make(classes[i], NULL), *padded = make(classes[i], NULL);
@@ -142,7 +144,8 @@ static void weights_have_the_first_axes(void **state)
     tl_metric_update_value(m, c, values, ROW(1, 3));
     assert_near(number(m), (1.5 + 3 * 3.5) / 4, 1e-12);
     assert_ok(tl_metric_reset(m, c));
-    tl_metric_update_value(m, c, ROW(1, 2), tl_from_doubles(c, TL_F32, TL_SHAPE(2, 1), (double[]){1, 3}));
+    tl_metric_update_value(m, c, ROW(1, 2),
+                           tl_from_doubles(c, TL_F32, TL_SHAPE(2, 1), (double[]){1, 3}));
     assert_near(number(m), 7.0 / 4, 1e-12);
     assert_ok(tl_metric_reset(m, c));
     tl_metric_update_value(m, c, values, tl_number(c, TL_F32, 2)); // one for all
@@ -154,7 +157,7 @@ static void weights_have_the_first_axes(void **state)
     tl_metric_free(&m);
 }
 
-/* --- telling ---------------------------------------------------------------------------------------- */
+/* --- telling ---------------------------------------------------------------------------------- */
 
 static void vectors_are_told_by_number_or_label(void **state)
 {
@@ -240,19 +243,20 @@ static tl_tensor *no_result(tl_metric *m, tl_ctx *ctx)
 static void telling_says_what_is_wrong(void **state)
 {
     (void)state;
-    static const tl_metric_class matrix = {
-        .cls = TL_CLASS(tl_metric_class, "matrix", &agreement_class.cls, agreement, NULL,
-                        .help = "of the test"),
-        .result = matrix_result};
-    static const tl_metric_class none = {
-        .cls = TL_CLASS(tl_metric_class, "none", &agreement_class.cls, agreement, NULL,
-                        .help = "of the test"),
-        .result = no_result};
+    static const tl_metric_class matrix = {.cls = TL_CLASS(tl_metric_class, "matrix",
+                                                           &agreement_class.cls, agreement, NULL,
+                                                           .help = "of the test"),
+                                           .result = matrix_result};
+    static const tl_metric_class none = {.cls =
+                                             TL_CLASS(tl_metric_class, "none", &agreement_class.cls,
+                                                      agreement, NULL, .help = "of the test"),
+                                         .result = no_result};
     tl_metric *m = make(&matrix, NULL);
     tl_logs *logs;
     double value;
     assert_ok(tl_logs_new(&logs));
-    assert_fails(tl_metric_tell(m, c, logs), TL_EINVAL, "metric 'matrix': its result is float32[2, 2]");
+    assert_fails(tl_metric_tell(m, c, logs), TL_EINVAL,
+                 "metric 'matrix': its result is float32[2, 2]");
     bool before = tl_ctx_set_capturing(c, true);
     assert_fails(tl_metric_tell(m, c, logs), TL_ESTATE, "while a function is captured");
     tl_ctx_set_capturing(c, before);
@@ -264,7 +268,7 @@ static void telling_says_what_is_wrong(void **state)
     tl_logs_free(&logs);
 }
 
-/* --- states ----------------------------------------------------------------------------------------- */
+/* --- states ----------------------------------------------------------------------------------- */
 
 static void states_continue_where_they_were(void **state)
 {
@@ -325,8 +329,8 @@ static void a_reset_may_be_captured(void **state)
     (void)state;
     tl_metric *m = make(&tl_metric_mean, NULL);
     tl_function *f;
-    assert_ok(tl_function_new(&f, &(tl_function_args){.engine = engine, .body = update_and_reset,
-                                                      .self = m}));
+    assert_ok(tl_function_new(
+        &f, &(tl_function_args){.engine = engine, .body = update_and_reset, .self = m}));
     for (int i = 1; i < 4; i++) {
         tl_tensors in = {0}, out = {0};
         tl_tensors_put(c, &in, "p", ROW(i, 3 * i));
@@ -337,7 +341,7 @@ static void a_reset_may_be_captured(void **state)
     tl_metric_free(&m);
 }
 
-/* --- sets ------------------------------------------------------------------------------------------- */
+/* --- sets ------------------------------------------------------------------------------------- */
 
 static void sets_update_tell_and_reset(void **state)
 {
@@ -354,8 +358,9 @@ static void sets_update_tell_and_reset(void **state)
     assert_ok(tl_metrics_add(&hidden, all, &tl_metric_recall,
                              &(tl_threshold_metric_config){.metric.silent = true}, NULL));
     assert_fails(tl_metrics_add(NULL, all, &tl_metric_sum, NULL, "loss"), TL_EEXISTS, "'loss'");
-    assert_fails(tl_metrics_add_of(NULL, all, &(tl_oneof){.type = "binary_acuracy"}, registry, NULL),
-                 TL_ENOTFOUND, "binary_accuracy");
+    assert_fails(
+        tl_metrics_add_of(NULL, all, &(tl_oneof){.type = "binary_acuracy"}, registry, NULL),
+        TL_ENOTFOUND, "binary_accuracy");
     assert_fails(tl_metrics_add_of(NULL, all, &(tl_oneof){0}, registry, NULL), TL_EINVAL,
                  "no metric is chosen");
     assert_int_equal(tl_metrics_count(all), 3);
@@ -376,14 +381,15 @@ static void sets_update_tell_and_reset(void **state)
     tl_registry_free(&registry);
 }
 
-/* --- what is refused -------------------------------------------------------------------------------- */
+/* --- what is refused -------------------------------------------------------------------------- */
 
 static void bad_classes_and_configurations_are_refused(void **state)
 {
     (void)state;
     static const tl_metric_class small = {
         .cls = {.class_size = sizeof(tl_metric_class), .name = "small", .help = "x", .size = 4},
-        .update = agreement_update, .result = agreement_result};
+        .update = agreement_update,
+        .result = agreement_result};
     static const tl_metric_class lame = {
         .cls = TL_CLASS(tl_metric_class, "lame", NULL, agreement, NULL, .help = "x"),
         .update = agreement_update};
@@ -404,14 +410,15 @@ static void bad_classes_and_configurations_are_refused(void **state)
                  TL_EINVAL, "thresholds is 1.5");
     assert_fails(tl_metric_new(&m, engine, &tl_metric_auc,
                                &(tl_auc_config){.num_labels = 3,
-                                                .label_weights = {(const double[]){1, 2}, 2}}, NULL),
+                                                .label_weights = {(const double[]){1, 2}, 2}},
+                               NULL),
                  TL_EINVAL, "there are 2 for 3 labels");
     assert_fails(tl_metric_new(&m, engine, &tl_metric_recall,
                                &(tl_threshold_metric_config){.top_k = {true, 0}}, NULL),
                  TL_EINVAL, "top_k is 0");
-    assert_fails(tl_metric_new(&m, engine, &tl_metric_auc,
-                               &(tl_auc_config){.curve = (tl_auc_curve)9}, NULL),
-                 TL_EINVAL, "curve is 9");
+    assert_fails(
+        tl_metric_new(&m, engine, &tl_metric_auc, &(tl_auc_config){.curve = (tl_auc_curve)9}, NULL),
+        TL_EINVAL, "curve is 9");
 }
 
 static void refused(const tl_metric_class *cls, const void *config, tl_tensor *y, tl_tensor *p,
@@ -431,18 +438,61 @@ static void inputs_that_do_not_fit_are_named(void **state)
     tl_confusion_config three = {.num_classes = 3};
     refused(&tl_metric_accuracy, NULL, two, ROW(1, 2, 3),
             "accuracy: the targets are float32[2] and the predictions float32[3]");
-    refused(&tl_metric_sparse_categorical_accuracy, NULL, ROW(1, 2, 3), wide, "class numbers must have");
-    refused(&tl_metric_sparse_categorical_accuracy, NULL, two, tl_number(c, TL_F32, 1), "no axis of classes");
-    refused(&tl_metric_f1_score, &(tl_f_score_config){.num_classes = 4}, two, wide, "num_classes 4");
+    refused(&tl_metric_sparse_categorical_accuracy, NULL, ROW(1, 2, 3), wide,
+            "class numbers must have");
+    refused(&tl_metric_sparse_categorical_accuracy, NULL, two, tl_number(c, TL_F32, 1),
+            "no axis of classes");
+    refused(&tl_metric_f1_score, &(tl_f_score_config){.num_classes = 4}, two, wide,
+            "num_classes 4");
     refused(&tl_metric_auc, &(tl_auc_config){.num_labels = 2}, wide, wide, "num_labels 2");
     refused(&tl_metric_auc, NULL, two, ROW(0.5, 1.5), "predictions must lie from 0 to 1");
     refused(&tl_metric_auc, NULL, two, ROW(0.5, NAN), "predictions must lie from 0 to 1");
     refused(&tl_metric_auc, NULL, two, ROW(-0.001, 0), "predictions must lie from 0 to 1");
     refused(&tl_metric_mean_iou, &three, ROW(0, 3), ROW(0, 1), "class numbers must be below");
     refused(&tl_metric_mean_iou, &three, ROW(0, 1), ROW(0, -1), "class numbers must be below");
-    refused(&tl_metric_precision, &(tl_threshold_metric_config){.class_id = {true, 7}}, wide, wide, "7");
+    refused(&tl_metric_precision, &(tl_threshold_metric_config){.class_id = {true, 7}}, wide, wide,
+            "7");
+    refused(&tl_metric_mean, NULL, two, two, "metric 'mean' is about one tensor");
     refused(&tl_metric_accuracy, NULL, NULL, two, "metric 'accuracy' was given no targets");
     refused(&tl_metric_accuracy, NULL, two, NULL, "metric 'accuracy' was given no predictions");
+}
+
+// Class numbers outside are fine where they do not count.
+static void what_does_not_count_may_be_no_class(void **state)
+{
+    (void)state;
+    tl_metric *m = make(&tl_metric_mean_iou,
+                        &(tl_confusion_config){.num_classes = 2, .ignore_class = {true, 255}});
+    tl_metric_update(m, c, ROW(0, 1, 255, -1), ROW(0, 0, 1, 9), ROW(1, 1, 1, 0));
+    assert_near(number(m), 0.25, 1e-12); // 1/2 of class 0, none of class 1
+    tl_metric_free(&m);
+}
+
+static void weights_may_be_truths(void **state)
+{
+    (void)state;
+    tl_metric *m = make(&tl_metric_mean, NULL);
+    tl_metric_update_value(m, c, ROW(3), tl_full(c, TL_BOOL, TL_SCALAR, 1));
+    tl_metric_update_value(m, c, ROW(NAN), tl_full(c, TL_BOOL, TL_SCALAR, 0));
+    assert_near(number(m), 3, 0);
+    tl_metric_free(&m);
+}
+
+static void values_are_for_metrics_of_values(void **state)
+{
+    (void)state;
+    tl_metric *m = make(&tl_metric_accuracy, NULL), *mean = make(&tl_metric_mean, NULL);
+    tl_metric_update_value(m, c, ROW(1), NULL);
+    assert_fails(tl_ctx_status(c), TL_EINVAL, "metric 'accuracy' is about targets and predictions");
+    double value;
+    assert_fails(tl_metric_number(&value, mean, c), TL_EINVAL, "accuracy"); // and it stays so
+    assert_fails(tl_ctx_status(c), TL_EINVAL, "accuracy");
+    tl_ctx_clear(c);
+    tl_metric_update_value(mean, c, NULL, NULL);
+    assert_fails(tl_ctx_status(c), TL_EINVAL, "metric 'mean' was given no value");
+    tl_ctx_clear(c);
+    tl_metric_free(&m);
+    tl_metric_free(&mean);
 }
 
 // Labels that are no class are wrong answers, not errors, where only answers are compared.
@@ -451,12 +501,13 @@ static void labels_outside_are_never_among_the_best(void **state)
     (void)state;
     tl_metric *m = make(&tl_metric_sparse_top_k_categorical_accuracy, &(tl_top_k_config){.k = 9});
     tl_tensor *p = tl_from_doubles(c, TL_F32, TL_SHAPE(4, 2), (double[]){1, 2, 1, 2, 1, 2, 1, NAN});
-    tl_metric_update(m, c, tl_from_doubles(c, TL_I64, TL_SHAPE(4), (double[]){0, -1, 2, 1}), p, NULL);
+    tl_metric_update(m, c, tl_from_doubles(c, TL_I64, TL_SHAPE(4), (double[]){0, -1, 2, 1}), p,
+                     NULL);
     assert_near(number(m), 0.25, 0);
     tl_metric_free(&m);
 }
 
-/* --- memory ------------------------------------------------------------------------------------------ */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static tl_status use_metrics(void)
 {
@@ -467,11 +518,13 @@ static tl_status use_metrics(void)
     tl_status st;
     TL_TRY_DONE(st, tl_metrics_new(&all, engine));
     TL_TRY_DONE(st, tl_metrics_add(NULL, all, &agreement_class, NULL, NULL));
-    TL_TRY_DONE(st, tl_metrics_add(NULL, all, &tl_metric_auc,
-                                   &(tl_auc_config){.thresholds = {(const double[]){0.5}, 1}}, NULL));
+    TL_TRY_DONE(st,
+                tl_metrics_add(NULL, all, &tl_metric_auc,
+                               &(tl_auc_config){.thresholds = {(const double[]){0.5}, 1}}, NULL));
     TL_TRY_DONE(st, tl_metrics_add(NULL, all, &tl_metric_recall,
                                    &(tl_threshold_metric_config){
-                                       .thresholds = {(const double[]){0.5, 0.6}, 2}}, NULL));
+                                       .thresholds = {(const double[]){0.5, 0.6}, 2}},
+                                   NULL));
     tl_metrics_update(all, c, ROW(1, 0), ROW(0.5, 0.25), ROW(1, 1));
     TL_TRY_DONE(st, tl_ctx_status(c));
     TL_TRY_DONE(st, tl_logs_new(&logs));
@@ -528,6 +581,9 @@ int main(void)
         LAB_TEST(sets_update_tell_and_reset),
         LAB_TEST(bad_classes_and_configurations_are_refused),
         LAB_TEST(inputs_that_do_not_fit_are_named),
+        LAB_TEST(what_does_not_count_may_be_no_class),
+        LAB_TEST(weights_may_be_truths),
+        LAB_TEST(values_are_for_metrics_of_values),
         LAB_TEST(labels_outside_are_never_among_the_best),
         LAB_TEST(memory_may_run_out_anywhere),
     };

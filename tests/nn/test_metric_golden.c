@@ -1,6 +1,6 @@
-/* Metrics against Keras and scikit-learn (tests/golden/metrics.py): three batches each, with and without
- * weights, in float32 and float64, eagerly and as a function, interpreted and compiled; the latter two give
- * the same bits. */
+/* Metrics against Keras and scikit-learn (tests/golden/metrics.py): three batches each, with and
+ * without weights, in float32 and float64, eagerly and as a function, interpreted and compiled; the
+ * latter two give the same bits. */
 #include "nn/golden_file.h"
 
 #include <tilth/graph/function.h>
@@ -87,8 +87,9 @@ static void run_function(outcome *out, tl_metric *m, int64_t number, tl_dtype dt
     assert_ok(tl_ctx_new(&c, engine));
     assert_ok(tl_metric_reset(m, c));
     tl_ctx_free(&c);
-    assert_ok(tl_function_new(&f, &(tl_function_args){.engine = engine, .body = step, .self = m,
-                                                      .interpret = interpret}));
+    assert_ok(tl_function_new(
+        &f,
+        &(tl_function_args){.engine = engine, .body = step, .self = m, .interpret = interpret}));
     run_case(out, m, number, dtype, f);
     tl_function_measure(f, &stats);
     assert_int_equal(stats.captures, 1);
@@ -112,8 +113,8 @@ static void check_case(int64_t number, tl_dtype dtype)
     double most = golden_number(golden_peek("%02d/tolerance", (int)number), 0);
     tl_config *config;
     tl_metric *m;
-    const holder *h = golden_config(&config, registry, &holder_desc,
-                                    golden_peek("%02d/config", (int)number));
+    const holder *h =
+        golden_config(&config, registry, &holder_desc, golden_peek("%02d/config", (int)number));
     outcome eager, interpreted, compiled;
     if (dtype == TL_F32) most = fmax(most, 2e-6);
     assert_ok(tl_metric_new_of(&m, engine, &h->metric, registry, NULL));

@@ -127,6 +127,22 @@ static const branch_case branches[] = {
      "{name: StepCosineDecayWithOffset, boundaries: null, values: null, offset: 0}"},
     {"warmup", "linear", "{name: linear, warmup_learning_rate: 0.0, warmup_steps: null}"},
     {"warmup", "polynomial", "{name: polynomial, power: 1.0, warmup_steps: null}"},
+    // Not Model Garden's:
+    {"optimizer", "torch_adamw",
+     "{name: AdamW, clipnorm: null, clipvalue: null, global_clipnorm: null, beta_1: 0.9, "
+     "beta_2: 0.999, epsilon: 1.0e-8, weight_decay: 0.01, amsgrad: false}"},
+    {"optimizer", "torch_sgd",
+     "{name: SGD, clipnorm: null, clipvalue: null, global_clipnorm: null, momentum: 0.0, "
+     "weight_decay: 0.0, nesterov: false}"},
+    {"learning_rate", "multistep",
+     "{name: MultiStep, initial_learning_rate: null, milestones: null, gamma: 0.1, offset: 0}"},
+    {"learning_rate", "cosine_annealing",
+     "{name: CosineAnnealing, initial_learning_rate: null, decay_steps: null, "
+     "end_learning_rate: 0.0, offset: 0}"},
+    {"learning_rate", "stable_decay",
+     "{name: StableDecay, initial_learning_rate: null, total_steps: null, decay_steps: null, "
+     "end_learning_rate: 0.0, shape: linear, offset: 0}"},
+    {"warmup", "constant", "{name: constant, warmup_learning_rate: 0.0, warmup_steps: null}"},
 };
 
 static const tl_value *parse(tl_arena *arena, const char *text)

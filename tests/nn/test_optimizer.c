@@ -417,6 +417,34 @@ static void test_groups(void **state)
     check_groups(TL_F32, INTERPRETED, INFINITY, 1e-6);
 }
 
+// The decay of a group is for all its parameters, also for those that a list leaves out.
+static void test_group_decay(void **state)
+{
+    (void)state;
+    lab plain, grouped;
+    double a[ELEMENTS], b[ELEMENTS];
+    const char *yaml = "optimizer: {type: adamw, adamw: {weight_decay_rate: 0.5,\n"
+                       "  exclude_from_weight_decay: [gamma]}}\n" RATE;
+    tl_group_config group = {.group = "norms", .weight_decay = {true, 0.5}};
+    lab_open(&plain, TL_F64, yaml, EAGER);
+    lab_open_model(&grouped, TL_F64);
+    assert_ok(tl_model_set_group(grouped.model, "gamma", "norms"));
+    lab_open_optimizer(&grouped, yaml, &(tl_optimizer_args){.groups = &group, .group_count = 1},
+                       EAGER);
+    lab_run_number(&plain, 1);
+    lab_run_number(&grouped, 1);
+    get_all(a, plain.params);
+    get_all(b, grouped.params);
+    for (int i = 0; i < ELEMENTS; i++) {
+        double w[MOST];
+        pseudo_values(w, 3, MOST);
+        bool gamma = i >= 18 && i < 22;
+        assert_near(b[i], a[i] - (gamma ? 0.125 * 0.5 * w[i - 18] : 0), 1e-12);
+    }
+    lab_close(&plain);
+    lab_close(&grouped);
+}
+
 static tl_status try_optimizer(tl_optimizer **out, lab *l, const char *yaml,
                                const tl_group_config *groups, int64_t count)
 {
@@ -449,6 +477,12 @@ static void test_bad_groups(void **state)
     twice[0].weight_decay = (tl_opt_double){true, 0.1};
     assert_fails(try_optimizer(&o, &l, "optimizer: {type: adagrad}\n" RATE, twice, 1), TL_EINVAL,
                  "the optimizer 'adagrad' has none");
+    twice[0] = (tl_group_config){.group = "a", .rate = {true, -1}};
+    assert_fails(try_optimizer(&o, &l, sgd, twice, 1), TL_EINVAL, "rate: must be at least 0");
+    twice[0] = (tl_group_config){.group = "a", .clip_norm = {true, NAN}};
+    assert_fails(try_optimizer(&o, &l, sgd, twice, 1), TL_EINVAL, "clip_norm: must be at least 0");
+    twice[0] = (tl_group_config){.group = "a", .norm_type = {true, 0.5}};
+    assert_fails(try_optimizer(&o, &l, sgd, twice, 1), TL_EINVAL, "norm_type: must be at least 1");
     tl_group_config pattern = {.group = "b", .pattern = "("};
     assert_fails(tl_model_group(l.model, &pattern, 1), TL_EINVAL, "groups[0].pattern");
     lab_close(&l);
@@ -805,6 +839,7 @@ int main(void)
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_multiplier_in_programs),
         cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_group_decay),
         cmocka_unit_test(test_bad_groups),
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_resume),

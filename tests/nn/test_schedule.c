@@ -284,6 +284,15 @@ static void test_literals(void **state)
     assert_ok(tl_schedule_new(&s, &o, NULL));
     assert_true(tl_schedule_constant(s));
     tl_schedule_free(&s);
+    tl_linear_warmup_config warmup = {.base = {.warmup_steps = {true, 0}}};
+    o.warmup = (tl_oneof){.type = "linear", .value = &warmup};
+    assert_ok(tl_schedule_new(&s, &o, NULL));
+    assert_true(tl_schedule_constant(s)); // a warm-up without steps is none
+    tl_schedule_free(&s);
+    warmup.base.warmup_steps.value = 1;
+    assert_ok(tl_schedule_new(&s, &o, NULL));
+    assert_false(tl_schedule_constant(s));
+    tl_schedule_free(&s);
     tl_schedule_free(&s);
 }
 

@@ -15,7 +15,7 @@
 #include <tilth/base/file.h>
 #include <tilth/builtin/builtin.h>
 #include <tilth/desc/config.h>
-#include <tilth/train/experiment.h>
+#include <tilth/train/task.h>
 
 #include "tool/tool.h"
 

@@ -1,9 +1,6 @@
 /* The best checkpoint: when there is a new one, what is told of it, what a restart and a failure leave. */
 #include "toy.h"
 
-#include <sys/stat.h>
-
-#include <tilth/io/checkpoint.h>
 #include <tilth/train/exporter.h>
 
 /* A state with one number, and logs. */
@@ -47,8 +44,13 @@ static bool try_export(tl_exporter *e, fixture *f, double value, int64_t step)
 static int64_t number_in(const char *path)
 {
     fixture f;
+    tl_arena *arena;
+    const char *file;
     open_fixture(&f);
-    assert_ok(tl_checkpoint_restore(f.state, path, NULL, NULL));
+    assert_ok(tl_arena_new(&arena));
+    assert_ok(tl_checkpoint_resolve(&file, arena, path));
+    assert_ok(tl_checkpoint_restore(f.state, file, NULL, NULL));
+    tl_arena_free(&arena);
     int64_t number = f.number;
     close_fixture(&f);
     return number;

@@ -307,6 +307,33 @@ static void going_back_reaches_all_folders(void **state)
     tl_summary_manager_free(&m);
 }
 
+static void an_open_manager_goes_back(void **state)
+{
+    fixture *f = *state;
+    tl_event_file *file;
+    tl_logs *sub;
+    tl_summary_manager *m = manager(f, &tl_summary_manager_scalars, "a");
+    assert_ok(tl_logs_put(f->l, "x", 1));
+    assert_ok(tl_logs_sub(&sub, f->l, "sub"));
+    assert_ok(tl_logs_put(sub, "y", 2));
+    for (f->step = 1; f->step <= 3; f->step++) assert_ok(tl_summary_manager_write(m, f->l));
+    assert_ok(tl_summary_manager_writer(&file, m, ""));
+    assert_ok(tl_summary_manager_rewind(m, 1));
+    assert_ok(tl_event_file_scalar(file, 2, "own", 5)); // the file that was asked for before
+    f->step = 1;
+    assert_ok(tl_summary_manager_write(m, f->l)); // said already
+    f->step = 2;
+    assert_ok(tl_summary_manager_write(m, f->l));
+    assert_ok(tl_summary_manager_flush(m));
+    assert_events("a", "x@1=1 START@2 own@2=5 x@2=1 ");
+    assert_events("a/sub", "y@1=2 START@2 y@2=2 ");
+    tl_summary_manager_free(&m);
+    m = manager(f, &tl_summary_manager_scalars, NULL);
+    assert_ok(tl_summary_manager_rewind(m, 1));
+    tl_summary_manager_free(&m);
+    assert_ok(tl_summary_manager_rewind(NULL, 1));
+}
+
 static tl_status everything(fixture *f)
 {
     tl_summary_manager *m = NULL;
@@ -315,6 +342,7 @@ static tl_status everything(fixture *f)
                                            &(tl_summary_manager_args){.dir = "d", .step = &f->step,
                                                                       .keep_to = {true, 0}}));
     TL_TRY_DONE(st, tl_summary_manager_write(m, f->l));
+    TL_TRY_DONE(st, tl_summary_manager_rewind(m, 0));
     st = tl_summary_manager_flush(m);
 done:
     tl_summary_manager_free(&m);
@@ -356,6 +384,7 @@ int main(void)
         LAB_TEST(the_whole_interface_can_be_ones_own),
         LAB_TEST(mistakes_are_told),
         LAB_TEST(going_back_reaches_all_folders),
+        LAB_TEST(an_open_manager_goes_back),
         LAB_TEST(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -207,7 +207,9 @@ static void lines_have_sorted_keys(void **state)
     assert_holds("out/metrics.json", LINE); // there before it is closed
     assert_ok(tl_event_writer_write(w, f->s));
     assert_holds("out/metrics.json", LINE); // nothing new
+    event_syncs = 0;
     finish(&w);
+    assert_int_equal(event_syncs, 1);
     assert_holds("out/metrics.json", LINE);
 }
 
@@ -244,12 +246,12 @@ static void whatever_comes_it_is_json(void **state)
     assert_ok(tl_event_storage_put_plain(f->s, "iteration", 77)); // the key is taken
     assert_ok(tl_event_storage_put_plain(f->s, "a\"b\\c\n", 1e300));
     assert_ok(tl_event_storage_put_plain(f->s, "\xc3\xa9\xff", -0.1));
-    finish(&w);
-    w = json("m.json", all);
+    assert_ok(tl_event_storage_put_plain(f->s, "\xed\xa0\x80", 1)); // half of a surrogate pair
     assert_ok(tl_event_writer_write(w, f->s));
     finish(&w);
     assert_holds("m.json", "{\"a\\\"b\\\\c\\u000a\": 1e+300, \"inf\": null, \"iteration\": 0, \"nan\": null, "
-                           "\"\xc3\xa9\xef\xbf\xbd\": -0.1}\n");
+                           "\"\xc3\xa9\xef\xbf\xbd\": -0.1, "
+                           "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\": 1.0}\n");
     tl_event_storage *only;
     assert_ok(tl_event_storage_new(&only, NULL));
     assert_ok(tl_event_storage_put_plain(only, "iteration", 5));
@@ -346,6 +348,30 @@ static void windows_can_be_given(void **state)
     assert_holds("m.json", "{\"iteration\": 0, \"x\": 38.0}\n");
     assert_events("tb", "x@0=39 ");
     for (int i = 0; i < 2; i++) finish(&w[i]);
+}
+
+static void open_writers_go_back(void **state)
+{
+    fixture *f = *state;
+    tl_event_writer *w[] = {console(f, 0, 100), json("m.json", all), tensorboard("tb", all)};
+    for (int i = 0; i < 6; i++) {
+        tl_event_storage_set_iteration(f->s, i);
+        assert_ok(tl_event_storage_put_plain(f->s, "x", i));
+        if (i == 5) assert_ok(tl_event_storage_put_plain(f->s, "accuracy", 1));
+        if (i == 5) assert_ok(tl_event_storage_put_text(f->s, "note", "late"));
+        if (i % 2) assert_ok(tl_event_writers_write(w, 3, f->s));
+    }
+    assert_ok(tl_event_writers_rewind(w, 3, 3));
+    tl_event_storage_rewind(f->s, 3);
+    tl_event_storage_set_iteration(f->s, 4);
+    assert_ok(tl_event_writers_write(w, 3, f->s)); // nothing new yet
+    assert_ok(tl_event_storage_put_plain(f->s, "x", 40));
+    assert_ok(tl_event_writers_finish(w, 3, f->s));
+    assert_ok(tl_event_writers_rewind(w, 3, 0)); // closed: nothing happens
+    for (int i = 0; i < 3; i++) tl_event_writer_free(&w[i]);
+    assert_holds("m.json", "{\"iteration\": 1, \"x\": 1.0}\n{\"iteration\": 3, \"x\": 3.0}\n"
+                           "{\"iteration\": 4, \"x\": 40.0}\n");
+    assert_events("tb", "x@1=1 x@3=3 START@4 x@4=40 ");
 }
 
 /* --- writers of one's own ----------------------------------------------------------------------- */
@@ -450,6 +476,7 @@ static tl_status everything(fixture *f)
     TL_TRY_DONE(st, tl_event_writer_new(&w[2], &tl_tensorboard_writer,
                                         &(tl_tensorboard_writer_args){.folder = "d", .keep_to = {true, 0}}));
     TL_TRY_DONE(st, tl_event_writers_write(w, 3, f->s));
+    TL_TRY_DONE(st, tl_event_writers_rewind(w, 3, 0));
     st = tl_event_writers_finish(w, 3, f->s);
 done:
     for (int i = 0; i < 3; i++) tl_event_writer_free(&w[i]);
@@ -496,6 +523,7 @@ int main(void)
         LAB_TEST(half_a_line_is_mended),
         LAB_TEST(tensorboard_gets_all_kinds),
         LAB_TEST(windows_can_be_given),
+        LAB_TEST(open_writers_go_back),
         LAB_TEST(all_are_written_and_closed_whatever_fails),
         LAB_TEST(classes_are_verified),
         LAB_TEST(periods_end_where_they_should),

@@ -24,6 +24,8 @@
 
 TL_BEGIN
 
+typedef struct tl_tensors tl_tensors; /* named tensors: tensors.h */
+
 TL_API TL_NODISCARD tl_status tl_ctx_new(tl_ctx **out, tl_engine *engine);
 /* NULL is fine. */
 TL_API void tl_ctx_free(tl_ctx **c);
@@ -68,6 +70,13 @@ TL_API bool tl_ctx_training(const tl_ctx *c);
 /* Recorded calls since the context, or its oldest open scope, began. */
 TL_API const tl_node *tl_ctx_first_node(const tl_ctx *c);
 TL_API const tl_node *tl_ctx_last_node(const tl_ctx *c);
+
+/* Where what is logged goes: a list of the context's arena, or NULL (at first), which forgets it. Gives what was
+ * set before. */
+TL_API tl_tensors *tl_ctx_set_log(tl_ctx *c, tl_tensors *log);
+/* Says something about what is computed, from anywhere in a model: a tensor under a name. In a captured step it
+ * becomes an output of the program, read only when somebody asks for it. */
+TL_API void tl_ctx_log(tl_ctx *c, const char *name, tl_tensor *t);
 
 /* --- modules and random numbers ------------------------------------------------------------------- */
 

@@ -69,6 +69,8 @@ TL_API TL_NODISCARD tl_status tl_state_put_words(tl_state *s, const char *path, 
 TL_API TL_NODISCARD tl_status tl_state_sub(tl_state **out, tl_state *s, const char *path);
 /* Shows `other` under a path of `s`: what is added to it later is seen too. A state cannot hold itself. */
 TL_API TL_NODISCARD tl_status tl_state_mount(tl_state *s, const char *path, tl_state *other);
+/* Takes everything out; the state itself stays, also where it is mounted or a part of another. */
+TL_API void tl_state_clear(tl_state *s);
 /* Takes an entry out, with all below it. False when it is not there. */
 TL_API bool tl_state_remove(tl_state *s, const char *path);
 

@@ -18,10 +18,10 @@ typedef struct tl_named {
     const char *name; /* borrowed */
     tl_tensor *tensor;
 } tl_named;
-typedef struct tl_tensors {
+struct tl_tensors {
     tl_named *items;
     int64_t count, capacity;
-} tl_tensors;
+};
 
 /* Adds, or replaces what has that name. */
 TL_API void tl_tensors_put(tl_ctx *c, tl_tensors *list, const char *name, tl_tensor *t);

@@ -35,9 +35,9 @@ typedef struct tl_dataset_class {
     tl_class cls;
     /* (optional) Prepares a new instance, whose config is set. */
     tl_status (*build)(tl_dataset *d);
-    /* Required. One batch, put into `out`; its tensors belong to `c`. *more is true when called; false
-     * says that there was none: the pass is over, and `out` is left alone. Ending does not move the
-     * position: asking again ends again. */
+    /* Required. One batch, put into `out`; its tensors belong to `c`. *more is true when called;
+     * false says that there was none: the pass is over, and `out` is left alone. Ending does not
+     * move the position: asking again ends again. */
     tl_status (*next)(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more);
     /* Required. To the first batch of a fresh pass. */
     tl_status (*rewind)(tl_dataset *d);
@@ -66,19 +66,20 @@ TL_API TL_NODISCARD tl_status tl_dataset_new(tl_dataset **out, const tl_dataset_
 /* NULL is fine. */
 TL_API void tl_dataset_free(tl_dataset **d);
 
-/* Puts one batch into `out`, or sets *more to false. */
-TL_API TL_NODISCARD tl_status tl_dataset_next(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more);
+/* Puts one batch into `out`, or sets *more to false. Names of fields are the dataset's. */
+TL_API TL_NODISCARD tl_status tl_dataset_next(tl_dataset *d, tl_ctx *c, tl_tensors *out,
+                                              bool *more);
 TL_API TL_NODISCARD tl_status tl_dataset_rewind(tl_dataset *d);
 /* The dataset must outlive the state. */
 TL_API TL_NODISCARD tl_status tl_dataset_state(tl_dataset *d, tl_state *into);
 /* Of a full batch, the batch size first. TL_EUNSUPPORTED when the dataset does not know. */
 TL_API TL_NODISCARD tl_status tl_dataset_describe(tl_dataset *d, const tl_spec **specs,
                                                   int64_t *count);
-/* Batches of a pass from its beginning, or -1 when it has no end. TL_EUNSUPPORTED when the dataset does
- * not know. */
+/* Batches of a pass from its beginning, or -1 when it has no end. TL_EUNSUPPORTED when the dataset
+ * does not know. */
 TL_API TL_NODISCARD tl_status tl_dataset_length(tl_dataset *d, int64_t *batches);
 
-/* --- sources --------------------------------------------------------------------------------------- */
+/* --- sources ---------------------------------------------------------------------------------- */
 
 /* Examples in memory, row-major: shape[0] of them. */
 typedef struct tl_array {
@@ -93,16 +94,16 @@ typedef struct tl_arrays_args {
     int64_t batch_size;
     bool shuffle;        /* the order of a pass is drawn from (seed, number of the pass) alone */
     uint64_t seed;
-    bool repeat;         /* passes follow each other without end. A batch that reaches the end of a pass
-                          * goes on in the next, so all are full, unless drop_remainder */
+    bool repeat;         /* passes follow each other without end. A batch that reaches the end of a
+                          * pass goes on in the next, so all are full, unless drop_remainder */
     bool drop_remainder; /* what is less than a batch at the end of a pass is left out */
-    bool copy;           /* the data is copied; otherwise it is borrowed, and must outlive the dataset */
+    bool copy;           /* of the data; otherwise it is borrowed, and must outlive the dataset */
 } tl_arrays_args;
 /* The state also holds the seed: a restored dataset continues the restored order. */
 TL_API TL_NODISCARD tl_status tl_dataset_from_arrays(tl_dataset **out, const tl_arrays_args *args);
 
-/* Batch `index` of a pass, made by the program; *more is true when called, false ends the pass. Resuming
- * asks for any index. */
+/* Batch `index` of a pass, made by the program; *more is true when called, false ends the pass.
+ * Resuming asks for any index. */
 typedef tl_status tl_fill_fn(void *self, tl_ctx *c, int64_t index, tl_tensors *out, bool *more);
 typedef struct tl_dataset_function {
     tl_fill_fn *fill;
@@ -114,17 +115,17 @@ typedef struct tl_dataset_function {
 TL_API TL_NODISCARD tl_status tl_dataset_from_function(tl_dataset **out,
                                                        const tl_dataset_function *args);
 
-/* The batches themselves, in this order, over and over with `repeat`. Tensors are kept by reference, and
- * given out so: nothing is copied, so nobody may write them. */
+/* The batches themselves, in this order, over and over with `repeat`. Tensors are kept by
+ * reference, and given out so: nothing is copied, so nobody may write them. */
 TL_API TL_NODISCARD tl_status tl_dataset_from_batches(tl_dataset **out, const tl_tensors *batches,
                                                       int64_t count, bool repeat);
 
-/* --- around another dataset, which is taken over: *inner becomes NULL, also after a failure --------- */
+/* --- around another dataset, which is taken over: *inner becomes NULL, also after a failure --- */
 
 /* At most `count` batches of each pass. */
 TL_API TL_NODISCARD tl_status tl_dataset_take(tl_dataset **out, tl_dataset **inner, int64_t count);
-/* Batches all of one size: short ones are filled up with copies of their first example, of weight 0.
- * Every batch has a field "weight" (float32) then: ones, or what was there, and zeros. */
+/* Batches all of one size: short ones are filled up with copies of their first example, of weight
+ * 0. Every batch has a field "weight" (float32) then: ones, or what was there, and zeros. */
 TL_API TL_NODISCARD tl_status tl_dataset_pad(tl_dataset **out, tl_dataset **inner,
                                              int64_t batch_size);
 

@@ -63,6 +63,7 @@ typedef struct tl_checkpoint_manager_args {
     tl_status (*init)(void *payload); /* (optional) called when there is nothing to restore */
     void *payload;                    /* of init */
     bool background;                  /* save returns while the file is written */
+    const char *optional;     /* as in tl_checkpoint_restore_args; may be NULL */
     const char *numerics;             /* of tl_checkpoint_info and tl_checkpoint_restore_args */
 } tl_checkpoint_manager_args;
 

@@ -100,9 +100,9 @@ TL_API TL_NODISCARD tl_status tl_event_file_run_end(tl_event_file *f, bool succe
  * about later steps is taken out, and the rest goes to a new file. */
 TL_API TL_NODISCARD tl_status tl_event_file_rewind(tl_event_file *f, int64_t keep_to);
 /* Takes the events after step `keep_to` out of our files in the folder, and below it when `deep`; files with
- * nothing left are removed, but for the newest one. What tl_event_file_open does with keep_to, for folders that may not be written
- * again. A folder that does not exist is fine. Each file is replaced in one step: whoever looks sees the
- * old or the new one. */
+ * nothing left are removed, but for the newest one. What tl_event_file_open does with keep_to, for folders
+ * that may not be written again. A folder that does not exist is fine. Each file is replaced in one step:
+ * whoever looks sees the old or the new one. */
 TL_API TL_NODISCARD tl_status tl_event_folder_rewind(const char *folder, int64_t keep_to, bool deep);
 
 /* --- reading ---------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
-/* Evaluators: metrics that run on the host, for what does not fit into sums of tensors: detections by
- * image, rank correlations, texts. A step gives them the batch and the outputs; at the end they tell
- * their results and begin anew.
+/* Evaluators: metrics that run on the host, for what does not fit into sums of tensors: detections
+ * by image, rank correlations, texts. A step gives them the batch and the outputs; at the end they
+ * tell their results and begin anew.
  *
  *     typedef struct { tl_evaluator base; double *found; int64_t count; } my_evaluator;
  *     static const tl_evaluator_class my_class = {

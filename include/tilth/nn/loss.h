@@ -11,8 +11,8 @@
  *
  *     tl_loss *l;
  *     TL_TRY(tl_loss_new(&l, &my_loss, &(my_config){.factor = 2}, NULL));
- *     tl_tensor *each = tl_loss_values(l, c, labels, outputs);              // what a step minimises
- *     tl_tensor *one = tl_loss_call(l, c, labels, outputs, weight);         // weighted and reduced
+ *     tl_tensor *each = tl_loss_values(l, c, labels, outputs);           // what a step minimises
+ *     tl_tensor *one = tl_loss_call(l, c, labels, outputs, weight);      // weighted and reduced
  *     tl_loss_free(&l);
  *
  * A loss may also be one function: tl_loss_from_function.
@@ -30,7 +30,8 @@ typedef struct tl_loss tl_loss;
 
 typedef struct tl_loss_class {
     tl_class cls; /* its config, when it has one, derives from tl_loss_config */
-    /* Required: one value an example, not weighted. Only calls ops; failures stick in the context. */
+    /* Required: one value an example, not weighted. Only calls ops; failures stick in the
+     * context. */
     tl_tensor *(*call)(tl_loss *l, tl_ctx *c, tl_tensor *y_true, tl_tensor *y_pred);
     /* (optional) Prepares what `call` needs. */
     tl_status (*build)(tl_loss *l);
@@ -65,16 +66,16 @@ struct tl_loss {
 /* First member of every loss's configuration. */
 typedef struct tl_loss_config {
     tl_reduction reduction; /* sum_over_batch_size */
-    bool complete;          /* set by defaults, parsing and copying: a zero is meant. In C literals it
-                             * is left out, and members that are zero get their defaults */
+    bool complete;          /* set by defaults, parsing and copying: a zero is meant. In C literals
+                             * it is left out, and members that are zero get their defaults */
     const char *name;       /* "": that of the class */
 } tl_loss_config;
 TL_API extern const tl_desc tl_loss_config_desc;
 
-/* A literal `config` is completed, NULL is the defaults. `name` NULL: the one in the configuration, else
- * that of the class. */
-TL_API TL_NODISCARD tl_status tl_loss_new(tl_loss **out, const tl_loss_class *cls, const void *config,
-                                          const char *name);
+/* A literal `config` is completed, NULL is the defaults. `name` NULL: the one in the configuration,
+ * else that of the class. */
+TL_API TL_NODISCARD tl_status tl_loss_new(tl_loss **out, const tl_loss_class *cls,
+                                          const void *config, const char *name);
 /* The same from a one-of, as YAML gives it: `type: huber`. */
 TL_API TL_NODISCARD tl_status tl_loss_new_of(tl_loss **out, const tl_oneof *loss,
                                              const tl_registry *registry, const char *name);
@@ -90,8 +91,8 @@ TL_API tl_tensor *tl_loss_values(tl_loss *l, tl_ctx *c, tl_tensor *y_true, tl_te
 /* The same weighted (`weight` may be NULL) and reduced as the loss says. */
 TL_API tl_tensor *tl_loss_call(tl_loss *l, tl_ctx *c, tl_tensor *y_true, tl_tensor *y_pred,
                                tl_tensor *weight);
-/* Weights and reduces values of any origin. Weights have the first axes of the values, or theirs with
- * some of 1; a weight of 0 gives 0, and no gradient, whatever the value. */
+/* Weights and reduces values of any origin. Weights have the first axes of the values, or theirs
+ * with some of 1; a weight of 0 gives 0, and no gradient, whatever the value. */
 TL_API tl_tensor *tl_loss_reduce(tl_ctx *c, tl_tensor *values, tl_tensor *weight,
                                  tl_reduction reduction);
 

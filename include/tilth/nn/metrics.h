@@ -1,13 +1,13 @@
-/* The metrics that ship. Each is a registered class, so YAML can name it (`type: precision`); names and
- * definitions are Keras's.
+/* The metrics that ship. Each is a registered class, so YAML can name it (`type: precision`); names
+ * and definitions are Keras's.
  *
  *     TL_TRY(tl_metrics_add(&loss, all, &tl_metric_mean, NULL, "loss"));
  *     TL_TRY(tl_metrics_add(NULL, all, &tl_metric_recall,
  *                           &(tl_threshold_metric_config){.class_id = {true, 3}}, NULL));
  *
- * Targets and predictions have the same number of dimensions; a last one of 1 on either side is left
- * out where the other lacks it. In literals a member that is left out, or zero, has the default that
- * stands behind it.
+ * Targets and predictions have the same number of dimensions; a last one of 1 on either side is
+ * left out where the other lacks it. In literals a member that is left out, or zero, has the
+ * default that stands behind it.
  *
  * Precision: predictions are compared in their own type; all sums are float64, and so are results.
  * Thread word: one thread at a time. */
@@ -20,15 +20,15 @@ TL_BEGIN
 
 TL_API extern const tl_module tl_metrics_module;
 
-/* --- of one tensor ------------------------------------------------------------------------------- */
+/* --- of one tensor ---------------------------------------------------------------------------- */
 
-/* sum(w v) / sum(w), 0 of nothing. Weights that have fewer dimensions than the values weigh the means
- * over the others. */
+/* sum(w v) / sum(w), 0 of nothing. Weights that have fewer dimensions than the values weigh the
+ * means over the others. */
 TL_API extern const tl_metric_class tl_metric_mean;
 /* sum(w v) */
 TL_API extern const tl_metric_class tl_metric_sum;
 
-/* --- shares of right answers: weighted means ----------------------------------------------------- */
+/* --- shares of right answers: weighted means -------------------------------------------------- */
 
 /* Predictions that are equal to the targets. */
 TL_API extern const tl_metric_class tl_metric_accuracy;
@@ -50,7 +50,7 @@ typedef struct tl_top_k_config {
 TL_API extern const tl_metric_class tl_metric_top_k_categorical_accuracy;
 TL_API extern const tl_metric_class tl_metric_sparse_top_k_categorical_accuracy;
 
-/* --- means of losses ----------------------------------------------------------------------------- */
+/* --- means of losses -------------------------------------------------------------------------- */
 
 TL_API extern const tl_metric_class tl_metric_mean_squared_error;
 TL_API extern const tl_metric_class tl_metric_root_mean_squared_error;
@@ -66,11 +66,11 @@ typedef struct tl_crossentropy_metric_config {
 TL_API extern const tl_metric_class tl_metric_binary_crossentropy;
 TL_API extern const tl_metric_class tl_metric_categorical_crossentropy;
 TL_API extern const tl_metric_class tl_metric_sparse_categorical_crossentropy;
-/* exp of the mean of the sparse cross-entropy; or of the mean of what tl_metric_update_value is given.
- * label_smoothing is not looked at. */
+/* exp of the mean of the sparse cross-entropy, and of values that are given. */
 TL_API extern const tl_metric_class tl_metric_perplexity;
+TL_API extern const tl_metric_class tl_metric_loss_perplexity; /* of one tensor */
 
-/* --- yes or no at thresholds: counts of true and false positives and negatives ------------------- */
+/* --- yes or no at thresholds: counts of true and false positives and negatives ---------------- */
 
 /* Targets that are not 0 are "yes", and predictions above a threshold. Several thresholds give a
  * vector. */
@@ -87,8 +87,8 @@ TL_API extern const tl_metric_class tl_metric_true_negatives;
 TL_API extern const tl_metric_class tl_metric_false_positives;
 TL_API extern const tl_metric_class tl_metric_false_negatives;
 
-/* The best recall at the thresholds whose precision is at least this, and the other way round; 0 when
- * there are none. Predictions outside of [0, 1] are an error. */
+/* The best recall at the thresholds whose precision is at least this, and the other way round; 0
+ * when there are none. Predictions outside of [0, 1] are an error. */
 typedef struct tl_at_metric_config {
     tl_metric_config metric;
     double value;           /* 0.5: the precision, or recall, that is wanted */
@@ -101,7 +101,7 @@ TL_API extern const tl_metric_class tl_metric_precision_at_recall;
 /* The area under a curve over thresholds from 0 to 1. Predictions outside of that are an error. */
 typedef enum tl_auc_curve { TL_CURVE_ROC, TL_CURVE_PR } tl_auc_curve;
 typedef enum tl_auc_summation {
-    TL_SUMMATION_INTERPOLATION, /* trapezoids; for PR between true positives, as Davis and Goadrich */
+    TL_SUMMATION_INTERPOLATION, /* trapezoids; PR after Davis and Goadrich */
     TL_SUMMATION_MAJORING,
     TL_SUMMATION_MINORING
 } tl_auc_summation;
@@ -111,14 +111,14 @@ typedef struct tl_auc_config {
     tl_auc_curve curve;     /* roc */
     tl_auc_summation summation_method; /* interpolation */
     tl_doubles thresholds;  /* none: even steps; else those between 0 and 1 */
-    int64_t num_labels;     /* 0: one curve for all; else one for each place of the last axis, and their
-                             * mean (multi_label) */
+    int64_t num_labels;     /* 0: one curve for all; else one for each place of the last axis, and
+                             * their mean (multi_label) */
     tl_doubles label_weights; /* none: all alike */
     bool from_logits;
 } tl_auc_config;
 TL_API extern const tl_metric_class tl_metric_auc;
 
-/* --- classes ------------------------------------------------------------------------------------- */
+/* --- classes ---------------------------------------------------------------------------------- */
 
 /* Targets [..., classes], or class numbers [...]; predictions [..., classes]. */
 typedef enum tl_average {
@@ -137,15 +137,16 @@ typedef struct tl_f_score_config {
 TL_API extern const tl_metric_class tl_metric_f1_score; /* beta is 1 */
 TL_API extern const tl_metric_class tl_metric_fbeta_score;
 
-/* Weighted counts [target, predicted]. Targets are class numbers [...], predictions class numbers or
- * scores [..., classes], whose greatest counts; targets may be scores where predictions are numbers. A
- * class number outside of [0, num_classes) is an error, unless it is ignored or has weight 0. */
+/* Weighted counts [target, predicted]. Targets are class numbers [...], predictions class numbers
+ * or scores [..., classes], whose greatest counts; targets may be scores where predictions are
+ * numbers. A class number outside of [0, num_classes) is an error, unless it is ignored or has
+ * weight 0. */
 typedef struct tl_confusion_config {
     tl_metric_config metric;
     int64_t num_classes;     /* required */
     tl_opt_int ignore_class; /* targets that do not count */
-    bool dense_y_true, dense_y_pred; /* scores; by themselves those are, which have one dimension more
-                                      * than the other */
+    bool dense_y_true, dense_y_pred; /* they are scores; by itself that one is, which has one
+                                      * dimension more than the other */
 } tl_confusion_config;
 /* Told as an image of shares of the targets; the counts are its result. */
 TL_API extern const tl_metric_class tl_metric_confusion_matrix;

@@ -132,14 +132,15 @@ TL_API TL_NODISCARD tl_status tl_export_file_manager_clean_up(tl_export_file_man
 
 /* --- hooks ------------------------------------------------------------------------------------ */
 
-/* Calls hooks of its own, after loops and after evaluations, when a condition holds. They are freed by the
- * caller, after this one; what they keep is in checkpoints. */
+/* Calls after_eval of hooks of its own when a condition holds after an evaluation. They are freed by the caller,
+ * after this one; what they keep is in checkpoints. */
 typedef tl_status tl_condition_fn(bool *holds, tl_controller *c, const tl_logs *logs, void *payload);
 typedef struct tl_conditional_config {
     tl_condition_fn *condition;
     void *payload;
     tl_hook *const *hooks;
     int64_t hook_count;
+    bool after_loops; /* after each loop of the training instead, and their after_loop */
 } tl_conditional_config;
 TL_API extern const tl_hook_class tl_conditional_hook;
 

@@ -147,7 +147,8 @@ TL_API TL_NODISCARD tl_status tl_event_storage_latest(tl_event_latest *out, tl_e
 TL_API TL_NODISCARD tl_status tl_event_storage_history(const tl_history **out, tl_event_storage *s,
                                                        const char *name);
 
-/* Images, histograms and text, in the order in which they were first put. */
+/* Images, histograms and text, in the order in which they were first put; the iteration is -1 when what was put
+ * last was taken back. */
 TL_API int64_t tl_event_storage_media_count(const tl_event_storage *s);
 TL_API void tl_event_storage_media_at(tl_logs_entry *out, int64_t *iteration, const tl_event_storage *s,
                                       int64_t index);

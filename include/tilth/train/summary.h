@@ -53,6 +53,9 @@ typedef struct tl_summary_manager_class {
                              const tl_logs_entry *entry);
     /* (optional) Gives back what `init` made, also when that failed half-way. */
     void (*dispose)(tl_summary_manager *m);
+    /* (optional: nothing; of the classes here: all files) The run goes back: takes out what was written of
+     * steps after `keep_to`. */
+    tl_status (*rewind)(tl_summary_manager *m, int64_t keep_to);
 } tl_summary_manager_class;
 TL_API extern const tl_kind tl_kind_summary_manager;
 
@@ -94,6 +97,9 @@ TL_API TL_NODISCARD tl_status tl_summary_manager_flush(tl_summary_manager *m);
 TL_API TL_NODISCARD tl_status tl_summary_manager_writer(tl_event_file **out, tl_summary_manager *m,
                                                         const char *relative_path);
 TL_API TL_NODISCARD tl_status tl_summary_manager_write(tl_summary_manager *m, const tl_logs *logs);
+
+/* For a run that goes back while the manager is open. Files that were asked for stay valid. */
+TL_API TL_NODISCARD tl_status tl_summary_manager_rewind(tl_summary_manager *m, int64_t keep_to);
 
 /* Brings all open files to the disk: before a checkpoint that they must not lag behind. */
 TL_API TL_NODISCARD tl_status tl_summary_manager_sync(tl_summary_manager *m);

@@ -138,7 +138,7 @@ TL_API void tl_trainer_join(tl_trainer *t);
 /* --- in mid-run ------------------------------------------------------------------------------- */
 
 /* Each takes over what it is given; programs are captured again. Where the model changes, the optimizer must
- * follow before the next step. The checkpoint's state is another one afterwards. */
+ * follow. The checkpoint's state is the same one, with the new parts in it. */
 TL_API TL_NODISCARD tl_status tl_trainer_set_model(tl_trainer *t, tl_model **model,
                                                    tl_optimizer **optimizer);
 TL_API TL_NODISCARD tl_status tl_trainer_set_train_dataset(tl_trainer *t, tl_dataset **data);

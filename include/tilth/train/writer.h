@@ -41,6 +41,8 @@ typedef struct tl_event_writer_class {
     tl_status (*close)(tl_event_writer *w);
     /* (optional) Gives back what `init` made, also when that failed half-way. */
     void (*dispose)(tl_event_writer *w);
+    /* (optional: nothing) The run goes back: takes out what was written of iterations after `keep_to`. */
+    tl_status (*rewind)(tl_event_writer *w, int64_t keep_to);
 } tl_event_writer_class;
 TL_API extern const tl_kind tl_kind_event_writer;
 
@@ -58,6 +60,7 @@ TL_API void tl_event_writer_free(tl_event_writer **w);
 TL_API TL_NODISCARD tl_status tl_event_writer_write(tl_event_writer *w, tl_event_storage *s);
 TL_API TL_NODISCARD tl_status tl_event_writer_sync(tl_event_writer *w);
 TL_API TL_NODISCARD tl_status tl_event_writer_close(tl_event_writer *w);
+TL_API TL_NODISCARD tl_status tl_event_writer_rewind(tl_event_writer *w, int64_t keep_to);
 
 /* --- several ---------------------------------------------------------------------------------- */
 
@@ -68,6 +71,9 @@ TL_API bool tl_event_writers_due(int64_t iteration, int64_t period, int64_t max_
 TL_API TL_NODISCARD tl_status tl_event_writers_write(tl_event_writer *const *writers, int64_t count,
                                                      tl_event_storage *s);
 TL_API TL_NODISCARD tl_status tl_event_writers_sync(tl_event_writer *const *writers, int64_t count);
+/* For a run that goes back while they are open; tl_event_storage_rewind does the same for the storage. */
+TL_API TL_NODISCARD tl_status tl_event_writers_rewind(tl_event_writer *const *writers, int64_t count,
+                                                      int64_t keep_to);
 /* Writes once more, so that what came after the last step is there, and closes. All are closed whatever
  * fails; the first failure is handed on. */
 TL_API TL_NODISCARD tl_status tl_event_writers_finish(tl_event_writer *const *writers, int64_t count,

@@ -185,7 +185,7 @@ static void tile_bf16(int rows, int cols, int64_t depth, const void *a, const vo
 }
 
 #elif defined(GEMM_HALF)
-#include "cpu/simd/gemm_x86.h"
+#include "cpu/simd/gemm_amx.h"
 #endif
 
 /* --- the limit of the chip -------------------------------------------------------------------- */
@@ -272,21 +272,20 @@ PEAK(peak_f64, vd, vd, VD, PEAK_F64)
 
 #if defined(GEMM_NEON)
 enum { PACKS_FROM = 4 * NR_f32 }; /* a lane of a panel costs nothing, one of a row does */
+enum { NEAR_F32 = 1 << 20 };
 #else
 enum { PACKS_FROM = 8 * NR_f32 };
+enum { NEAR_F32 = 1 << 19 };
 #endif
 
-/* Blocks of bfloat16. A tile of AMX is larger, and reads both panels anew for each: that of b should
- * stay in the first-level cache. */
+/* Blocks of bfloat16. Tiles of AMX are larger: a panel of b should stay in the first-level cache,
+ * and b as a whole in the second one. */
 #if defined(TLI_ISA_amx)
 #define HALF_WEIGHT 0.125
-enum { HALF_MC = 512, HALF_KC = 1024, HALF_NEAR = 1 << 21 };
-#elif defined(TLI_ISA_avx512_bf16)
-#define HALF_WEIGHT 0.5
-enum { HALF_MC = 128, HALF_KC = 1024, HALF_NEAR = 1 << 18 };
+enum { HALF_MC = 256, HALF_KC = 512, HALF_NEAR = 1 << 21 };
 #else
 #define HALF_WEIGHT 0.25
-enum { HALF_MC = 128, HALF_KC = 1024, HALF_NEAR = 1 << 17 };
+enum { HALF_MC = 128, HALF_KC = 512, HALF_NEAR = 1 << 19 };
 #endif
 
 /* --- the table -------------------------------------------------------------------------------- */
@@ -305,7 +304,7 @@ static const tli_gemm_kernels in_rows_f32 = {
 
 const tli_gemm_kernels TLI_ISA_NAME(tli_gemm_kernels)[TLI_GEMM_KINDS] = {
     [TLI_GEMM_F32] = {
-        .kind = TLI_GEMM_F32, .mr = MR_f32, .nr = NR_f32, .kr = 1, .weight = 1, .near = 1 << 19,
+        .kind = TLI_GEMM_F32, .mr = MR_f32, .nr = NR_f32, .kr = 1, .weight = 1, .near = NEAR_F32,
         .mc = 128, .kc = 512,
         .packs_from = PACKS_FROM,
         .element = sizeof(float), .sum_type = TL_F32, .vector = VF,
@@ -322,7 +321,7 @@ const tli_gemm_kernels TLI_ISA_NAME(tli_gemm_kernels)[TLI_GEMM_KINDS] = {
         .kind = TLI_GEMM_BF16, .mr = GEMM_HALF_MR, .nr = GEMM_HALF_NR, .kr = GEMM_HALF_KR,
         .weight = HALF_WEIGHT, .near = HALF_NEAR, .mc = HALF_MC, .kc = HALF_KC,
 #if defined(TLI_ISA_amx)
-        .begin = begin_bf16, .end = end_bf16,
+        .begin = begin_bf16, .end = end_bf16, .repacks_a = 64, .repacks_b = 8,
         .gather_steps_b = TLI_ISA_NAME(tli_gemm_gather_steps_b_bf16),
 #endif
         .element = sizeof(uint16_t), .sum_type = TL_F32, .vector = VF,

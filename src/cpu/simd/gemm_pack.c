@@ -224,7 +224,7 @@ static void gather_half(void *dst, int width, const void *const *rows, int count
 #define gather_half_b gather_half
 
 #elif defined(GEMM_HALF)
-#include "cpu/simd/gemm_pack_x86.h"
+#include "cpu/simd/gemm_pack_amx.h"
 #endif
 
 /* --- exported --------------------------------------------------------------------------------- */

@@ -26,9 +26,6 @@ enum { GEMM_ROWS_MR = GEMM_MR, GEMM_ROWS_NR = GEMM_NR };
 #if defined(TLI_ISA_neon_bf16)
 #define GEMM_HALF 1
 enum { GEMM_HALF_MR = GEMM_MR, GEMM_HALF_NR = GEMM_NR, GEMM_HALF_KR = 4 };
-#elif defined(TLI_ISA_avx512_bf16)
-#define GEMM_HALF 1
-enum { GEMM_HALF_MR = 8, GEMM_HALF_NR = 48, GEMM_HALF_KR = 2 };
 #elif defined(TLI_ISA_amx)
 #define GEMM_HALF 1
 enum { GEMM_HALF_MR = 32, GEMM_HALF_NR = 32, GEMM_HALF_KR = 32 };

@@ -59,7 +59,8 @@ static tl_status run_rows(const tl_run *run, entropy *e, int64_t rows, tl_parall
 /* --- rows ---------------------------------------------------------------------------------------
  */
 
-TLI_INLINE double logsumexp(tl_dtype t, const void *z, int64_t n)
+/* The sum of exp(z - top), where `top` is the largest of them; 1 where that is not finite. */
+TLI_INLINE double sum_of_exp(float *top_out, tl_dtype t, const void *z, int64_t n)
 {
     vf m[4];
     int64_t i = 0;
@@ -70,7 +71,8 @@ TLI_INLINE double logsumexp(tl_dtype t, const void *z, int64_t n)
         m[0] =
             vf_max(m[0], vf_select(vm_first(n - i), any_load(t, z, i, n - i), vf_set1(-INFINITY)));
     const float top = vf_hmax(vf_max(vf_max(m[0], m[1]), vf_max(m[2], m[3])));
-    if (!isfinite(top)) return top;
+    *top_out = top;
+    if (!isfinite(top)) return 1;
     const vf most = vf_set1(top);
     double sum = 0;
     for (int64_t b = 0; b < n; b += BLOCK) {
@@ -84,6 +86,13 @@ TLI_INLINE double logsumexp(tl_dtype t, const void *z, int64_t n)
                                         vf_exp_low(vf_sub(any_load(t, z, i, end - i), most))));
         sum += vf_sum(vf_add(vf_add(s[0], s[1]), vf_add(s[2], s[3])));
     }
+    return sum;
+}
+
+TLI_INLINE double logsumexp(tl_dtype t, const void *z, int64_t n)
+{
+    float top;
+    const double sum = sum_of_exp(&top, t, z, n);
     return top + log(sum);
 }
 
@@ -104,11 +113,10 @@ TLI_INLINE double surprises(tl_dtype t, const void *z, int64_t n, float lse)
 /* --- labels -------------------------------------------------------------------------------------
  */
 
-TLI_INLINE void sparse_row(tl_dtype t, const entropy *e, int64_t row)
+TLI_INLINE void sparse_row(tl_dtype t, const entropy *e, int64_t row, double lse)
 {
     const int64_t n = e->classes, label = label_at(e, row);
     const void *z = any_at(t, e->logits, row * n);
-    const double lse = logsumexp(t, z, n);
     double loss = 0;
     if (!ignores(e, label)) {
         loss = (1 - e->smoothing) * (lse - any_get(t, z, label));
@@ -118,10 +126,38 @@ TLI_INLINE void sparse_row(tl_dtype t, const entropy *e, int64_t row)
     e->lse_out[row] = (float)lse;
 }
 
+/* Rows so short that a logarithm of each takes as long as all the rest: they are taken together. */
+enum { SHORT = 64, TOGETHER = 64 };
+_Static_assert(TOGETHER % VF == 0, "whole vectors");
+
+TLI_INLINE void short_rows(tl_dtype t, const entropy *e, int64_t begin, int64_t end)
+{
+    float top[TOGETHER], sum[TOGETHER];
+    for (int64_t first = begin; first < end; first += TOGETHER) {
+        const int64_t count = end - first < TOGETHER ? end - first : TOGETHER, n = e->classes;
+        for (int64_t i = 0; i < count; i++)
+            sum[i] = (float)sum_of_exp(&top[i], t, any_at(t, e->logits, (first + i) * n), n);
+        for (int64_t i = count; i % VF; i++) sum[i] = 1;
+        for (int64_t i = 0; i < count; i += VF) vf_store(sum + i, vf_log(vf_load(sum + i)));
+        for (int64_t i = 0; i < count; i++)
+            sparse_row(t, e, first + i, (double)top[i] + sum[i]);
+    }
+}
+
+TLI_INLINE void long_rows(tl_dtype t, const entropy *e, int64_t begin, int64_t end)
+{
+    for (int64_t row = begin; row < end; row++)
+        sparse_row(t, e, row, logsumexp(t, any_at(t, e->logits, row * e->classes), e->classes));
+}
+
 static tl_status sparse_rows(int64_t begin, int64_t end, void *payload)
 {
     const entropy copy = *(const entropy *)payload, *e = &copy;
-    TLI_FLOAT_SWITCH(e->type, for (int64_t row = begin; row < end; row++) sparse_row(T, e, row));
+    if (e->classes <= SHORT) {
+        TLI_FLOAT_SWITCH(e->type, short_rows(T, e, begin, end));
+    } else {
+        TLI_FLOAT_SWITCH(e->type, long_rows(T, e, begin, end));
+    }
     return TL_OK;
 }
 

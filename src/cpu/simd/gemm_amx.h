@@ -1,8 +1,9 @@
-/* Tiles of bfloat16 on AMX and on AVX512-BF16. Both take pairs of numbers that follow each other in
- * depth, add their two products to a sum, and round to nearest even after each of the two; numbers
- * below 2^-126 count as zeros, on the way in and out, whatever the thread's rounding says. */
-#ifndef TLI_CPU_SIMD_GEMM_X86_H
-#define TLI_CPU_SIMD_GEMM_X86_H
+/* Tiles of bfloat16 on AMX. An instruction multiplies 16 x 32 numbers by 32 x 16: it takes pairs
+ * that follow each other in depth and adds their two products to a sum, rounding to nearest even
+ * after each of the two. Numbers below 2^-126 count as zeros, on the way in and out, whatever the
+ * thread's rounding says. */
+#ifndef TLI_CPU_SIMD_GEMM_AMX_H
+#define TLI_CPU_SIMD_GEMM_AMX_H
 
 #include <immintrin.h>
 
@@ -15,10 +16,6 @@ TLI_INLINE void put_sums(float *c, vf sums, int count, vf alpha, bool accumulate
     const vf before = accumulate ? vf_load_n(c, count) : vf_zero();
     vf_store_n(c, vf_fma(sums, alpha, before), count);
 }
-
-#if defined(TLI_ISA_amx)
-
-/* --- AMX -------------------------------------------------------------------------------------- */
 
 /* A tile register is 16 rows of 64 bytes. Four hold sums, 32 x 32 of them; 4 and 5 hold what of a
  * is multiplied, 6 and 7 what of b. */
@@ -134,62 +131,4 @@ static int64_t peak_bf16(int64_t rounds)
     return rounds * 4 * TILE * TILE * GEMM_HALF_KR * 2;
 }
 
-#else
-
-/* --- AVX512-BF16 ------------------------------------------------------------------------------ */
-
-/* Steps of two in depth; all rows of the panel are multiplied, though `rows` are stored. */
-TLI_INLINE void dot_body(const int nv, int rows, int cols, int64_t steps, const uint16_t *a,
-                         const uint16_t *b, float *c, int64_t c_row, float alpha, bool accumulate)
-{
-    vf sums[GEMM_HALF_MR][GEMM_HALF_NR / VF];
-    UNROLL for (int i = 0; i < GEMM_HALF_MR; i++)
-        UNROLL for (int j = 0; j < nv; j++) sums[i][j] = vf_zero();
-    for (int64_t s = 0; s < steps; s++, a += 2 * GEMM_HALF_MR, b += 2 * GEMM_HALF_NR) {
-        __m512bh row[GEMM_HALF_NR / VF];
-        UNROLL for (int j = 0; j < nv; j++)
-            row[j] = (__m512bh)_mm512_loadu_si512(b + j * 2 * VF);
-        UNROLL for (int i = 0; i < GEMM_HALF_MR; i++) {
-            int32_t pair;
-            memcpy(&pair, a + 2 * i, sizeof pair);
-            const __m512bh factor = (__m512bh)_mm512_set1_epi32(pair);
-            UNROLL for (int j = 0; j < nv; j++)
-                sums[i][j] = _mm512_dpbf16_ps(sums[i][j], factor, row[j]);
-        }
-    }
-    UNROLL for (int i = 0; i < GEMM_HALF_MR; i++)
-        if (i < rows)
-            UNROLL for (int j = 0; j < nv; j++)
-                put_sums(c + i * c_row + j * VF, sums[i][j], cols - j * VF < VF ? cols - j * VF : VF,
-                         vf_set1(alpha), accumulate);
-}
-
-static void tile_bf16(int rows, int cols, int64_t depth, const void *a, const void *b, void *c,
-                      int64_t c_row, double alpha, bool accumulate)
-{
-    const int64_t steps = (depth + 1) / 2;
-    if (cols > 2 * VF)
-        dot_body(3, rows, cols, steps, a, b, c, c_row, (float)alpha, accumulate);
-    else if (cols > VF)
-        dot_body(2, rows, cols, steps, a, b, c, c_row, (float)alpha, accumulate);
-    else
-        dot_body(1, rows, cols, steps, a, b, c, c_row, (float)alpha, accumulate);
-}
-
-static int64_t peak_bf16(int64_t rounds)
-{
-    enum { SUMS = 12, TIMES = 2 };
-    vf sums[SUMS];
-    const __m512bh zero = (__m512bh)_mm512_setzero_si512();
-    UNROLL for (int i = 0; i < SUMS; i++) sums[i] = vf_zero();
-    for (int64_t r = 0; r < TIMES * rounds; r++)
-        UNROLL for (int i = 0; i < SUMS; i++)
-        {
-            sums[i] = _mm512_dpbf16_ps(sums[i], zero, zero);
-            __asm__ volatile("" : "+v"(sums[i])); // stays in its register, and is not left out
-        }
-    return TIMES * rounds * SUMS * VF * 2 * 2;
-}
-
-#endif
 #endif

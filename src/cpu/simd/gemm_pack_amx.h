@@ -1,12 +1,12 @@
-/* Panels of bfloat16 for AVX512-BF16 and AMX (cpu/gemm.h).
+/* Panels of bfloat16 for AMX (cpu/gemm.h).
  *
- * Both multiply pairs of numbers that follow each other in depth, which here are one 32-bit word.
- * Everything passes through blocks of 16 lanes by 16 such words in registers, in either order:
- * `lanes first`, where a register is one lane, and `pairs first`, where it is one pair of steps of
- * all lanes. Whichever way a matrix lies, one of the two is a plain load, and turning the block
- * gives the other. */
-#ifndef TLI_CPU_SIMD_GEMM_PACK_X86_H
-#define TLI_CPU_SIMD_GEMM_PACK_X86_H
+ * Pairs of numbers that follow each other in depth are one 32-bit word. A block of a panel, which
+ * is what a tile register holds, is 16 lanes by 16 such words: of a `lanes first`, where a row is
+ * one lane, and of b `pairs first`, where it is one pair of steps of all lanes. Whichever way a
+ * matrix lies, one of the two is a plain load, and turning the block gives the other. A panel is
+ * blocks of all its lanes, for one step of 32 in depth after the other. */
+#ifndef TLI_CPU_SIMD_GEMM_PACK_AMX_H
+#define TLI_CPU_SIMD_GEMM_PACK_AMX_H
 
 #include <immintrin.h>
 
@@ -73,33 +73,13 @@ TLI_INLINE void load_beside(__m512i r[BLOCK_LANES], const uint16_t *src, int64_t
 }
 
 /* The block of lanes 16 t on, depth p on, of a panel. */
-#if defined(TLI_ISA_amx)
-
-/* A block is one tile register as it is loaded: of a lanes first, of b pairs first. */
 TLI_INLINE void store_block(uint16_t *panel, int width, int64_t p, int t, __m512i r[BLOCK_LANES],
-                            int64_t depth, const bool is_a, const bool lanes_first)
+                            const bool is_a, const bool lanes_first)
 {
-    (void)depth;
     uint16_t *to = panel + p * width + t * BLOCK_LANES * BLOCK_DEPTH;
     if (is_a != lanes_first) turn_block(r);
     for (int i = 0; i < BLOCK_LANES; i++) _mm512_storeu_si512(to + i * BLOCK_DEPTH, r[i]);
 }
-
-#else
-
-/* Pairs first, those of all lanes of the panel side by side. */
-TLI_INLINE void store_block(uint16_t *panel, int width, int64_t p, int t, __m512i r[BLOCK_LANES],
-                            int64_t depth, const bool is_a, const bool lanes_first)
-{
-    (void)is_a;
-    uint16_t *to = panel + p * width + t * BLOCK_LANES * 2;
-    const int room = width - t * BLOCK_LANES;
-    if (lanes_first) turn_block(r);
-    for (int i = 0; i < BLOCK_LANES && p + 2 * i < depth; i++, to += 2 * width)
-        _mm512_mask_storeu_epi32(to, vm_first(room), r[i]);
-}
-
-#endif
 
 /* --- panels ----------------------------------------------------------------------------------- */
 
@@ -110,7 +90,7 @@ TLI_INLINE void gather_panel(uint16_t *panel, int width, const uint16_t *const *
         for (int t = 0; t * BLOCK_LANES < width; t++) {
             __m512i r[BLOCK_LANES];
             load_deep(r, rows + t * BLOCK_LANES, count - t * BLOCK_LANES, p, depth);
-            store_block(panel, width, p, t, r, depth, is_a, true);
+            store_block(panel, width, p, t, r, is_a, true);
         }
 }
 
@@ -124,7 +104,7 @@ TLI_INLINE void beside_panel(uint16_t *panel, int width, const uint16_t *src, in
             const bool there = lanes > 0; // else nothing of it may be read
             load_beside(r, there ? src + p * step + t * BLOCK_LANES : src, step, there ? lanes : 0,
                         depth - p);
-            store_block(panel, width, p, t, r, depth, is_a, false);
+            store_block(panel, width, p, t, r, is_a, false);
         }
 }
 
@@ -163,7 +143,6 @@ TLI_INLINE void pack_half_side(void *dst, int width, const void *src, int64_t la
     }
 }
 
-#if defined(TLI_ISA_amx)
 /* Two steps of 32 lanes: the pairs of the first 16, and of the others. */
 TLI_INLINE void join_steps(__m512i *low, __m512i *high, __m512i x, __m512i y)
 {
@@ -194,7 +173,6 @@ void TLI_ISA_NAME(tli_gemm_gather_steps_b_bf16)(void *dst, const void *const *st
             _mm512_storeu_si512(to + TILE_HALVES + q * BLOCK_LANES, high);
         }
 }
-#endif
 
 #define HALF_SIDE(side, is_a)                                                                      \
     static void pack_half_##side(void *dst, int width, const void *src, tl_dtype type,             \

@@ -1,0 +1,54 @@
+#include <tilth/train/default_trainer.h>
+
+#include "tool/experiment.h"
+
+enum { RUN }; /* the struct of flags, by its place in the command's table */
+
+static tl_status apply_words(tl_config *config, tli_run *run)
+{
+    int64_t count;
+    const tl_flag_word *given = tl_flags_words(run->flags, &count);
+    tl_word *words = tl_arena_array(run->arena, count ? count : 1, sizeof *words);
+    if (!words) return TL_ENOMEM;
+    for (int64_t i = 0; i < count; i++)
+        words[i] = (tl_word){given[i].text, given[i].flag ? given[i].flag : "command line"};
+    return tl_libai_words(config, words, count);
+}
+
+static tl_status run_train_net(tli_run *run)
+{
+    const tl_train_net_flags *flags = run->given[RUN];
+    tl_config *config;
+    TL_TRY(tl_libai_begin(&config, run->registry, flags->config_file));
+    tl_status st = apply_words(config, run);
+    if (st == TL_OK)
+        st = tl_train_net(NULL, &(tl_train_net_args){.registry = run->registry, .config = config, .flags = flags});
+    tl_config_free(&config);
+    return st;
+}
+
+static tl_status more_help(tli_run *run)
+{
+    tl_help_options o = {.registry = run->registry, .width = run->tool->width};
+    tl_str_add(&run->text, "\nKeys, for the file, key=value and --key=value:\n");
+    return tl_help_config(&run->text, &tl_libai_config_desc, NULL, "", &o);
+}
+
+const tli_command tli_command_train_net = {
+    .name = "train_net",
+    .brief = "trains or evaluates from a configuration in LiBai's words",
+    .usage = "--config-file=FILE [--resume] [--eval-only] [--fast-dev-run] [flags] [WORD...]\n\n"
+             "Runs LiBai's DefaultTrainer: `model` names a task and its model, `dataloader` its data, `optim`, `graph` "
+             "and `train` are as they are there. Everything is written to train.output_dir. A run that is not resumed "
+             "begins anew; what the folder held is moved aside. SIGTERM, SIGINT (Ctrl-C) and SIGUSR1 save a checkpoint "
+             "and end with exit code 3; a second one ends at once. Words change the configuration:\n"
+             "  key=value    sets a key that exists, such as train.train_iter=100 or optim.lr=1e-3\n"
+             "  +key=value   adds a key that is not there\n"
+             "  ++key=value  does either\n"
+             "  ~key         removes one\n"
+             "and --optim.lr=1e-3 is the same as optim.lr=1e-3.",
+    .flags = {{"Run", &tl_train_net_flags_desc}},
+    .takes_overrides = true,
+    .run = run_train_net,
+    .more_help = more_help,
+};

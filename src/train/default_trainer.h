@@ -1,0 +1,30 @@
+/* Private to train: pieces of the default trainer by file.
+ *
+ * Thread word: one thread at a time. */
+#ifndef TLI_TRAIN_DEFAULT_TRAINER_H
+#define TLI_TRAIN_DEFAULT_TRAINER_H
+
+#include <tilth/train/default_trainer.h>
+
+/* The nearest class up the chain that fills a method, the base at last. */
+#define TLI_DEFAULT_CALL(t, method)                                                                \
+    (tl_class_with(&(t)->cls->cls, offsetof(tl_default_trainer_class, method))                     \
+         ? ((const tl_default_trainer_class *)tl_class_with(                                       \
+                &(t)->cls->cls, offsetof(tl_default_trainer_class, method)))                       \
+               ->method                                                                            \
+         : tl_base_default_trainer.method)
+
+/* The base's methods. */
+TL_NODISCARD tl_status tli_default_build_hooks(tl_default_trainer *t);
+TL_NODISCARD tl_status tli_default_build_writers(tl_default_trainer *t);
+TL_NODISCARD tl_status tli_default_test(tl_default_trainer *t, tl_logs *results);
+
+/* Fills t->experiment, but for what is scaled later, from t->config. */
+TL_NODISCARD tl_status tli_default_experiment(tl_default_trainer *t);
+/* What follows from scaling. */
+void tli_default_scaled(tl_default_trainer *t);
+
+/* Moves what a run has left in a folder into previous-N below it. */
+TL_NODISCARD tl_status tli_set_aside(const char *folder);
+
+#endif

@@ -1,0 +1,126 @@
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tilth/base/file.h>
+#include <tilth/base/log.h>
+
+#include "train/default_trainer.h"
+
+/* --- the experiment --------------------------------------------------------------------------- */
+
+static void fill_data(tl_data_config *data, int64_t batch, bool training, int64_t seed)
+{
+    if (!data) return;
+    data->global_batch_size = batch;
+    if (!data->is_training.set) data->is_training = (tl_opt_bool){true, training};
+    if (!data->seed.set) data->seed = (tl_opt_int){true, seed};
+}
+
+/* A copy of the task's section, with batch sizes, seeds and weights to start from. */
+static tl_status fill_task(tl_default_trainer *t)
+{
+    const tl_libai_train_config *train = &t->config->train;
+    const tl_oneof *chosen = &t->config->task;
+    int64_t replicas = tl_strategy_replicas(t->strategy);
+    if (!chosen->value) return TL_FAIL(TL_EINVAL, "no task is chosen: set model._target_ or task.type");
+    tl_task_config *task = tl_arena_alloc(t->arena, chosen->desc->size);
+    if (!task) return TL_ENOMEM;
+    TL_TRY(tl_desc_copy(t->arena, chosen->desc, task, chosen->value));
+    fill_data(task->train_data, train->train_micro_batch_size.value * replicas, true, train->seed);
+    fill_data(task->validation_data, train->test_micro_batch_size * replicas, false, train->seed);
+    if (*train->load_weight) task->init_checkpoint = train->load_weight;
+    t->experiment->task = (tl_object){chosen->desc, task};
+    return TL_OK;
+}
+
+tl_status tli_default_experiment(tl_default_trainer *t)
+{
+    const tl_libai_train_config *train = &t->config->train;
+    void *experiment;
+    TL_TRY(tl_desc_new(&experiment, t->arena, &tl_experiment_config_desc));
+    tl_experiment_config *e = t->experiment = experiment;
+    tl_trainer_config *p = e->trainer.value;
+    t->optimization = &p->optimizer_config;
+    p->train_tf_function = p->eval_tf_function = t->config->graph.enabled;
+    p->recovery_max_trials = 0; // numbers that are not finite end the training, with a diagnosis
+    e->runtime.run_eagerly = !t->config->graph.enabled;
+    e->runtime.distribution_strategy = "one_device";
+    if (train->amp.enabled) e->runtime.mixed_precision_dtype = TL_PRECISION_FLOAT16;
+    e->tilth.seed = (tl_opt_int){true, train->seed};
+    e->tilth.threads = t->config->tilth.threads;
+    e->tilth.jit = t->config->tilth.jit;
+    e->tilth.gradient_accumulation = train->num_accumulation_steps.value;
+    if (train->activation_checkpoint.enabled) e->tilth.recompute = TL_RECOMPUTE_SELECTIVE;
+    return fill_task(t);
+}
+
+void tli_default_scaled(tl_default_trainer *t)
+{
+    const tl_libai_train_config *train = &t->config->train;
+    tl_trainer_config *p = t->experiment->trainer.value;
+    t->max_iter = p->train_steps = train->train_iter;
+    p->checkpoint_interval = train->checkpointer.period;
+    p->max_to_keep = train->checkpointer.max_to_keep;
+    p->validation_interval = train->evaluation.eval_period > 0 ? train->evaluation.eval_period : 0;
+    p->validation_steps = train->evaluation.eval_iter;
+    p->steps_per_loop = p->summary_interval = train->log_period;
+}
+
+/* --- what an earlier run has left ------------------------------------------------------------- */
+
+static bool begins(const char *name, const char *with)
+{
+    return strncmp(name, with, strlen(with)) == 0;
+}
+
+/* log.txt goes on, and is open already. */
+static bool is_of_a_run(const char *name)
+{
+    return begins(name, "ckpt-") || begins(name, "model_best.") || begins(name, "model_final.")
+           || begins(name, "events.out.tfevents.") || strcmp(name, "checkpoint") == 0
+           || strcmp(name, "last_checkpoint") == 0 || strcmp(name, "metrics.json") == 0
+           || strcmp(name, "config.yaml") == 0;
+}
+
+static tl_status new_folder(const char **out, tl_arena *arena, const char *folder)
+{
+    for (int64_t i = 1;; i++) {
+        const char *name = tl_arena_printf(arena, "previous-%" PRId64, i);
+        *out = name ? tl_path_join(arena, folder, name) : NULL;
+        if (!*out) return TL_ENOMEM;
+        if (!tl_dir_exists(*out) && !tl_file_exists(*out)) return tl_mkdirs(*out);
+    }
+}
+
+static tl_status move_files(tl_arena *arena, const char *folder, DIR *dir)
+{
+    const char *to = NULL;
+    for (const struct dirent *e; (e = readdir(dir));) {
+        if (!is_of_a_run(e->d_name)) continue;
+        if (!to) TL_TRY(new_folder(&to, arena, folder));
+        const char *old = tl_path_join(arena, folder, e->d_name), *new = tl_path_join(arena, to, e->d_name);
+        if (!old || !new) return TL_ENOMEM;
+        if (rename(old, new) != 0)
+            return TL_FAIL(TL_EIO, "'%s' cannot be moved to '%s': %s", old, to, strerror(errno));
+    }
+    if (to) TL_LOG_WARNING("'%s' held a run, which is not resumed: it was moved to '%s'", folder, to);
+    return TL_OK;
+}
+
+tl_status tli_set_aside(const char *folder)
+{
+    tl_arena *arena;
+    DIR *dir = opendir(folder);
+    if (!dir && errno == ENOENT) return TL_OK;
+    if (!dir) return TL_FAIL(TL_EIO, "'%s' cannot be read: %s", folder, strerror(errno));
+    tl_status st = tl_arena_new(&arena);
+    if (st == TL_OK) {
+        st = move_files(arena, folder, dir);
+        tl_arena_free(&arena);
+    }
+    closedir(dir);
+    return st;
+}

@@ -1,0 +1,125 @@
+#include <stdio.h>
+#include <string.h>
+
+#include <errno.h>
+
+#include <tilth/base/file.h>
+#include <tilth/base/log.h>
+#include <tilth/desc/yaml.h>
+
+#include "train/default_trainer.h"
+
+static const tl_field flag_fields[] = {
+    TL_F_AS(tl_train_net_flags, config_file, "config-file", .help = "YAML file with LiBai's sections"),
+    TL_F(tl_train_net_flags, resume, .help = "go on with the run in train.output_dir, if there is one"),
+    TL_F_AS(tl_train_net_flags, eval_only, "eval-only",
+            .help = "evaluate the weights of train.load_weight, or with --resume those of the run"),
+    TL_F_AS(tl_train_net_flags, fast_dev_run, "fast-dev-run",
+            .help = "train 20 steps, with an evaluation each 10 and a line each step, to see whether all is there"),
+    TL_F_END,
+};
+const tl_desc tl_train_net_flags_desc = {
+    .name = "train_net_flags", .help = "what to do, and with which configuration",
+    .size = sizeof(tl_train_net_flags), .fields = flag_fields,
+};
+
+/* --- log.txt ---------------------------------------------------------------------------------- */
+
+static void write_line(const tl_log_record *record, void *payload)
+{
+    char prefix[TL_LOG_PREFIX];
+    tl_log_prefix(prefix, record);
+    fprintf(payload, "%s%s\n", prefix, record->text);
+    fflush(payload);
+}
+
+static void close_file(void *payload)
+{
+    fclose(payload);
+}
+
+static tl_status open_log(int64_t *handle, tl_arena *arena, const char *folder)
+{
+    const char *path = tl_path_join(arena, folder, "log.txt");
+    if (!path) return TL_ENOMEM;
+    FILE *file = fopen(path, "ae");
+    if (!file) return TL_FAIL(TL_EIO, "'%s' cannot be written: %s", path, strerror(errno));
+    tl_status st = tl_log_sink_add(handle, &(tl_log_sink){TL_LEVEL_DEBUG, write_line, close_file, file});
+    if (st != TL_OK) fclose(file);
+    return st;
+}
+
+/* --- config.yaml ------------------------------------------------------------------------------ */
+
+static tl_status config_text(tl_str *out, const tl_libai_config *config)
+{
+    TL_TRY(tl_yaml_write(out, &tl_libai_config_desc, config));
+    return tl_str_status(out);
+}
+
+static tl_status log_config(const tl_libai_config *config)
+{
+    tl_str text = TL_STR_INIT;
+    tl_status st = config_text(&text, config);
+    if (st == TL_OK) TL_LOG_INFO("Configuration as it was asked for:\n%s", tl_str_text(&text));
+    tl_str_deinit(&text);
+    return st;
+}
+
+/* As it is used: resolved and scaled. Reading it back gives the same run. */
+static tl_status write_config(tl_arena *arena, const tl_libai_config *config)
+{
+    tl_str text = TL_STR_INIT;
+    const char *path = tl_path_join(arena, config->train.output_dir, "config.yaml");
+    tl_status st = path ? config_text(&text, config) : TL_ENOMEM;
+    if (st == TL_OK) st = tl_file_write_atomic(path, tl_str_text(&text), text.length);
+    if (st == TL_OK) TL_LOG_INFO("Full config saved to %s", path);
+    tl_str_deinit(&text);
+    return st;
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+static tl_status run(tl_logs *results, const tl_train_net_args *args, const tl_libai_config *config, tl_arena *arena)
+{
+    tl_default_trainer_args given = args->trainer ? *args->trainer : (tl_default_trainer_args){0};
+    tl_default_trainer *t = NULL;
+    tl_status st;
+    given.registry = args->registry;
+    given.config = config;
+    given.eval_only = args->flags->eval_only;
+    given.fast_dev_run = args->flags->fast_dev_run;
+    given.heed_signals = true;
+    TL_TRY_DONE(st, tl_default_trainer_new(&t, &given));
+    if (given.eval_only) {
+        st = tl_default_trainer_test(t, results);
+        goto done;
+    }
+    TL_TRY_DONE(st, write_config(arena, t->config));
+    TL_TRY_DONE(st, tl_default_trainer_train(t));
+    if (results) st = tl_logs_merge(results, t->last_eval_results);
+done:
+    tl_default_trainer_free(&t);
+    return st;
+}
+
+tl_status tl_train_net(tl_logs *results, const tl_train_net_args *args)
+{
+    tl_libai_config *edit = tl_config_edit(args->config);
+    if (edit && args->flags->resume) edit->train.resume = true;
+    TL_TRY(tl_config_finish(args->config));
+    const tl_libai_config *config = tl_config_value(args->config);
+    tl_arena *arena = NULL;
+    int64_t handle = -1;
+    tl_status st;
+    TL_TRY_DONE(st, tl_arena_new(&arena));
+    TL_TRY_DONE(st, tl_mkdirs(config->train.output_dir));
+    TL_TRY_DONE(st, open_log(&handle, arena, config->train.output_dir));
+    TL_TRY_DONE(st, log_config(config));
+    st = run(results, args, config, arena);
+    if (st != TL_OK) TL_LOG_ERROR("%s", tl_error_message());
+done:
+    if (handle >= 0) tl_log_sink_remove(handle);
+    tl_arena_free(&arena);
+    return st;
+}

@@ -1,0 +1,112 @@
+/* Safetensors and checkpoints: any bytes are read or refused with a message; what was read lies in
+ * the file, and fills it. The same bytes are then given the beginning and the checksum of a
+ * checkpoint, so that what comes behind the checksum is reached too. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <tilth/base/crc32c.h>
+#include <tilth/base/log.h>
+#include <tilth/cpu/cpu.h>
+#include <tilth/io/checkpoint.h>
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static tl_engine *engine;
+static int file;
+static char path[64];
+
+static void must(bool condition, const char *what)
+{
+    if (condition) return;
+    fprintf(stderr, "%s (%s)\n", what, tl_error_message());
+    abort();
+}
+
+/* A failure comes with a message that names the file, and is no defect of ours. */
+static bool refused(tl_status st)
+{
+    if (st == TL_OK) return false;
+    must(st != TL_EINTERNAL && strstr(tl_error_message(), path),
+         "a failure without a good message");
+    return true;
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc, (void)argv;
+    tl_log_set_level(TL_LEVEL_NONE);
+    file = memfd_create("fuzz", 0);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    must(file >= 0, "no file in memory");
+    must(tl_engine_new(&engine, &(tl_engine_args){.backend = &tl_backend_reference, .threads = 1})
+             == TL_OK,
+         "no engine");
+    return 0;
+}
+
+static void put(const void *data, size_t size)
+{
+    must(ftruncate(file, 0) == 0 && pwrite(file, data, size, 0) == (ssize_t)size, "cannot write");
+}
+
+static void check_file(size_t size)
+{
+    tl_safetensors *f;
+    tl_state *s;
+    if (refused(tl_safetensors_open(&f, path))) return;
+    size_t bytes = 0;
+    for (int64_t i = 0; i < tl_safetensors_count(f); i++) {
+        const tl_safetensors_entry *e = tl_safetensors_at(f, i);
+        tl_str spec = TL_STR_INIT;
+        tl_safetensors_spec(&spec, e);
+        tl_str_deinit(&spec);
+        must(tl_safetensors_find(f, e->name) == e, "an entry is not found");
+        bytes += e->bytes;
+    }
+    must(bytes <= size - 8, "the data are larger than the file");
+    if (!refused(tl_safetensors_load(&s, f, NULL))) tl_state_free(&s);
+    if (!refused(tl_safetensors_load(&s, f, engine))) tl_state_free(&s);
+    tl_safetensors_free(&f);
+}
+
+static void check_checkpoint(void)
+{
+    tl_state *s;
+    if (!refused(tl_checkpoint_read(&s, path, engine))) {
+        must(tl_checkpoint_restore(s, path, NULL, NULL) == TL_OK,
+             "what was read cannot be restored");
+        tl_state_free(&s);
+    }
+}
+
+/* The input as what follows the checksum's digits: the rest of the notes, the entries, the data. */
+static void check_sealed(const uint8_t *data, size_t size)
+{
+    static const char opening[] = "{\"__metadata__\":{\"tilth.crc32c\":\"00000000";
+    const size_t head = 8 + sizeof opening - 1;
+    char *whole = malloc(head + size + 1), digits[9];
+    must(whole, "no memory");
+    const uint8_t *brace = memchr(data, '\n', size); // ends the header
+    uint64_t length = head - 8 + (brace ? (size_t)(brace - data) : size);
+    memcpy(whole, &length, 8);
+    memcpy(whole + 8, opening, sizeof opening - 1);
+    if (size) memcpy(whole + head, data, size);
+    snprintf(digits, sizeof digits, "%08x", (unsigned)tl_crc32c(0, whole, head + size));
+    memcpy(whole + head - 8, digits, 8);
+    put(whole, head + size);
+    free(whole);
+    check_checkpoint();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    put(data, size);
+    check_file(size);
+    check_checkpoint();
+    check_sealed(data, size);
+    return 0;
+}

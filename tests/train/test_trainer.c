@@ -1,0 +1,485 @@
+/* Trainers on a real model: eager and compiled, accumulated, resumed, blown up, exchanged. */
+#include "test.h"
+
+#include <stdlib.h>
+
+#include <tilth/base/alloc.h>
+#include <tilth/builtin/builtin.h>
+#include <tilth/nn/layers.h>
+#include <tilth/nn/metrics.h>
+#include <tilth/ops/activation.h>
+#include <tilth/ops/elementwise.h>
+#include <tilth/ops/loss.h>
+#include <tilth/ops/reduce.h>
+#include <tilth/train/run.h>
+
+/* --- a task: two classes, dropout and running statistics --------------------------------------- */
+
+enum { EXAMPLES = 48, WIDTH = 6 };
+
+static bool spoiled; /* one example makes the model blow up */
+
+typedef struct net {
+    tl_model base;
+    tl_layer *hidden, *norm, *drop, *head;
+} net;
+
+static tl_status net_build(tl_model *m, tl_scope *s, const void *config)
+{
+    net *n = (net *)m;
+    (void)config;
+    n->hidden = tl_dense(s, "hidden", .units = 16);
+    n->norm = tl_batch_norm(s, "norm");
+    n->drop = tl_dropout_layer(s, "drop", .rate = 0.25);
+    n->head = tl_dense(s, "head", .units = 2);
+    return tl_scope_status(s);
+}
+
+static tl_tensor *net_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
+{
+    net *n = (net *)m;
+    x = tl_call(c, n->hidden, x);
+    if (spoiled) { // what a usual example does not hurt
+        tl_ctx_enter(c, "fragile");
+        x = tl_log(c, tl_affine(c, x, -1, 50));
+        tl_ctx_leave(c);
+    }
+    x = tl_relu(c, tl_call(c, n->norm, x));
+    tl_ctx_log(c, "active", tl_mean(c, x, TL_ALL, false)); // from within the model
+    return tl_call(c, n->head, tl_call(c, n->drop, x));
+}
+static const tl_layer_class net_class = {
+    .cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL), .build = net_build, .forward = net_forward};
+
+static float xs[EXAMPLES][WIDTH], weights[EXAMPLES];
+static int32_t ys[EXAMPLES];
+static int64_t batch_size;
+static bool weighted;
+
+static void make_examples(void)
+{
+    srand(1);
+    for (int i = 0; i < EXAMPLES; i++) {
+        ys[i] = i % 2;
+        weights[i] = (float)(1 + i % 3);
+        for (int k = 0; k < WIDTH; k++)
+            xs[i][k] = (float)rand() / (float)RAND_MAX - 0.5f + (k == 0 ? 0.6f * (float)ys[i] : 0);
+    }
+    if (spoiled)
+        for (int k = 0; k < WIDTH; k++) xs[17][k] = 1e5f;
+}
+
+static tl_status build_model(tl_task *t, tl_model **out)
+{
+    tl_input x = {"x", TL_F32, TL_SHAPE(8, WIDTH)};
+    return tl_model_new(out, &(tl_model_args){.engine = t->engine, .cls = &net_class, .inputs = &x,
+                                              .input_count = 1, .seed = 3, .dtype = t->dtype});
+}
+
+static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_input_context *input,
+                              tl_dataset **out)
+{
+    const tl_array arrays[] = {{"x", TL_F32, TL_SHAPE(EXAMPLES, WIDTH), xs},
+                               {"y", TL_I32, TL_SHAPE(EXAMPLES), ys},
+                               {"weight", TL_F32, TL_SHAPE(EXAMPLES), weights}};
+    (void)t;
+    (void)input;
+    bool training = data->is_training.set && data->is_training.value;
+    tl_dataset *all;
+    TL_TRY(tl_dataset_from_arrays(&all, &(tl_arrays_args){.arrays = arrays, .count = weighted ? 3 : 2,
+                                                          .batch_size = batch_size, .copy = true,
+                                                          .seed = 5, .shuffle = training,
+                                                          .repeat = training}));
+    if (training) {
+        *out = all;
+        return TL_OK;
+    }
+    return tl_dataset_pad(out, &all, batch_size);
+}
+
+static tl_tensor *build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels,
+                               const tl_tensors *outputs, tl_tensor *aux)
+{
+    (void)t;
+    (void)aux;
+    return tl_sparse_cross_entropy(c, labels->items[0].tensor, outputs->items[0].tensor);
+}
+
+static tl_status build_metrics(tl_task *t, bool training, tl_metrics *into)
+{
+    (void)t;
+    (void)training;
+    return tl_metrics_add(NULL, into, &tl_metric_sparse_categorical_accuracy, NULL, "accuracy");
+}
+
+static const tl_field no_fields[] = {TL_F_END};
+static const tl_desc task_desc = {.name = "two_task", .help = "two classes", .size = sizeof(tl_task_config),
+                                  .fields = no_fields, .base = &tl_task_config_desc};
+static const tl_task_class two_task = {
+    .cls = TL_CLASS(tl_task_class, "two", &tl_base_task.cls, tl_task, &task_desc, .help = "two classes"),
+    .build_model = build_model, .build_inputs = build_inputs, .build_losses = build_losses,
+    .build_metrics = build_metrics};
+static const tl_experiment_class two_experiment = {
+    .cls = {.class_size = sizeof(tl_experiment_class), .name = "two", .help = "two classes"},
+    .task = &task_desc,
+    .defaults = "task: {train_data: {is_training: true}}\n"
+                "trainer:\n"
+                "  optimizer_config:\n"
+                "    optimizer: {type: adamw, adamw: {weight_decay_rate: 0.01}}\n"
+                "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.05, decay_steps: 100}}\n"
+                "tilth: {seed: 11}\n"};
+static const tl_entry entries[] = {{&tl_kind_task, &two_task.cls}, {&tl_kind_experiment, &two_experiment.cls}};
+static const tl_module two_module = {TL_MODULE_HEAD("two"), entries, TL_COUNT(entries)};
+
+/* --- a trainer for it ------------------------------------------------------------------------- */
+
+typedef struct two {
+    tl_registry *registry;
+    tl_config *config;
+    tl_strategy *strategy;
+    tl_task *task;
+    tl_trainer *t;
+    tl_logs *logs;
+} two;
+
+static void open_two(two *w, const char *override, const tl_trainer_class *cls)
+{
+    tl_parse_options o = {.experiment = "two", .params_override = override, .strict_override = true};
+    *w = (two){0};
+    make_examples();
+    assert_ok(tl_registry_new_builtin(&w->registry));
+    assert_ok(tl_registry_add(w->registry, &two_module));
+    assert_ok(tl_experiment_parse(&w->config, w->registry, &o));
+    const tl_experiment_config *e = tl_config_value(w->config);
+    assert_ok(tl_set_mixed_precision_policy(tl_mixed_precision_name(e->runtime.mixed_precision_dtype)));
+    assert_ok(tl_get_distribution_strategy(&w->strategy, &(tl_strategy_args){.threads = 2}));
+    assert_ok(tl_get_task(&w->task, &(tl_task_args){.registry = w->registry, .config = &e->task,
+                                                    .engine = tl_strategy_engine(w->strategy)}));
+    assert_ok(tl_create_trainer(&w->t, e, w->task, w->strategy, true, true, NULL, cls, 11));
+    assert_ok(tl_logs_new(&w->logs));
+}
+
+static void close_two(two *w)
+{
+    tl_logs_free(&w->logs);
+    tl_trainer_free(&w->t);
+    tl_task_free(&w->task);
+    tl_strategy_free(&w->strategy);
+    tl_config_free(&w->config);
+    tl_registry_free(&w->registry);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    batch_size = 8;
+    weighted = spoiled = false;
+    return 0;
+}
+
+/* Parameters, slots and all: nothing differs, or by no more than `most` of their norm. */
+static double largest_difference(two *a, two *b)
+{
+    double most = 0;
+    for (int64_t i = 0; i < tl_model_param_count(a->t->model); i++) {
+        const tl_tensor *x = tl_model_param(a->t->model, i)->tensor, *y = tl_model_param(b->t->model, i)->tensor;
+        double p[256], q[256];
+        int64_t n = tl_tensor_count(x);
+        assert_ok(tl_tensor_get_doubles(x, p, n));
+        assert_ok(tl_tensor_get_doubles(y, q, n));
+        for (int64_t k = 0; k < n; k++)
+            if (fabs(p[k] - q[k]) > most) most = fabs(p[k] - q[k]);
+    }
+    return most;
+}
+
+static double told(two *w, const char *name)
+{
+    double value;
+    assert_ok(tl_logs_number(&value, w->logs, name));
+    return value;
+}
+
+/* --- tests ------------------------------------------------------------------------------------ */
+
+static void it_learns_and_tells(void **state)
+{
+    (void)state;
+    two w;
+    open_two(&w, NULL, NULL);
+    assert_ok(tl_trainer_train(w.t, 60, w.logs));
+    assert_int_equal(w.t->global_step, 60);
+    assert_true(told(&w, "training_loss") < 0.6);
+    assert_true(told(&w, "accuracy") > 0.7);
+    assert_near(told(&w, "learning_rate"), 0.05 * 0.5 * (1 + cos(3.14159265358979 * 0.6)), 1e-6);
+    double first = told(&w, "training_loss");
+    tl_logs_clear(w.logs);
+    assert_ok(tl_trainer_train(w.t, 20, w.logs));
+    assert_true(told(&w, "training_loss") < first); // of this loop alone
+    assert_non_null(tl_tensors_peek(w.t->outputs, "active"));
+    tl_logs_clear(w.logs);
+    assert_ok(tl_trainer_evaluate(w.t, -1, w.logs));
+    assert_true(told(&w, "accuracy") > 0.8);
+    assert_true(told(&w, "validation_loss") < 0.6);
+    close_two(&w);
+}
+
+static void eager_and_compiled_agree(void **state)
+{
+    (void)state;
+    two a, b, c;
+    open_two(&a, NULL, NULL);
+    open_two(&b, "runtime.run_eagerly=true", NULL);
+    open_two(&c, "tilth.jit=false", NULL);
+    assert_null(tl_trainer_train_function(b.t));
+    assert_non_null(tl_trainer_train_function(a.t));
+    assert_ok(tl_trainer_train(a.t, 10, a.logs));
+    assert_ok(tl_trainer_train(b.t, 10, b.logs));
+    assert_ok(tl_trainer_train(c.t, 10, c.logs));
+    assert_near(largest_difference(&a, &b), 0, 1e-5);
+    assert_true(largest_difference(&a, &c) == 0); // interpreted: bit for bit
+    assert_near(told(&a, "training_loss"), told(&b, "training_loss"), 1e-6);
+    close_two(&a);
+    close_two(&b);
+    close_two(&c);
+}
+
+/* Whether batches of 8 are one update each, or two batches of 4 are: the data, the weights and so the gradients are
+ * the same. Without what looks at the batch as a whole. */
+static tl_tensor *plain_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
+{
+    net *n = (net *)m;
+    return tl_call(c, n->head, tl_relu(c, tl_call(c, n->hidden, x)));
+}
+static tl_status plain_build(tl_model *m, tl_scope *s, const void *config)
+{
+    net *n = (net *)m;
+    (void)config;
+    n->hidden = tl_dense(s, "hidden", .units = 16);
+    n->head = tl_dense(s, "head", .units = 2);
+    return tl_scope_status(s);
+}
+static const tl_layer_class plain_class = {
+    .cls = TL_CLASS(tl_layer_class, "plain", NULL, net, NULL), .build = plain_build, .forward = plain_forward};
+static tl_status plain_model(tl_task *t, tl_model **out)
+{
+    tl_input x = {"x", TL_F32, TL_SHAPE(8, WIDTH)};
+    return tl_model_new(out, &(tl_model_args){.engine = t->engine, .cls = &plain_class, .inputs = &x,
+                                              .input_count = 1, .seed = 3, .dtype = t->dtype});
+}
+
+static void exchange_model(two *w)
+{
+    tl_model *m;
+    tl_optimizer *o;
+    const tl_trainer_config *p = w->t->params;
+    assert_ok(plain_model(w->task, &m));
+    assert_ok(tl_task_create_optimizer(w->task, m, &p->optimizer_config, NULL, &o));
+    assert_ok(tl_trainer_set_model(w->t, &m, &o));
+    assert_null(m);
+    assert_null(o);
+}
+
+static void accumulation_is_exact(void **state)
+{
+    (void)state;
+    two a, b;
+    weighted = true;
+    open_two(&a, NULL, NULL);
+    batch_size = 4;
+    open_two(&b, "tilth.gradient_accumulation=2", NULL);
+    exchange_model(&a);
+    exchange_model(&b);
+    assert_ok(tl_trainer_train(a.t, 12, a.logs));
+    assert_ok(tl_trainer_train(b.t, 12, b.logs));
+    assert_int_equal(b.t->global_step, 12);
+    assert_int_equal(tl_optimizer_iterations(b.t->optimizer), 12);
+    assert_near(largest_difference(&a, &b), 0, 2e-6);
+    assert_near(told(&a, "training_loss"), told(&b, "training_loss"), 1e-6);
+    close_two(&a);
+    close_two(&b);
+}
+
+static void parts_are_exchanged_in_mid_run(void **state)
+{
+    (void)state;
+    two w;
+    open_two(&w, NULL, NULL);
+    assert_ok(tl_trainer_train(w.t, 3, w.logs));
+    tl_state *held = tl_trainer_checkpoint(w.t);
+    exchange_model(&w);
+    assert_ptr_equal(tl_trainer_checkpoint(w.t), held); // whoever holds it has the new parts
+    tl_state_entry e;
+    assert_false(tl_state_find(&e, held, "model/norm/gamma"));
+    assert_true(tl_state_find(&e, held, "model/hidden/kernel"));
+    assert_ok(tl_trainer_train(w.t, 3, w.logs));
+    assert_int_equal(w.t->global_step, 6);
+    tl_dataset *data;
+    tl_input_context input = {.pipelines = 1, .replicas = 1};
+    batch_size = 6;
+    assert_ok(tl_task_build_inputs(w.task, w.task->config->train_data, &input, &data));
+    assert_ok(tl_trainer_set_train_dataset(w.t, &data));
+    assert_ok(tl_trainer_train(w.t, 3, w.logs));
+    tl_model *m;
+    assert_ok(plain_model(w.task, &m));
+    assert_fails(tl_trainer_set_model(w.t, &m, NULL), TL_EINVAL, "that of another model");
+    close_two(&w);
+}
+
+static void a_restored_trainer_goes_on_exactly(void **state)
+{
+    (void)state;
+    two a, b;
+    tl_state *saved;
+    open_two(&a, NULL, NULL);
+    open_two(&b, NULL, NULL);
+    assert_ok(tl_trainer_train(a.t, 7, a.logs));
+    assert_ok(tl_state_clone(&saved, tl_trainer_checkpoint(a.t)));
+    assert_ok(tl_trainer_train(a.t, 9, a.logs));
+    assert_ok(tl_trainer_train(b.t, 2, b.logs)); // somewhere else
+    assert_ok(tl_state_copy(tl_trainer_checkpoint(b.t), saved, NULL, NULL));
+    assert_int_equal(b.t->global_step, 7);
+    assert_ok(tl_trainer_train(b.t, 9, b.logs));
+    tl_state_report report = {0};
+    assert_ok(tl_state_compare(&report, tl_trainer_checkpoint(a.t), tl_trainer_checkpoint(b.t),
+                               &(tl_state_compare_args){.values = true}));
+    assert_true(tl_state_report_clean(&report));
+    tl_state_report_deinit(&report);
+    tl_state_free(&saved);
+    close_two(&a);
+    close_two(&b);
+}
+
+static void numbers_that_blow_up_are_found(void **state)
+{
+    (void)state;
+    two w;
+    tl_state *before;
+    tl_state_report report = {0};
+    spoiled = true;
+    open_two(&w, NULL, NULL);
+    tl_status st = TL_OK;
+    for (int i = 0; i < 6 && st == TL_OK; i++) {
+        if (i) tl_state_free(&before);
+        assert_ok(tl_state_clone(&before, tl_trainer_checkpoint(w.t)));
+        st = tl_trainer_train(w.t, 1, w.logs);
+    }
+    assert_int_equal(st, TL_ENAN);
+    char step[32];
+    snprintf(step, sizeof step, "step %d:", (int)w.t->global_step + 1);
+    static const char *const said[] = {"fragile: ", "log", "learning rate 0.0", "gradient norm "};
+    assert_non_null(strstr(tl_error_message(), step));
+    for (int i = 0; i < 4; i++)
+        if (!strstr(tl_error_message(), said[i])) fail_msg("'%s' lacks '%s'", tl_error_message(), said[i]);
+    // All is as it was before the step: weights, statistics, data.
+    for (int64_t i = 0; i < tl_model_param_count(w.t->model); i++) {
+        double v[256];
+        const tl_tensor *p = tl_model_param(w.t->model, i)->tensor;
+        assert_ok(tl_tensor_get_doubles(p, v, tl_tensor_count(p)));
+        for (int64_t k = 0; k < tl_tensor_count(p); k++) assert_true(isfinite(v[k]));
+    }
+    assert_ok(tl_state_compare(&report, before, tl_trainer_checkpoint(w.t),
+                               &(tl_state_compare_args){.values = true}));
+    for (int64_t i = 0; i < report.count; i++)
+        if (strncmp(report.items[i].path, "metrics/", 8) != 0) // which count what was tried
+            fail_msg("'%s' has changed", report.items[i].path);
+    tl_state_report_deinit(&report);
+    tl_state_free(&before);
+    close_two(&w);
+}
+
+static tl_status no_loss(tl_task *t, tl_step *s)
+{
+    (void)t;
+    return tl_ctx_status(s->ctx);
+}
+static const tl_task_class silent_task = {
+    .cls = TL_CLASS(tl_task_class, "silent", &two_task.cls, tl_task, &task_desc), .train_step = no_loss};
+
+static void mistakes_of_tasks_are_named(void **state)
+{
+    (void)state;
+    two w;
+    open_two(&w, NULL, NULL);
+    w.task->cls = &silent_task;
+    assert_fails(tl_trainer_train(w.t, 1, w.logs), TL_EINVAL, "told no loss");
+    close_two(&w);
+    open_two(&w, "task.train_data.is_training=false", NULL);
+    assert_fails(tl_trainer_train(w.t, 10, w.logs), TL_EINVAL, "the training data ended at step 6");
+    close_two(&w);
+}
+
+/* A short batch at the end is padded, and padding does not count. */
+static void evaluation_counts_each_example_once(void **state)
+{
+    (void)state;
+    two a, b;
+    batch_size = EXAMPLES;
+    open_two(&a, NULL, NULL);
+    assert_ok(tl_trainer_evaluate(a.t, -1, a.logs));
+    batch_size = 7; // 48 = 6 * 7 + 6
+    open_two(&b, NULL, NULL);
+    assert_ok(tl_trainer_evaluate(b.t, -1, b.logs));
+    assert_near(told(&a, "validation_loss"), told(&b, "validation_loss"), 1e-6);
+    assert_near(told(&a, "accuracy"), told(&b, "accuracy"), 1e-12);
+    tl_logs_clear(b.logs);
+    assert_ok(tl_trainer_evaluate(b.t, 100, b.logs)); // more than there is
+    assert_near(told(&a, "accuracy"), told(&b, "accuracy"), 1e-12);
+    close_two(&a);
+    close_two(&b);
+}
+
+/* --- overriding ------------------------------------------------------------------------------- */
+
+static tl_status my_loop_end(tl_trainer *t, tl_logs *logs)
+{
+    TL_TRY(tl_base_trainer.train_loop_end(t, logs));
+    return tl_logs_put(logs, "optimizer_iterations", (double)tl_optimizer_iterations(t->optimizer));
+}
+
+static tl_status my_eval_inputs(tl_trainer *t, tl_ctx *c, tl_tensors *batch, tl_logs *passthrough, bool *more)
+{
+    TL_TRY(tl_logs_put_text(passthrough, "file", "a.png"));
+    return tl_base_trainer.next_eval_inputs(t, c, batch, passthrough, more);
+}
+
+static int texts;
+static tl_status my_reduce(tl_trainer *t, void **state, const tl_logs *step)
+{
+    tl_logs_entry e;
+    if (tl_logs_find(&e, step, "file") && e.kind == TL_LOGS_TEXT) texts++;
+    return tl_base_trainer.eval_reduce(t, state, step);
+}
+static const tl_trainer_class my_trainer = {
+    .cls = TL_CLASS(tl_trainer_class, "mine", &tl_base_trainer.cls, tl_trainer, NULL),
+    .train_loop_end = my_loop_end, .next_eval_inputs = my_eval_inputs, .eval_reduce = my_reduce};
+
+static void methods_are_overridden_one_by_one(void **state)
+{
+    (void)state;
+    two w;
+    open_two(&w, NULL, &my_trainer);
+    assert_ok(tl_trainer_train(w.t, 4, w.logs));
+    assert_near(told(&w, "optimizer_iterations"), 4, 0);
+    texts = 0;
+    assert_ok(tl_trainer_evaluate(w.t, 3, w.logs));
+    assert_int_equal(texts, 3);
+    close_two(&w);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup(f, setup)
+    const struct CMUnitTest tests[] = {
+        TEST(it_learns_and_tells),
+        TEST(eager_and_compiled_agree),
+        TEST(accumulation_is_exact),
+        TEST(parts_are_exchanged_in_mid_run),
+        TEST(a_restored_trainer_goes_on_exactly),
+        TEST(numbers_that_blow_up_are_found),
+        TEST(mistakes_of_tasks_are_named),
+        TEST(evaluation_counts_each_example_once),
+        TEST(methods_are_overridden_one_by_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
