@@ -1,7 +1,8 @@
 /* A program of one's own: every command of `tilth`, one's own module, one's own flags.
  *
  *     ./example_application list experiments
- *     ./example_application params --experiment=example/digits --site=north */
+ *     ./example_application params --experiment=example/digits --site=north
+ *     ./example_application train --experiment=example/digits --mode=train --model_dir=run */
 #include "digits.h"
 
 typedef struct site_flags {
@@ -18,12 +19,7 @@ static const tl_desc site_desc = {
 
 int main(int argc, char **argv)
 {
-    static const tl_entry entries[] = {
-        {&tl_kind_task, &digits_task.cls},
-        {&tl_kind_experiment, &digits_experiment.cls},
-    };
-    static const tl_module module = {TL_MODULE_HEAD("digits"), entries, TL_COUNT(entries)};
-    static const tl_module *const modules[] = {&module};
+    static const tl_module *const modules[] = {&digits_module};
     static site_flags given;
     tl_main_options options = {
         .modules = modules, .module_count = 1, .flags = &site_desc, .flags_value = &given,

@@ -1,23 +1,29 @@
-/* Counterpart of train.py (Model Garden, Customize launch script; and "Tensorflow Trainer", train.py): a training
- * driver of one's own, every piece a call of its own, with a flag and a function that the original lacks.
+/* Counterpart of train.py (Model Garden, Customize launch script; and "Tensorflow Trainer",
+ * train.py): a training driver of one's own, every piece a call of its own, with a flag and a
+ * function that the original lacks.
  *
  *     $ example_custom_driver --experiment=example/digits --mode=train_and_eval --model_dir=run \
  *           --params_override=trainer.train_steps=500 --notify=run/done.txt
  *
- * Where no piece is to be changed, tl_launch is all of `run` below, and tl_main all of the program. */
+ * Where no piece is to be changed, tl_launch is all of `run` below, and tl_main all of the
+ * program. */
 #include <string.h>
 
 #include "digits.h"
 
-/* --- flags: those of Model Garden, and one of ours --------------------------------------------- */
+/* --- flags: those of Model Garden, and one of ours -------------------------------------------- */
 
 typedef struct driver_flags {
     const char *notify;
 } driver_flags;
 static const tl_field driver_fields[] = {
-    TL_F(driver_flags, notify, .s = "", .help = "file that is told how the run ended; '' for none"), TL_F_END};
+    TL_F(driver_flags, notify, .s = "", .help = "file that is told how the run ended; '' for none"),
+    TL_F_END
+};
 static const tl_desc driver_flags_desc = {
-    .name = "driver", .help = "flags of this driver", .size = sizeof(driver_flags), .fields = driver_fields};
+    .name = "driver", .help = "flags of this driver", .size = sizeof(driver_flags),
+    .fields = driver_fields,
+};
 
 typedef struct all_flags {
     tl_train_flags train;   /* --mode, --model_dir, --gin_file, --gin_params, ... */
@@ -25,7 +31,7 @@ typedef struct all_flags {
     driver_flags own;
 } all_flags;
 
-/* --- what this driver does beside training ------------------------------------------------------ */
+/* --- what this driver does beside training ---------------------------------------------------- */
 
 static tl_status notify(const char *path, const char *model_dir, const tl_logs *logs)
 {
@@ -63,7 +69,8 @@ static tl_status run(tl_registry *registry, const all_flags *flags)
     // The precision is that of tasks made from now on; float32 when the experiment does not say.
     const tl_runtime_config *r = &params->runtime;
     uint64_t seed = tl_experiment_seed(params);
-    TL_TRY_DONE(st, tl_set_mixed_precision_policy(tl_mixed_precision_name(r->mixed_precision_dtype)));
+    const char *precision = tl_mixed_precision_name(r->mixed_precision_dtype);
+    TL_TRY_DONE(st, tl_set_mixed_precision_policy(precision));
     TL_TRY_DONE(st, tl_get_distribution_strategy(&strategy, &(tl_strategy_args){
                         .distribution_strategy = r->distribution_strategy, .num_gpus = r->num_gpus,
                         .all_reduce_alg = r->all_reduce_alg, .tpu_address = r->tpu}));

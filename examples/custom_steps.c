@@ -1,10 +1,11 @@
-/* Counterpart of "Customize train and validation step" (Model Garden, Customize Training Process): a task whose
- * train_step and validation_step are written out, piece by piece.
+/* Counterpart of "Customize train and validation step" (Model Garden, Customize Training Process):
+ * a task whose train_step and validation_step are written out, piece by piece.
  *
- *     $ example_custom_steps train --experiment=example/custom_steps --mode=train_and_eval --model_dir=run
+ *     $ example_custom_steps train --experiment=example/custom_steps --mode=train_and_eval \
+ *           --model_dir=run
  *
- * Who does not need the pieces writes tl_step_minimize(s, losses, weights), which does all of them and
- * gradient accumulation as well; who needs no step of their own inherits the base's. */
+ * Who does not need the pieces writes tl_step_minimize(s, losses, weights), which does all of them
+ * and weighs the examples; who needs no step of their own inherits the base's. */
 #include "digits.h"
 
 static tl_status train_step(tl_task *t, tl_step *s)
@@ -16,14 +17,14 @@ static tl_status train_step(tl_task *t, tl_step *s)
     // A forward pass: model(features, training=True).
     tl_step_forward_all(s, &features, &outputs);
 
-    // One loss for each example, the model's own (regularisers) added; their mean is what goes down.
+    // One loss an example, the model's own (regularisers) added; their mean is what goes down.
     tl_tensor *losses = tl_task_build_losses(t, s->ctx, &labels, &outputs, tl_step_aux_losses(s));
     tl_tensor *loss = tl_mean(s->ctx, losses, TL_ALL, false);
 
-    // In float16 the loss is scaled up, so that small gradients do not vanish; else this is the loss itself.
+    // In float16 the loss is scaled up, so that small gradients do not vanish; else it stays.
     tl_tensor *scaled = tl_optimizer_scaled_loss(s->optimizer, s->ctx, loss);
 
-    // Gradients by all trained parameters, block by block. The optimizer scales them back, clips and updates.
+    // Gradients by all trained parameters. The optimizer scales them back, clips and updates.
     tl_tensor *gradients[TL_STEP_BLOCKS];
     TL_TRY(tl_step_gradients(s, scaled, gradients));
     tl_optimizer_apply(s->optimizer, s->ctx, gradients, NULL);
@@ -33,7 +34,7 @@ static tl_status train_step(tl_task *t, tl_step *s)
     tl_step_log(s, "worst_loss", tl_max(s->ctx, losses, TL_ALL, false));
 
     // metric.update_state(labels, outputs) of every metric.
-    return tl_step_metrics(s, labels.items[0].tensor, outputs.items[0].tensor, tl_batch_weight(s->batch));
+    return tl_step_metrics(s, labels.items[0].tensor, outputs.items[0].tensor, NULL);
 }
 
 static tl_status validation_step(tl_task *t, tl_step *s)
@@ -43,12 +44,12 @@ static tl_status validation_step(tl_task *t, tl_step *s)
     tl_step_forward_all(s, &features, &outputs); // not in training mode: the trainer says which
     tl_tensor *losses = tl_task_build_losses(t, s->ctx, &labels, &outputs, tl_step_aux_losses(s));
 
-    // Like tl_step_log of the mean, but a short last batch counts as the examples it has.
-    tl_step_report(s, losses, tl_batch_weight(s->batch));
-    return tl_step_metrics(s, labels.items[0].tensor, outputs.items[0].tensor, tl_batch_weight(s->batch));
+    // Or tl_step_report(s, losses, weights), for batches that differ in what they weigh.
+    tl_step_log(s, TL_LOSS, tl_mean(s->ctx, losses, TL_ALL, false));
+    return tl_step_metrics(s, labels.items[0].tensor, outputs.items[0].tensor, NULL);
 }
 
-/* --- a task of its own: everything else is that of digits_task --------------------------------- */
+/* --- a task of its own: everything else is that of digits_task -------------------------------- */
 
 static const tl_field fields[] = {TL_F_END};
 static const tl_desc desc = {.name = "custom_steps", .help = "digits, with steps written out",
@@ -64,7 +65,8 @@ static const tl_experiment_class experiment = {
 
 int main(int argc, char **argv)
 {
-    static const tl_entry entries[] = {{&tl_kind_task, &task.cls}, {&tl_kind_experiment, &experiment.cls}};
+    static const tl_entry entries[] = {{&tl_kind_task, &task.cls},
+                                       {&tl_kind_experiment, &experiment.cls}};
     static const tl_module module = {TL_MODULE_HEAD("custom_steps"), entries, TL_COUNT(entries)};
     return tl_main(argc, argv, &module);
 }

@@ -1,11 +1,12 @@
-/* Counterpart of CustomSummaryManager (Model Garden, Customize writing summary data): a summary manager that
- * implements the whole interface, flush(), summary_writer() and write_summaries(), and writes images too.
+/* Counterpart of CustomSummaryManager (Model Garden, Customize writing summary data): a summary
+ * manager that implements the whole interface, flush(), summary_writer() and write_summaries(), and
+ * writes images too.
  *
  *     $ example_custom_summary_manager run && tensorboard --logdir run
  *
- * The picture comes the original's way (digits.c): validation_step logs it, aggregate_logs keeps it,
- * reduce_aggregated_logs puts it into the logs of the evaluation, and those reach the manager. Who wants
- * images and nothing else has them already: tl_summary_manager_images. */
+ * The picture comes the original's way (digits.c): validation_step logs it, aggregate_logs keeps
+ * it, reduce_aggregated_logs puts it into the logs of the evaluation, and those reach the manager.
+ * Who wants images and nothing else has them already: tl_summary_manager_images. */
 #include "digits.h"
 
 /* --- the summary manager ---------------------------------------------------------------------- */
@@ -15,7 +16,8 @@ typedef struct custom_manager {
     tl_map writers; /* event files by their folder below base.dir */
 } custom_manager;
 
-static tl_status summary_writer(tl_event_file **out, tl_summary_manager *m, const char *relative_path)
+static tl_status summary_writer(tl_event_file **out, tl_summary_manager *m,
+                                const char *relative_path)
 {
     tl_map *writers = &((custom_manager *)m)->writers;
     *out = tl_map_get(writers, relative_path);
@@ -33,10 +35,12 @@ static tl_status summary_writer(tl_event_file **out, tl_summary_manager *m, cons
 }
 
 /* The original's summary_fn: what becomes of one entry. */
-static tl_status write_entry(tl_summary_manager *m, tl_event_file *f, int64_t step, const tl_logs_entry *e)
+static tl_status write_entry(tl_summary_manager *m, tl_event_file *f, int64_t step,
+                             const tl_logs_entry *e)
 {
     double number;
-    if (e->kind == TL_LOGS_IMAGE) return tl_event_file_image(f, step, e->name, e->tensor, m->max_outputs);
+    if (e->kind == TL_LOGS_IMAGE)
+        return tl_event_file_image(f, step, e->name, e->tensor, m->max_outputs);
     if (e->kind != TL_LOGS_NUMBER) return TL_OK;
     TL_TRY(tl_logs_entry_number(&number, e));
     return tl_event_file_scalar(f, step, e->name, number);
@@ -70,7 +74,8 @@ static tl_status write_summaries(tl_summary_manager *m, const tl_logs *logs)
 static tl_status flush(tl_summary_manager *m)
 {
     const tl_map *writers = &((custom_manager *)m)->writers;
-    for (int64_t i = 0; i < tl_map_count(writers); i++) TL_TRY(tl_event_file_flush(tl_map_at(writers, i)));
+    for (int64_t i = 0; i < tl_map_count(writers); i++)
+        TL_TRY(tl_event_file_flush(tl_map_at(writers, i)));
     return TL_OK;
 }
 
@@ -89,7 +94,7 @@ static const tl_summary_manager_class custom_manager_class = {
     .flush = flush, .summary_writer = summary_writer, .write_summaries = write_summaries,
     .write_entry = write_entry, .dispose = dispose};
 
-/* --- main: run_experiment gets the class, and makes the manager where evaluations are told --------- */
+/* --- main: run_experiment gets the class, and makes the manager where evaluations are told ---- */
 
 int main(int argc, char **argv)
 {
@@ -103,8 +108,9 @@ int main(int argc, char **argv)
     TL_TRY_DONE(st, tl_registry_new_builtin(&registry));
     TL_TRY_DONE(st, tl_registry_add(registry, &digits_module));
     TL_TRY_DONE(st, tl_experiment_parse(&config, registry, &options));
+    tl_run_args run = {.eval_summary_cls = &custom_manager_class};
     st = tl_launch(NULL, &(tl_launch_args){.registry = registry, .config = config, .flags = &flags,
-                                           .run = &(tl_run_args){.eval_summary_cls = &custom_manager_class}});
+                                           .run = &run});
 done:
     if (st != TL_OK) fprintf(stderr, "%s\n", tl_error_message());
     tl_config_free(&config);

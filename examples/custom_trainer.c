@@ -1,5 +1,6 @@
-/* Counterpart of CustomTrainer (Model Garden, Customize Training Launcher: Customize trainer): a trainer that
- * fetches its own inputs, looks at every step, and writes out what loops and evaluations tell.
+/* Counterpart of CustomTrainer (Model Garden, Customize Training Launcher: Customize trainer): a
+ * trainer that fetches its own inputs, looks at every step, and writes out what loops and
+ * evaluations tell.
  *
  *     $ example_custom_trainer run
  *
@@ -28,7 +29,8 @@ static tl_status next_train_inputs(tl_trainer *t, tl_ctx *c, tl_tensors *batch, 
     return TL_OK;
 }
 
-/* The task's step is one compiled program, or runs op by op where the configuration says run_eagerly. */
+/* The task's step is one compiled program, or runs op by op where the configuration says
+ * run_eagerly. */
 static tl_status train_step(tl_trainer *t)
 {
     TL_TRY(tl_base_trainer.train_step(t));
@@ -48,7 +50,8 @@ static tl_status train_loop_end(tl_trainer *t, tl_logs *logs)
     TL_TRY(tl_metrics_reset(t->train_metrics, t->ctx));
     TL_TRY(tl_metric_reset(t->train_loss, t->ctx));
     TL_TRY(tl_logs_put(logs, "learning_rate", tl_optimizer_learning_rate(t->optimizer)));
-    TL_TRY(tl_logs_put(logs, "optimizer_iterations", (double)tl_optimizer_iterations(t->optimizer)));
+    double iterations = (double)tl_optimizer_iterations(t->optimizer);
+    TL_TRY(tl_logs_put(logs, "optimizer_iterations", iterations));
     TL_TRY(tl_logs_put(logs, "model_global_step", (double)t->global_step));
     return tl_logs_put(logs, "examples", (double)((custom_trainer *)t)->examples);
 }
@@ -64,7 +67,8 @@ static tl_status eval_begin(tl_trainer *t, void **aggregated)
 }
 
 /* What is put into `passthrough` goes around the step into its logs: passthrough_logs | logs. */
-static tl_status next_eval_inputs(tl_trainer *t, tl_ctx *c, tl_tensors *batch, tl_logs *passthrough, bool *more)
+static tl_status next_eval_inputs(tl_trainer *t, tl_ctx *c, tl_tensors *batch, tl_logs *passthrough,
+                                  bool *more)
 {
     TL_TRY(tl_base_trainer.next_eval_inputs(t, c, batch, passthrough, more));
     return tl_logs_put(passthrough, "batch", (double)((custom_trainer *)t)->batch++);
@@ -89,17 +93,19 @@ static tl_status eval_end(tl_trainer *t, void *aggregated, tl_logs *logs)
     TL_TRY(tl_metrics_tell(t->validation_metrics, t->ctx, logs));
     TL_TRY(tl_tensor_item(tl_tensors_peek(&t->validation_loss->states, "count"), &count));
     if (count != 0) TL_TRY(tl_metric_tell(t->validation_loss, t->ctx, logs));
-    if (aggregated) TL_TRY(tl_task_reduce_aggregated_logs(t->task, aggregated, t->global_step, logs));
+    if (aggregated)
+        TL_TRY(tl_task_reduce_aggregated_logs(t->task, aggregated, t->global_step, logs));
     TL_TRY(tl_logs_put(logs, "worst_batch", (double)((custom_trainer *)t)->worst_batch));
     if (!t->exporter) return TL_OK;
-    return tl_exporter_maybe_export(t->exporter, tl_trainer_checkpoint(t), logs, t->global_step, NULL);
+    return tl_exporter_maybe_export(t->exporter, tl_trainer_checkpoint(t), logs, t->global_step,
+                                    NULL);
 }
 
 static const tl_trainer_class custom_trainer_class = {
     .cls = TL_CLASS(tl_trainer_class, "CustomTrainer", &tl_base_trainer.cls, custom_trainer, NULL),
     .state = state, .next_train_inputs = next_train_inputs, .train_step = train_step,
-    .train_loop_end = train_loop_end, .eval_begin = eval_begin, .next_eval_inputs = next_eval_inputs,
-    .eval_step = eval_step, .eval_end = eval_end};
+    .train_loop_end = train_loop_end, .eval_begin = eval_begin,
+    .next_eval_inputs = next_eval_inputs, .eval_step = eval_step, .eval_end = eval_end};
 
 int main(int argc, char **argv)
 {
@@ -114,8 +120,9 @@ int main(int argc, char **argv)
     TL_TRY_DONE(st, tl_registry_new_builtin(&registry));
     TL_TRY_DONE(st, tl_registry_add(registry, &digits_module));
     TL_TRY_DONE(st, tl_experiment_parse(&config, registry, &options));
+    tl_run_args run = {.trainer_cls = &custom_trainer_class};
     st = tl_launch(NULL, &(tl_launch_args){.registry = registry, .config = config, .flags = &flags,
-                                           .run = &(tl_run_args){.trainer_cls = &custom_trainer_class}});
+                                           .run = &run});
 done:
     if (st != TL_OK) fprintf(stderr, "%s\n", tl_error_message());
     tl_config_free(&config);

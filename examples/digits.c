@@ -4,7 +4,7 @@
 /* --- the configuration: the base first, then what is new -------------------------------------- */
 
 static const tl_field fields[] = {
-    TL_F(digits_config, num_classes, .i = 10, TL_RANGE(2, 10), .help = "digits from 0 to this less one"),
+    TL_F(digits_config, num_classes, .i = 10, TL_RANGE(2, 10), .help = "digits, from 0 on"),
     TL_F_END
 };
 const tl_desc digits_desc = {
@@ -34,14 +34,16 @@ static tl_tensor *net_forward(tl_model *m, tl_ctx *c, tl_tensor *image)
     return tl_call(c, n->head, tl_call(c, n->hidden, x));
 }
 
-static const tl_layer_class net_class = {.cls = TL_CLASS(tl_layer_class, "digits_net", NULL, net, NULL),
-                                         .build = net_build, .forward = net_forward};
+static const tl_layer_class net_class = {
+    .cls = TL_CLASS(tl_layer_class, "digits_net", NULL, net, NULL),
+    .build = net_build, .forward = net_forward};
 
 static tl_status build_model(tl_task *t, tl_model **out)
 {
     tl_input image = {"image", TL_F32, TL_SHAPE(1, DIGIT_SIDE, DIGIT_SIDE, 1)};
-    return tl_model_new(out, &(tl_model_args){.engine = t->engine, .cls = &net_class, .config = t->config,
-                                              .inputs = &image, .input_count = 1, .seed = t->seed,
+    return tl_model_new(out, &(tl_model_args){.engine = t->engine, .cls = &net_class,
+                                              .config = t->config, .inputs = &image,
+                                              .input_count = 1, .seed = t->seed,
                                               .dtype = t->dtype, .registry = t->registry});
 }
 
@@ -80,7 +82,8 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
         labels[i] = (int32_t)(i % config->num_classes);
         draw(images[i], glyphs[labels[i]], &rng);
     }
-    const tl_array arrays[] = {{"image", TL_F32, TL_SHAPE(EXAMPLES, DIGIT_SIDE, DIGIT_SIDE, 1), images},
+    tl_shape pictures = TL_SHAPE(EXAMPLES, DIGIT_SIDE, DIGIT_SIDE, 1);
+    const tl_array arrays[] = {{"image", TL_F32, pictures, images},
                                {"label", TL_I32, TL_SHAPE(EXAMPLES), labels}};
     return tl_dataset_from_arrays(out, &(tl_arrays_args){.arrays = arrays, .count = 2, .copy = true,
                                                          .batch_size = data->global_batch_size,
@@ -90,8 +93,8 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
 
 /* --- the loss and the metrics ----------------------------------------------------------------- */
 
-static tl_tensor *build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels, const tl_tensors *outputs,
-                               tl_tensor *aux)
+static tl_tensor *build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels,
+                               const tl_tensors *outputs, tl_tensor *aux)
 {
     (void)t;
     tl_tensor *each = tl_sparse_cross_entropy(c, labels->items[0].tensor, outputs->items[0].tensor);
@@ -105,7 +108,7 @@ static tl_status build_metrics(tl_task *t, bool training, tl_metrics *into)
     return tl_metrics_add(NULL, into, &tl_metric_sparse_categorical_accuracy, NULL, "accuracy");
 }
 
-/* --- something to look at: computed on the host from what validation steps log ------------------ */
+/* --- something to look at: computed on the host from what validation steps log ---------------- */
 
 static tl_status start(tl_task *t)
 {
@@ -159,8 +162,9 @@ const tl_task_class digits_task = {
     .cls = TL_CLASS(tl_task_class, "digits", &tl_base_task.cls, digits, &digits_desc,
                     .help = "tells digits apart"),
     .start = start, .dispose = dispose, .build_model = build_model, .build_inputs = build_inputs,
-    .build_losses = build_losses, .build_metrics = build_metrics, .validation_step = validation_step,
-    .aggregate_logs = aggregate_logs, .reduce_aggregated_logs = reduce_aggregated_logs,
+    .build_losses = build_losses, .build_metrics = build_metrics,
+    .validation_step = validation_step, .aggregate_logs = aggregate_logs,
+    .reduce_aggregated_logs = reduce_aggregated_logs,
 };
 
 /* --- the experiment: which task, and what differs from the defaults --------------------------- */

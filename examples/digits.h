@@ -1,10 +1,11 @@
-/* What most examples of this folder train: a task that reads digits in small noisy pictures, and an experiment
- * with it. Nothing is downloaded; the pictures are drawn when the data is asked for.
+/* What most examples of this folder train: a task that reads digits in small noisy pictures, and an
+ * experiment with it. Nothing is downloaded; the pictures are drawn when the data is asked for.
  *
- *     tl_registry_add(registry, &digits_module);                  // then: --experiment=example/digits
+ *     tl_registry_add(registry, &digits_module);             // then: --experiment=example/digits
  *
- * A batch has "image" [n, 8, 8, 1], from 0 to 1, and "label" [n]. With task.allow_image_summary=true, evaluations also
- * tell which picture was read worst: "image/hardest", and "hardest/loss". */
+ * A batch has "image" [n, 8, 8, 1], from 0 to 1, and "label" [n]. With
+ * task.allow_image_summary=true, evaluations also tell which picture was read worst:
+ * "image/hardest", and "hardest/loss". */
 #ifndef TILTH_EXAMPLES_DIGITS_H
 #define TILTH_EXAMPLES_DIGITS_H
 

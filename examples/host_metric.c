@@ -1,11 +1,13 @@
-/* Counterpart of CustomPythonEvaluator (Model Garden, Customize metrics: Python-based metrics): a metric that is
- * plain C on the host, for what does not fit into sums of tensors; and the task that feeds it, batch by batch
- * with aggregate_logs, and asks for its results with reduce_aggregated_logs.
+/* Counterpart of CustomPythonEvaluator (Model Garden, Customize metrics: Python-based metrics): a
+ * metric that is plain C on the host, for what does not fit into sums of tensors; and the task that
+ * feeds it, batch by batch with aggregate_logs, and asks for its results with
+ * reduce_aggregated_logs.
  *
- *     $ example_host_metric train --experiment=example/host_metric --mode=train_and_eval --model_dir=run */
+ *     $ example_host_metric train --experiment=example/host_metric --mode=train_and_eval \
+ *           --model_dir=run */
 #include "digits.h"
 
-/* --- the evaluator: which digit was taken for which --------------------------------------------- */
+/* --- the evaluator: which digit was taken for which ------------------------------------------- */
 
 enum { DIGITS = 10 };
 
@@ -24,18 +26,23 @@ static void reset_states(tl_evaluator *e)
     for (int i = 0; i < DIGITS * DIGITS; i++) u->counts[i / DIGITS][i % DIGITS] = 0;
 }
 
-static tl_status update_state(tl_evaluator *e, const tl_tensors *groundtruths, const tl_tensors *predictions)
+static tl_status update_state(tl_evaluator *e, const tl_tensors *groundtruths,
+                              const tl_tensors *predictions)
 {
-    const tl_tensor *label = tl_tensors_peek(groundtruths, "label"), *said = tl_tensors_peek(predictions, "said");
-    if (!label || !said)
-        return TL_FAIL(TL_ENOTFOUND, "confusion wants the groundtruth 'label' and the prediction 'said'");
-    tl_lease truth, answer; // the original's _convert_to_numpy
-    TL_TRY(tl_lease_read(&truth, label));
-    tl_status st = tl_lease_read(&answer, said);
+    confusion *u = (confusion *)e;
+    const tl_tensor *label = tl_tensors_peek(groundtruths, "label");
+    const tl_tensor *digit = tl_tensors_peek(predictions, "digit");
+    if (!label || !digit)
+        return TL_FAIL(TL_ENOTFOUND, "confusion wants the groundtruth 'label' and the prediction "
+                                     "'digit'");
+    tl_lease truths, answers; // the original's _convert_to_numpy
+    TL_TRY(tl_lease_read(&truths, label));
+    tl_status st = tl_lease_read(&answers, digit);
+    const int32_t *truth = truths.data;
     for (int64_t i = 0; st == TL_OK && i < tl_tensor_count(label); i++)
-        ((confusion *)e)->counts[((const int32_t *)truth.data)[i]][((const int64_t *)answer.data)[i]]++;
-    if (st == TL_OK) tl_lease_end(&answer);
-    tl_lease_end(&truth);
+        u->counts[truth[i]][((const int64_t *)answers.data)[i]]++;
+    if (st == TL_OK) tl_lease_end(&answers);
+    tl_lease_end(&truths);
     return st;
 }
 
@@ -91,19 +98,21 @@ static tl_status validation_step(tl_task *t, tl_step *s)
 {
     TL_TRY(tl_base_task.validation_step(t, s));
     tl_step_log(s, "label", tl_batch_get(s->batch, "label"));
-    tl_step_log(s, "said", tl_argmax(s->ctx, tl_step_forward(s, tl_batch_get(s->batch, "image")), -1, false));
+    tl_tensor *logits = tl_step_forward(s, tl_batch_get(s->batch, "image"));
+    tl_step_log(s, "digit", tl_argmax(s->ctx, logits, -1, false));
     return tl_ctx_status(s->ctx);
 }
 
 static tl_status aggregate_logs(tl_task *t, void **state, const tl_logs *step)
 {
     tl_evaluator *e = ((host_task *)t)->evaluator;
-    tl_logs_entry label, said;
+    tl_logs_entry label, digit;
     if (!*state) tl_evaluator_reset(e); // the first batch of an evaluation
     *state = e;
-    if (!tl_logs_find(&label, step, "label") || !tl_logs_find(&said, step, "said"))
-        return TL_FAIL(TL_ENOTFOUND, "the validation step logged no 'label' or no 'said'");
-    tl_named truth = {"label", (tl_tensor *)label.tensor}, answer = {"said", (tl_tensor *)said.tensor};
+    if (!tl_logs_find(&label, step, "label") || !tl_logs_find(&digit, step, "digit"))
+        return TL_FAIL(TL_ENOTFOUND, "the validation step logged no 'label' or no 'digit'");
+    tl_named truth = {"label", (tl_tensor *)label.tensor};
+    tl_named answer = {"digit", (tl_tensor *)digit.tensor};
     return tl_evaluator_update(e, &(tl_tensors){&truth, 1, 1}, &(tl_tensors){&answer, 1, 1});
 }
 
@@ -129,7 +138,8 @@ static const tl_experiment_class experiment = {
 
 int main(int argc, char **argv)
 {
-    static const tl_entry entries[] = {{&tl_kind_task, &task.cls}, {&tl_kind_experiment, &experiment.cls}};
+    static const tl_entry entries[] = {{&tl_kind_task, &task.cls},
+                                       {&tl_kind_experiment, &experiment.cls}};
     static const tl_module module = {TL_MODULE_HEAD("host_metric"), entries, TL_COUNT(entries)};
     return tl_main(argc, argv, &module);
 }

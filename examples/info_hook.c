@@ -1,5 +1,5 @@
-/* Counterpart of InfoHook and tools/my_train_net.py (LiBai, Training: Customize Hooks in Trainer): a hook of one's
- * own, and a DefaultTrainer that builds its list of hooks with it.
+/* Counterpart of InfoHook and tools/my_train_net.py (LiBai, Training: Customize Hooks in Trainer):
+ * a hook of one's own, and a DefaultTrainer that builds its list of hooks with it.
  *
  *     $ example_info_hook --config-file=digits.yaml train.output_dir=run train.train_iter=500
  *
@@ -33,7 +33,7 @@ static const tl_hook_class info_hook = {
     .cls = TL_CLASS(tl_hook_class, "info", NULL, tl_hook, NULL),
     .before_train = before_train, .after_train = after_train, .after_step = after_step};
 
-/* --- the trainer: super().build_hooks() would do; written out, to show the order ----------------- */
+/* --- the trainer: super().build_hooks() would do; written out, to show the order -------------- */
 
 static tl_status build_hooks(tl_default_trainer *t)
 {
@@ -44,14 +44,16 @@ static tl_status build_hooks(tl_default_trainer *t)
     TL_TRY(tl_hooks_add(hooks, NULL, &tl_periodic_checkpointer_hook,
                         &(tl_hook_args){.period = train->checkpointer.period}));
     TL_TRY(tl_hooks_add(hooks, NULL, &info_hook, &(tl_hook_args){.period = 100}));
-    TL_TRY(tl_base_default_trainer.build_writers(t)); // last, so that they write what the others put
+    // Writers come last, and write what the others put.
+    TL_TRY(tl_base_default_trainer.build_writers(t));
     tl_periodic_writer_config writers = {t->writers.items, t->writers.count};
     return tl_hooks_add(hooks, NULL, &tl_periodic_writer_hook,
                         &(tl_hook_args){.period = train->log_period, .config = &writers});
 }
 
 static const tl_default_trainer_class my_trainer = {
-    .cls = TL_CLASS(tl_default_trainer_class, "MyTrainer", &tl_base_default_trainer.cls, tl_default_trainer, NULL),
+    .cls = TL_CLASS(tl_default_trainer_class, "MyTrainer", &tl_base_default_trainer.cls,
+                    tl_default_trainer, NULL),
     .build_hooks = build_hooks};
 
 /* --- my_train_net ----------------------------------------------------------------------------- */
@@ -72,8 +74,9 @@ int main(int argc, char **argv)
     TL_TRY_DONE(st, tl_libai_begin(&config, registry, args.config_file));
     for (int64_t i = 0; i < words.count; i++)
         TL_TRY_DONE(st, tl_libai_words(config, &(tl_word){words.items[i], "command line"}, 1));
-    st = tl_train_net(NULL, &(tl_train_net_args){.registry = registry, .config = config, .flags = &args,
-                                                 .trainer = &(tl_default_trainer_args){.cls = &my_trainer}});
+    tl_default_trainer_args trainer = {.cls = &my_trainer};
+    st = tl_train_net(NULL, &(tl_train_net_args){.registry = registry, .config = config,
+                                                 .flags = &args, .trainer = &trainer});
 done:
     if (st != TL_OK) fprintf(stderr, "%s\n", tl_error_message());
     tl_config_free(&config);

@@ -1,9 +1,11 @@
-/* Counterpart of MyMetric (Model Garden, Customize metrics: Keras metrics): a metric with two variables, total and
- * count, that ops add to. Such a metric runs inside the compiled step, and its variables are in checkpoints.
+/* Counterpart of MyMetric (Model Garden, Customize metrics: Keras metrics): a metric with two
+ * variables, total and count, that ops add to. Such a metric runs inside the compiled step, and its
+ * variables are in checkpoints.
  *
  *     $ example_tensor_metric
  *
- * In a task it is one line of build_metrics: tl_metrics_add(NULL, into, &my_metric_class, NULL, NULL). */
+ * In a task it is one line of build_metrics: tl_metrics_add(NULL, into, &my_metric_class, NULL,
+ * NULL). */
 #include <tilth/tilth.h>
 
 /* --- the metric ------------------------------------------------------------------------------- */
@@ -22,12 +24,14 @@ static tl_status build(tl_metric *m)
     return u->total && u->count ? TL_OK : tl_error_code();
 }
 
-static void update_state(tl_metric *m, tl_ctx *c, tl_tensor *y_true, tl_tensor *y_pred, tl_tensor *sample_weight)
+static void update_state(tl_metric *m, tl_ctx *c, tl_tensor *y_true, tl_tensor *y_pred,
+                         tl_tensor *sample_weight)
 {
     my_metric *u = (my_metric *)m;
     tl_tensor *agreement = tl_mul(c, y_true, y_pred);
+    // Without weights every example weighs 1; those of weight 0 count nothing.
     tl_metric_add(c, u->total, tl_metric_weighted(c, agreement, sample_weight));
-    tl_metric_add(c, u->count, tl_metric_weights(c, agreement, sample_weight)); // ones without weights
+    tl_metric_add(c, u->count, tl_metric_weights(c, agreement, sample_weight));
 }
 
 static tl_tensor *result(tl_metric *m, tl_ctx *c)
@@ -81,7 +85,7 @@ int main(void)
     TL_TRY_DONE(st, tl_ctx_new(&c, engine));
     TL_TRY_DONE(st, tl_metrics_new(&metrics, engine));
     TL_TRY_DONE(st, tl_metrics_add(NULL, metrics, &my_metric_class, NULL, NULL));
-    TL_TRY_DONE(st, tl_metrics_add(NULL, metrics, &tl_metric_binary_accuracy, NULL, NULL)); // one that ships
+    TL_TRY_DONE(st, tl_metrics_add(NULL, metrics, &tl_metric_binary_accuracy, NULL, NULL));
 
     TL_TRY_DONE(st, see_batch(metrics, c, (double[]){0.75, 0.25, 0.5}, 1)); // total 1.25, count 3
     TL_TRY_DONE(st, see_batch(metrics, c, (double[]){0.25, 0.75, 1}, 0));   // total 1.5, count 5

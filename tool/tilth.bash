@@ -16,9 +16,9 @@ _tilth_commands()
 _tilth_flags()
 {
     _tilth_ask "$1" --help | sed -n \
-        -e 's/^  \(-., \)\{0,1\}--\[no\]\([a-z0-9_]*\).*/--\2\n--no\2/p' \
-        -e 's/^  \(-., \)\{0,1\}--\([a-z0-9_]*\)=.*/--\2=/p' \
-        -e 's/^  \(-., \)\{0,1\}--\([a-z0-9_]*\) .*/--\2/p'
+        -e 's/^  \(-., \)\{0,1\}--\[no\]\([a-z0-9_-]*\).*/--\2\n--no\2/p' \
+        -e 's/^  \(-., \)\{0,1\}--\([a-z0-9_-]*\)=.*/--\2=/p' \
+        -e 's/^  \(-., \)\{0,1\}--\([a-z0-9_-]*\) .*/--\2/p'
     echo --helpfull
 }
 
@@ -40,6 +40,13 @@ _tilth_keys()
     _tilth_ask describe "$3" --names | sed "s/.*/$1&$2/"
 }
 
+# _tilth_net_keys PREFIX SUFFIX: those of LiBai's configuration.
+_tilth_net_keys()
+{
+    _tilth_ask train_net --helpfull \
+        | sed -n "/^Keys,/,\$ { /: section\$/d; s/^\([a-z_.]*\): .*/$1\1$2/p; }"
+}
+
 # _tilth_value FLAG BEGINNING: what can stand behind the flag.
 _tilth_value()
 {
@@ -47,7 +54,7 @@ _tilth_value()
     --experiment) _tilth_ask list experiments --names ;;
     --stderrthreshold) printf '%s\n' debug info warning error fatal ;;
     --log_dir | --model_dir) compgen -d -- "$2" ;;
-    --config_file | --gin_file | --params_override | --plugin | --flagfile) compgen -f -- "$2" ;;
+    --config_file | --config-file | --gin_file | --params_override | --plugin | --flagfile) compgen -f -- "$2" ;;
     esac
 }
 
@@ -61,6 +68,7 @@ _tilth_words()
     list) _tilth_ask list kinds --names; echo kinds ;;
     ckpt)
         if [[ $# -gt 1 ]]; then compgen -f -- "${!#}"; else printf '%s\n' show diff verify; fi ;;
+    train_net) _tilth_net_keys '' = ;;
     describe)
         if [[ $# -gt 1 ]]; then
             # A name that several kinds have is most likely the experiment.
@@ -94,6 +102,8 @@ _tilth()
     elif [[ $previous == --* && $previous != *=* && -n $(_tilth_value "$previous" "") ]]; then
         flag=$previous
         candidates=$(_tilth_value "$flag" "$current")
+    elif [[ $current == --*.* && ${words[1]} == train_net ]]; then
+        candidates=$(_tilth_net_keys -- =)
     elif [[ $current == --*.* ]]; then
         experiment=$(_tilth_experiment "${words[@]}")
         [[ -z $experiment ]] || candidates=$(_tilth_keys -- = "experiment:$experiment")
@@ -116,7 +126,7 @@ _tilth()
         COMPREPLY+=("${candidate:${#cut}}")
     done <<<"$candidates"
     case $flag in # folders then end with a slash, and blanks are escaped
-    --*_file | --*_dir | --params_override | --plugin | --flagfile)
+    --*[_-]file | --*_dir | --params_override | --plugin | --flagfile)
         compopt -o filenames 2>/dev/null ;;
     esac
     if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]]; then

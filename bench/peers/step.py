@@ -1,6 +1,7 @@
 """The peer of bench_step: the same training steps in PyTorch (eager and compiled) and in JAX.
 
     python bench/peers/step.py THREADS      # reads names, answers with seconds a step
+    python bench/peers/step.py --memory NAME  # MB by which PyTorch's process grows at its peak
 
 Every way of running a case is tried once; the fastest is the peer and is measured from then on. A
 case in bf16 may be answered by a peer that computes in f32, if that is faster here. How each way did,
@@ -12,7 +13,8 @@ import resource
 import sys
 import time
 
-threads = int(sys.argv[1])
+memory_of = sys.argv[2] if sys.argv[1] == '--memory' else None
+threads = len(os.sched_getaffinity(0)) if memory_of else int(sys.argv[1])
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 
@@ -326,6 +328,30 @@ def fastest(name):
             best = step, wait, took
     return best
 
+
+def status_mb(key):
+    with open('/proc/self/status') as lines:
+        return next(float(line.split()[1]) / 1024 for line in lines if line.startswith(key))
+
+
+def memory(name):
+    """Eager PyTorch, which takes less than its compiler does; grown after everything is imported."""
+    case = CASES[name.rpartition(' ')[0]]
+    warm, _ = torch_step(*CASES['tiny mlp 16-32-32-2 B32'], name.endswith(' bf16'), False)
+    warm()  # all that PyTorch loads when it is first used
+    with open('/proc/self/clear_refs', 'w') as refs:
+        refs.write('5')  # the peak starts again from here
+    before = status_mb('VmRSS')
+    step, wait = torch_step(*case, name.endswith(' bf16'), False)
+    for _ in range(3):
+        step()
+    wait()
+    return status_mb('VmHWM') - before
+
+
+if memory_of:
+    print(f'{memory(memory_of):.1f}')
+    sys.exit()
 
 ready, last = None, None
 for line in sys.stdin:

@@ -22,7 +22,8 @@ static tl_status run_train_net(tli_run *run)
     TL_TRY(tl_libai_begin(&config, run->registry, flags->config_file));
     tl_status st = apply_words(config, run);
     if (st == TL_OK)
-        st = tl_train_net(NULL, &(tl_train_net_args){.registry = run->registry, .config = config, .flags = flags});
+        st = tl_train_net(NULL, &(tl_train_net_args){
+                                    .registry = run->registry, .config = config, .flags = flags});
     tl_config_free(&config);
     return st;
 }
@@ -37,16 +38,20 @@ static tl_status more_help(tli_run *run)
 const tli_command tli_command_train_net = {
     .name = "train_net",
     .brief = "trains or evaluates from a configuration in LiBai's words",
-    .usage = "--config-file=FILE [--resume] [--eval-only] [--fast-dev-run] [flags] [WORD...]\n\n"
-             "Runs LiBai's DefaultTrainer: `model` names a task and its model, `dataloader` its data, `optim`, `graph` "
-             "and `train` are as they are there. Everything is written to train.output_dir. A run that is not resumed "
-             "begins anew; what the folder held is moved aside. SIGTERM, SIGINT (Ctrl-C) and SIGUSR1 save a checkpoint "
-             "and end with exit code 3; a second one ends at once. Words change the configuration:\n"
-             "  key=value    sets a key that exists, such as train.train_iter=100 or optim.lr=1e-3\n"
-             "  +key=value   adds a key that is not there\n"
-             "  ++key=value  does either\n"
-             "  ~key         removes one\n"
-             "and --optim.lr=1e-3 is the same as optim.lr=1e-3.",
+    .usage =
+        "--config-file=FILE [--resume] [--eval-only] [--fast-dev-run] [flags] [WORD...]\n\n"
+        "Runs LiBai's DefaultTrainer: `model` names a task and its model, `dataloader` its data, "
+        "`optim`, `graph` "
+        "and `train` are as they are there. Everything is written to train.output_dir. A run that "
+        "is not resumed "
+        "begins anew; what the folder held is moved aside. SIGTERM, SIGINT (Ctrl-C) and SIGUSR1 "
+        "save a checkpoint "
+        "and end with exit code 3; a second one ends at once. Words change the configuration:\n"
+        "  key=value    sets a key that exists, such as train.train_iter=100 or optim.lr=1e-3\n"
+        "  +key=value   adds a key that is not there\n"
+        "  ++key=value  does either\n"
+        "  ~key         removes one\n"
+        "and --optim.lr=1e-3 is the same as optim.lr=1e-3.",
     .flags = {{"Run", &tl_train_net_flags_desc}},
     .takes_overrides = true,
     .run = run_train_net,

@@ -157,38 +157,35 @@ static tl_status take_hooks(tl_controller *c, const tl_controller_args *args)
     return TL_OK;
 }
 
-static tl_status make_summaries(tl_controller *c, tl_summary_manager **own,
-                                const tl_summary_manager_class *cls, const char *dir,
-                                const int64_t *step, int64_t keep_to)
+static tl_status make_summaries(tl_summary_manager **own, const tl_summary_manager_class *cls,
+                                const char *dir, const int64_t *step, int64_t keep_to)
 {
     return tl_summary_manager_new(own, cls ? cls : &tl_summary_manager_scalars,
                                   &(tl_summary_manager_args){.dir = dir, .step = step,
-                                                             .keep_to = {c->manager != NULL, keep_to}});
+                                                             .keep_to = {keep_to >= 0, keep_to}});
 }
 
 /* After the restore: what an interrupted run told beyond the checkpoint is dropped, since it will be told
- * again. An evaluation follows the checkpoint of its step. */
+ * again. Who only evaluates writes beside a run that goes on, and takes nothing from it. */
 static tl_status open_summaries(tl_controller *c)
 {
     const tl_controller_args *a = &c->given;
     const char *eval_dir = a->eval_summary_dir ? a->eval_summary_dir : a->summary_dir;
-    int64_t step = tl_controller_step(c);
-    int64_t evaluated = c->trainer && c->evaluated < step ? step - 1 : step;
+    int64_t keep_to = c->manager && c->trainer ? c->trainer->global_step : -1;
     bool shared = c->trainer && a->summary_dir && eval_dir && !a->eval_summary_manager
                   && strcmp(a->summary_dir, eval_dir) == 0;
     if (c->trainer) {
         if (!a->summary_manager && a->summary_dir)
-            TL_TRY(make_summaries(c, &c->own_summaries, NULL, a->summary_dir,
-                                  &c->trainer->global_step, shared ? evaluated : step));
+            TL_TRY(make_summaries(&c->own_summaries, NULL, a->summary_dir,
+                                  &c->trainer->global_step, keep_to));
         c->summaries = a->summary_manager ? a->summary_manager : c->own_summaries;
     }
     if (!c->evaluator) return TL_OK;
     if (a->eval_summary_manager) c->eval_summaries = a->eval_summary_manager;
     else if (shared) c->eval_summaries = c->summaries;
     else if (eval_dir) {
-        // Who only evaluates writes beside a run that goes on, and takes nothing from it.
-        TL_TRY(make_summaries(c, &c->own_eval_summaries, a->eval_summary_cls, eval_dir,
-                              &c->evaluator->global_step, c->trainer ? evaluated : INT64_MAX));
+        TL_TRY(make_summaries(&c->own_eval_summaries, a->eval_summary_cls, eval_dir,
+                              &c->evaluator->global_step, keep_to));
         c->eval_summaries = c->own_eval_summaries;
     }
     return TL_OK;
@@ -273,9 +270,8 @@ tl_status tl_controller_restore_checkpoint(tl_controller *c, const char *path, c
     if (path) from = path;
     if (c->last_step) { // a run that goes back will tell again what it told since
         TL_TRY(tl_summary_manager_rewind(c->summaries, c->trainer->global_step));
-        TL_TRY(tl_summary_manager_rewind(c->eval_summaries, c->evaluated < c->trainer->global_step
-                                                                ? c->trainer->global_step - 1
-                                                                : c->trainer->global_step));
+        TL_TRY(tl_summary_manager_rewind(c->eval_summaries, c->trainer->global_step));
+        tl_event_storage_rewind(c->storage, c->trainer->global_step - 1);
     }
     if (from) tli_controller_say(c, "restored model from %s.", from);
     if (restored) *restored = from;

@@ -79,8 +79,9 @@ static tl_status write_outputs(tl_controller *c, const tl_trainer *t)
 static tl_status at_step(tl_controller *c, tl_trainer *t)
 {
     int64_t begin = tl_clock_ns();
+    double away_s = c->away_s;
     tl_status st = call_after_step(c, t);
-    c->away_s += (double)(tl_clock_ns() - begin) * 1e-9;
+    c->away_s = away_s + (double)(tl_clock_ns() - begin) * 1e-9; // what hooks have saved is in it
     TL_TRY(st);
     TL_TRY(write_outputs(c, t));
     if (t->global_step == c->loop_end) return TL_OK;
@@ -140,6 +141,7 @@ static tl_status end_loop(tl_controller *c, int64_t from, double seconds, tl_log
                        c->loop_end - from, from, c->loop_end, step);
     c->steps_per_second = seconds > 0 ? (double)(step - from) / seconds : 0;
     TL_TRY(tli_hooks_after_loop(c, logs));
+    if (c->trainer->global_step < step) return TL_OK; // a hook went back: this loop was not
     TL_TRY(tell_loop(c, logs));
     return tli_controller_save(c, true, NULL);
 }

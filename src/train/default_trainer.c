@@ -26,7 +26,9 @@ static tl_status build_train_loader(tl_default_trainer *t, tl_dataset **out)
     const tl_task_config *task = t->task->config;
     tl_input_context input = input_of(t);
     if (!task->train_data)
-        return TL_FAIL(TL_EINVAL, "there is nothing to train with: dataloader.train (train_data of the task) is null");
+        return TL_FAIL(
+            TL_EINVAL,
+            "there is nothing to train with: dataloader.train (train_data of the task) is null");
     return tl_task_build_inputs(t->task, task->train_data, &input, out);
 }
 
@@ -35,8 +37,10 @@ static tl_status build_test_loader(tl_default_trainer *t, tl_dataset **out)
     const tl_task_config *task = t->task->config;
     tl_input_context input = input_of(t);
     if (!task->validation_data)
-        return TL_FAIL(TL_EINVAL, "there is nothing to evaluate with: dataloader.test (validation_data of the task) is "
-                                  "null; train.evaluation.enabled=false trains without");
+        return TL_FAIL(
+            TL_EINVAL,
+            "there is nothing to evaluate with: dataloader.test (validation_data of the task) is "
+            "null; train.evaluation.enabled=false trains without");
     return tl_task_build_inputs(t->task, task->validation_data, &input, out);
 }
 
@@ -77,7 +81,8 @@ static tl_status train_examples(tl_default_trainer *t, int64_t *out)
 static tl_status auto_scale_hyperparams(tl_default_trainer *t)
 {
     int64_t examples = 0;
-    if (tl_libai_counts_epochs(&t->config->train)) TL_TRY(TLI_DEFAULT_CALL(t, train_examples)(t, &examples));
+    if (tl_libai_counts_epochs(&t->config->train))
+        TL_TRY(TLI_DEFAULT_CALL(t, train_examples)(t, &examples));
     return tl_libai_auto_scale(&t->config->train, examples);
 }
 
@@ -113,11 +118,15 @@ static tl_status build_optimizer(tl_default_trainer *t, tl_optimizer **out)
     TL_TRY(tl_libai_optimizer(t->optimization, t->arena, &t->config->optim));
     TL_TRY(group_params(t, &groups));
     return tl_optimizer_new(
-        out, &(tl_optimizer_args){.engine = tl_strategy_engine(t->strategy), .model = t->model,
-                                  .config = t->optimization, .registry = t->registry,
-                                  .groups = groups.groups, .group_count = groups.count,
+        out, &(tl_optimizer_args){.engine = tl_strategy_engine(t->strategy),
+                                  .model = t->model,
+                                  .config = t->optimization,
+                                  .registry = t->registry,
+                                  .groups = groups.groups,
+                                  .group_count = groups.count,
                                   .scaled = t->task->dtype == TL_F16,
-                                  .initial_scale = FIRST_SCALE * (double)tl_strategy_replicas(t->strategy)});
+                                  .initial_scale =
+                                      FIRST_SCALE * (double)tl_strategy_replicas(t->strategy)});
 }
 
 static tl_status build_evaluator(tl_default_trainer *t, tl_evaluator **out)
@@ -129,10 +138,16 @@ static tl_status build_evaluator(tl_default_trainer *t, tl_evaluator **out)
 
 static tl_status build_trainer(tl_default_trainer *t, tl_trainer **out)
 {
-    tl_trainer_args args = {.cls = t->config->graph.enabled ? t->graph : t->eager, .config = t->experiment,
-                            .strategy = t->strategy, .task = t->task, .model = t->model, .optimizer = t->optimizer,
-                            .train_dataset = t->train_loader, .validation_dataset = t->test_loader,
-                            .train = !t->eval_only, .evaluate = t->test_loader != NULL,
+    tl_trainer_args args = {.cls = t->config->graph.enabled ? t->graph : t->eager,
+                            .config = t->experiment,
+                            .strategy = t->strategy,
+                            .task = t->task,
+                            .model = t->model,
+                            .optimizer = t->optimizer,
+                            .train_dataset = t->train_loader,
+                            .validation_dataset = t->test_loader,
+                            .train = !t->eval_only,
+                            .evaluate = t->test_loader != NULL,
                             .seed = (uint64_t)t->config->train.seed};
     t->model = NULL;
     t->optimizer = NULL;
@@ -151,12 +166,16 @@ static tl_status build_checkpointer(tl_default_trainer *t, tl_checkpoint_manager
     tl_state *state = tl_trainer_checkpoint(t->trainer);
     if (!state) return tl_error_code();
     return tl_checkpoint_manager_new(
-        out, &(tl_checkpoint_manager_args){.directory = train->output_dir, .state = state,
-                                           .step = &t->trainer->global_step,
-                                           .interval = train->checkpointer.period,
-                                           .max_to_keep = train->checkpointer.max_to_keep,
-                                           .init = initialize, .payload = t->trainer, .background = true,
-                                           .numerics = tl_engine_backend(t->trainer->engine)->cls.name});
+        out,
+        &(tl_checkpoint_manager_args){.directory = train->output_dir,
+                                      .state = state,
+                                      .step = &t->trainer->global_step,
+                                      .interval = INT64_MAX, // hooks say when
+                                      .max_to_keep = train->checkpointer.max_to_keep,
+                                      .init = initialize,
+                                      .payload = t->trainer,
+                                      .background = true,
+                                      .numerics = tl_engine_backend(t->trainer->engine)->cls.name});
 }
 
 const tl_default_trainer_class tl_base_default_trainer = {
@@ -187,11 +206,13 @@ static tl_status take_config(tl_default_trainer *t, const tl_default_trainer_arg
     if (!(t->config = tl_arena_alloc(t->arena, sizeof *t->config))) return TL_ENOMEM;
     TL_TRY(tl_desc_copy(t->arena, &tl_libai_config_desc, t->config, args->config));
     if (args->fast_dev_run) tl_libai_fast_dev_run(&t->config->train);
-    TL_TRY(tl_set_mixed_precision_policy(t->config->train.amp.enabled ? "mixed_float16" : "float32"));
-    TL_TRY(tl_get_distribution_strategy(&t->strategy,
-                                        &(tl_strategy_args){.distribution_strategy = "one_device",
-                                                            .threads = (int)t->config->tilth.threads}));
-    TL_TRY_NOTE(tl_libai_resolve_batch(&t->config->train, tl_strategy_replicas(t->strategy)), "train");
+    TL_TRY(
+        tl_set_mixed_precision_policy(t->config->train.amp.enabled ? "mixed_float16" : "float32"));
+    TL_TRY(tl_get_distribution_strategy(
+        &t->strategy, &(tl_strategy_args){.distribution_strategy = "one_device",
+                                          .threads = (int)t->config->tilth.threads}));
+    TL_TRY_NOTE(tl_libai_resolve_batch(&t->config->train, tl_strategy_replicas(t->strategy)),
+                "train");
     t->global_batch_size = t->config->train.global_batch_size.value;
     return tli_default_experiment(t);
 }
@@ -235,7 +256,8 @@ static tl_status begin_training(tl_default_trainer *t)
     if (!train->resume) TL_TRY(tli_set_aside(train->output_dir));
     TL_TRY(TLI_DEFAULT_CALL(t, build_checkpointer)(t, &t->checkpointer));
     if (train->resume && t->checkpointer && !tl_checkpoint_manager_latest(t->checkpointer))
-        TL_LOG_INFO("'%s' holds no checkpoint to resume: the run starts from the beginning", train->output_dir);
+        TL_LOG_INFO("'%s' holds no checkpoint to resume: the run starts from the beginning",
+                    train->output_dir);
     TL_TRY(TLI_DEFAULT_CALL(t, build_hooks)(t));
     TL_TRY(build_controller(t));
     t->start_iter = t->trainer->global_step;
@@ -251,10 +273,14 @@ static tl_status begin_testing(tl_default_trainer *t)
     if (train->resume) {
         TL_TRY(TLI_DEFAULT_CALL(t, build_checkpointer)(t, &t->checkpointer));
         if (!t->checkpointer || !tl_checkpoint_manager_latest(t->checkpointer))
-            return TL_FAIL(TL_ENOTFOUND, "there is nothing to evaluate: '%s' holds no checkpoint", train->output_dir);
+            return TL_FAIL(TL_ENOTFOUND, "there is nothing to evaluate: '%s' holds no checkpoint",
+                           train->output_dir);
     } else if (!task->init_checkpoint || !*task->init_checkpoint) {
-        return TL_FAIL(TL_EINVAL, "there is nothing to evaluate: name the weights with train.load_weight, or say --resume "
-                                  "for those of the run in train.output_dir, '%s'", train->output_dir);
+        return TL_FAIL(TL_EINVAL,
+                       "there is nothing to evaluate: name the weights with train.load_weight, or "
+                       "say --resume "
+                       "for those of the run in train.output_dir, '%s'",
+                       train->output_dir);
     }
     TL_TRY(build_controller(t));
     if (!train->resume) TL_TRY(tl_trainer_initialize(t->trainer));
@@ -265,7 +291,8 @@ static tl_status begin_testing(tl_default_trainer *t)
 tl_status tl_default_trainer_new(tl_default_trainer **out, const tl_default_trainer_args *args)
 {
     const tl_default_trainer_class *cls = args->cls ? args->cls : &tl_base_default_trainer;
-    size_t size = cls->cls.size > sizeof(tl_default_trainer) ? cls->cls.size : sizeof(tl_default_trainer);
+    size_t size =
+        cls->cls.size > sizeof(tl_default_trainer) ? cls->cls.size : sizeof(tl_default_trainer);
     tl_default_trainer *t = tl_alloc_zero(size);
     *out = NULL;
     if (!t) return TL_FAIL_NOMEM(size);
@@ -299,8 +326,8 @@ void tl_default_trainer_free(tl_default_trainer **trainer)
     tl_dataset_free(&t->train_loader);
     tl_dataset_free(&t->test_loader);
     tl_task_free(&t->task);
+    tl_logs_free(&t->last_eval_results); // its tensors are the engine's
     tl_strategy_free(&t->strategy);
-    tl_logs_free(&t->last_eval_results);
     tl_arena_free(&t->arena);
     tl_free(t);
     *trainer = NULL;
@@ -325,13 +352,43 @@ static tl_status tell_result(const tl_logs_entry *entry, void *payload)
     return TL_OK;
 }
 
+/* Numbers alone: what is kept holds on to no tensor. */
+static tl_status copy_numbers(tl_logs *to, const tl_logs *from)
+{
+    for (int64_t i = 0; i < tl_logs_count(from); i++) {
+        tl_logs_entry e;
+        tl_logs *inner;
+        double value;
+        tl_logs_at(&e, from, i);
+        if (e.kind == TL_LOGS_LOGS) {
+            TL_TRY(tl_logs_sub(&inner, to, e.name));
+            TL_TRY(copy_numbers(inner, e.logs));
+        } else if (e.kind == TL_LOGS_NUMBER) {
+            TL_TRY(tl_logs_entry_number(&value, &e));
+            TL_TRY(tl_logs_put(to, e.name, value));
+        }
+    }
+    return TL_OK;
+}
+
+static tl_status test(tl_default_trainer *t, tl_logs *results)
+{
+    TL_TRY(TLI_DEFAULT_CALL(t, test)(t, results));
+    tl_logs_clear(t->last_eval_results);
+    TL_TRY(copy_numbers(t->last_eval_results, results));
+    TL_LOG_INFO("Evaluation results in csv format:");
+    return tl_logs_walk(t->last_eval_results, tell_result, NULL);
+}
+
 tl_status tl_default_trainer_test(tl_default_trainer *t, tl_logs *results)
 {
+    tl_logs *own = NULL;
     if (!t->trainer->validation_metrics)
-        return TL_FAIL(TL_ESTATE, "the trainer was made without evaluation: train.evaluation.enabled is false");
-    tl_logs_clear(t->last_eval_results);
-    TL_TRY(TLI_DEFAULT_CALL(t, test)(t, t->last_eval_results));
-    TL_LOG_INFO("Evaluation results in csv format:");
-    TL_TRY(tl_logs_walk(t->last_eval_results, tell_result, NULL));
-    return results ? tl_logs_merge(results, t->last_eval_results) : TL_OK;
+        return TL_FAIL(
+            TL_ESTATE,
+            "the trainer was made without evaluation: train.evaluation.enabled is false");
+    if (!results) TL_TRY(tl_logs_new(&own));
+    tl_status st = test(t, results ? results : own);
+    tl_logs_free(&own);
+    return st;
 }

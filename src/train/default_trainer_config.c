@@ -25,7 +25,8 @@ static tl_status fill_task(tl_default_trainer *t)
     const tl_libai_train_config *train = &t->config->train;
     const tl_oneof *chosen = &t->config->task;
     int64_t replicas = tl_strategy_replicas(t->strategy);
-    if (!chosen->value) return TL_FAIL(TL_EINVAL, "no task is chosen: set model._target_ or task.type");
+    if (!chosen->value)
+        return TL_FAIL(TL_EINVAL, "no task is chosen: set model._target_ or task.type");
     tl_task_config *task = tl_arena_alloc(t->arena, chosen->desc->size);
     if (!task) return TL_ENOMEM;
     TL_TRY(tl_desc_copy(t->arena, chosen->desc, task, chosen->value));
@@ -101,12 +102,14 @@ static tl_status move_files(tl_arena *arena, const char *folder, DIR *dir)
     for (const struct dirent *e; (e = readdir(dir));) {
         if (!is_of_a_run(e->d_name)) continue;
         if (!to) TL_TRY(new_folder(&to, arena, folder));
-        const char *old = tl_path_join(arena, folder, e->d_name), *new = tl_path_join(arena, to, e->d_name);
+        const char *old = tl_path_join(arena, folder, e->d_name),
+                   *new = tl_path_join(arena, to, e->d_name);
         if (!old || !new) return TL_ENOMEM;
         if (rename(old, new) != 0)
             return TL_FAIL(TL_EIO, "'%s' cannot be moved to '%s': %s", old, to, strerror(errno));
     }
-    if (to) TL_LOG_WARNING("'%s' held a run, which is not resumed: it was moved to '%s'", folder, to);
+    if (to)
+        TL_LOG_WARNING("'%s' held a run, which is not resumed: it was moved to '%s'", folder, to);
     return TL_OK;
 }
 

@@ -74,9 +74,10 @@ static tl_status add_evaluation(tl_default_trainer *t)
     const tl_libai_evaluation_config *e = &t->config->train.evaluation;
     // A period that never comes leaves the evaluation at the end.
     int64_t period = e->eval_period > 0 ? e->eval_period : INT64_MAX;
-    TL_TRY(tl_hooks_add(&t->hooks, NULL, &tl_eval_hook,
-                        &(tl_hook_args){.period = period,
-                                        .config = &(tl_eval_config){.evaluate = evaluate, .payload = t}}));
+    TL_TRY(tl_hooks_add(
+        &t->hooks, NULL, &tl_eval_hook,
+        &(tl_hook_args){.period = period,
+                        .config = &(tl_eval_config){.evaluate = evaluate, .payload = t}}));
     tl_best_checkpointer_config best = {.metric = e->eval_metric,
                                         .comp = e->eval_mode == TL_LIBAI_MIN ? TL_METRIC_LOWER
                                                                              : TL_METRIC_HIGHER};
@@ -88,19 +89,23 @@ tl_status tli_default_build_hooks(tl_default_trainer *t)
 {
     const tl_libai_train_config *train = &t->config->train;
     TL_TRY(tl_hooks_add(&t->hooks, NULL, &tl_iteration_timer_hook, NULL));
-    TL_TRY(tl_hooks_add(&t->hooks, NULL, &tl_lr_scheduler_hook,
-                        &(tl_hook_args){.config = &(tl_lr_scheduler_config){.every = train->log_period}}));
-    TL_TRY(tl_hooks_add(&t->hooks, NULL, &tl_train_metrics_hook, &(tl_hook_args){.period = train->log_period}));
+    TL_TRY(tl_hooks_add(
+        &t->hooks, NULL, &tl_lr_scheduler_hook,
+        &(tl_hook_args){.config = &(tl_lr_scheduler_config){.every = train->log_period}}));
+    TL_TRY(tl_hooks_add(&t->hooks, NULL, &tl_train_metrics_hook,
+                        &(tl_hook_args){.period = train->log_period}));
     TL_TRY(tl_hooks_add(&t->hooks, NULL, &tl_periodic_checkpointer_hook,
                         &(tl_hook_args){.period = train->checkpointer.period}));
     if (train->evaluation.enabled) TL_TRY(add_evaluation(t));
     TL_TRY(TLI_DEFAULT_CALL(t, build_writers)(t));
     return tl_hooks_add(&t->hooks, NULL, &tl_periodic_writer_hook,
                         &(tl_hook_args){.period = train->log_period,
-                                        .config = &(tl_periodic_writer_config){t->writers.items, t->writers.count}});
+                                        .config = &(tl_periodic_writer_config){t->writers.items,
+                                                                               t->writers.count}});
 }
 
-tl_status tl_default_trainer_add_writer(tl_default_trainer *t, const tl_event_writer_class *cls, const void *args)
+tl_status tl_default_trainer_add_writer(tl_default_trainer *t, const tl_event_writer_class *cls,
+                                        const void *args)
 {
     tl_event_writer *w;
     TL_TRY(tl_event_writer_new(&w, cls, args));
@@ -111,11 +116,14 @@ tl_status tl_default_trainer_add_writer(tl_default_trainer *t, const tl_event_wr
 
 tl_status tli_default_build_writers(tl_default_trainer *t)
 {
-    const char *folder = t->config->train.output_dir, *path = tl_path_join(t->arena, folder, "metrics.json");
+    const char *folder = t->config->train.output_dir,
+               *path = tl_path_join(t->arena, folder, "metrics.json");
     if (!path) return TL_ENOMEM;
-    TL_TRY(tl_default_trainer_add_writer(t, &tl_console_writer,
-                                         &(tl_console_writer_args){.batch_size = t->global_batch_size,
-                                                                   .max_iteration = t->max_iter}));
+    TL_TRY(
+        tl_default_trainer_add_writer(t, &tl_console_writer,
+                                      &(tl_console_writer_args){.batch_size = t->global_batch_size,
+                                                                .max_iteration = t->max_iter}));
     TL_TRY(tl_default_trainer_add_writer(t, &tl_json_writer, &(tl_json_writer_args){.path = path}));
-    return tl_default_trainer_add_writer(t, &tl_tensorboard_writer, &(tl_tensorboard_writer_args){.folder = folder});
+    return tl_default_trainer_add_writer(t, &tl_tensorboard_writer,
+                                         &(tl_tensorboard_writer_args){.folder = folder});
 }

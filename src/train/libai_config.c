@@ -32,8 +32,9 @@ static const tl_desc later_switch_desc = {
 };
 
 static const tl_field zero_fields[] = {
-    LATER(tl_libai_zero_config, enabled, "share the optimizer's state between processes; one process "
-                                         "has all of it"),
+    LATER(tl_libai_zero_config, enabled,
+          "share the optimizer's state between processes; one process "
+          "has all of it"),
     LATER(tl_libai_zero_config, stage, "what is shared: 1, 2 or 3", .i = 1, TL_RANGE(1, 3)),
     TL_F_END,
 };
@@ -53,8 +54,10 @@ static DESC(checkpointer, "when checkpoints are saved");
 static const char *const modes[] = {[TL_LIBAI_MAX] = "max", [TL_LIBAI_MIN] = "min", NULL};
 static const tl_field evaluation_fields[] = {
     TL_F(tl_libai_evaluation_config, enabled, .b = true, .help = "evaluate while it trains"),
-    TL_F(tl_libai_evaluation_config, evaluator, .accept = TL_ACCEPT_MAP, .flags = TL_FIELD_NULLABLE | TL_FIELD_UNREAD,
-         .help = "LiBai's evaluator; here the task tells its own metrics, and a program may build one in C"),
+    TL_F(tl_libai_evaluation_config, evaluator, .accept = TL_ACCEPT_MAP,
+         .flags = TL_FIELD_NULLABLE | TL_FIELD_UNREAD,
+         .help = "LiBai's evaluator; here the task tells its own metrics, and a program may build "
+                 "one in C"),
     TL_F(tl_libai_evaluation_config, eval_period, .i = 5000,
          .help = "steps between two evaluations; 0 for one at the end"),
     TL_F(tl_libai_evaluation_config, eval_after_n_epoch, TL_AT_LEAST(0),
@@ -78,7 +81,8 @@ static const tl_field scheduler_fields[] = {
     TL_F(tl_libai_scheduler_config, warmup_factor, .d = 0.001, TL_RANGE(0, 1),
          .help = "share of the learning rate with which the warm-up starts"),
     TL_F(tl_libai_scheduler_config, warmup_method, .names = warmups,
-         .help = "linear: a line to what the schedule gives at warmup_iter; constant: warmup_factor until then"),
+         .help = "linear: a line to what the schedule gives at warmup_iter; constant: "
+                 "warmup_factor until then"),
     TL_F(tl_libai_scheduler_config, warmup_iter, TL_AT_LEAST(0),
          .help = "steps of the warm-up, unless warmup_ratio gives them; null for none"),
     TL_F(tl_libai_scheduler_config, max_iter, TL_AT_LEAST(1),
@@ -90,25 +94,30 @@ static const tl_field scheduler_fields[] = {
     TL_F(tl_libai_scheduler_config, step_size, TL_AT_LEAST(1),
          .help = "steps between two falls (WarmupStepLR)"),
     TL_F(tl_libai_scheduler_config, milestones, .flags = TL_FIELD_NULLABLE,
-         .help = "when it falls, as shares of train_iter from 0 to less than 1 (WarmupMultiStepLR)"),
+         .help =
+             "when it falls, as shares of train_iter from 0 to less than 1 (WarmupMultiStepLR)"),
     TL_F(tl_libai_scheduler_config, gamma,
          .help = "factor of each fall (null: 0.1), or of each step (WarmupExponentialLR)"),
     TL_F(tl_libai_scheduler_config, end_learning_rate,
          .help = "learning rate at the end (WarmupPolynomialLR); null: 1e-4"),
-    TL_F(tl_libai_scheduler_config, power, .help = "1 for a straight line (WarmupPolynomialLR); null: 1"),
-    TL_F(tl_libai_scheduler_config, cycle, .help = "begin anew when it is over (WarmupPolynomialLR)"),
+    TL_F(tl_libai_scheduler_config, power,
+         .help = "1 for a straight line (WarmupPolynomialLR); null: 1"),
+    TL_F(tl_libai_scheduler_config, cycle,
+         .help = "begin anew when it is over (WarmupPolynomialLR)"),
     TL_F_END,
 };
-DESC(scheduler, "the learning rate as a function of the steps done", .check = tli_libai_check_scheduler);
+DESC(scheduler, "the learning rate as a function of the steps done",
+     .check = tli_libai_check_scheduler);
 
 static const tl_field dist_fields[] = {
     LATER(tl_libai_dist_config, data_parallel_size, "copies of the model", .i = 1, TL_AT_LEAST(1)),
-    LATER(tl_libai_dist_config, tensor_parallel_size, "devices that share a layer", .i = 1, TL_AT_LEAST(1)),
-    LATER(tl_libai_dist_config, pipeline_parallel_size, "devices that the layers are divided among", .i = 1,
+    LATER(tl_libai_dist_config, tensor_parallel_size, "devices that share a layer", .i = 1,
           TL_AT_LEAST(1)),
+    LATER(tl_libai_dist_config, pipeline_parallel_size, "devices that the layers are divided among",
+          .i = 1, TL_AT_LEAST(1)),
     LATER(tl_libai_dist_config, pipeline_num_layers, "layers to be divided"),
-    TL_F(tl_libai_dist_config, custom_pipeline_stage_id, .flags = TL_FIELD_LATER | TL_FIELD_NULLABLE,
-         .help = "the device of each layer"),
+    TL_F(tl_libai_dist_config, custom_pipeline_stage_id,
+         .flags = TL_FIELD_LATER | TL_FIELD_NULLABLE, .help = "the device of each layer"),
     TL_F(tl_libai_dist_config, device_type, .flags = TL_FIELD_UNREAD | TL_FIELD_NULLABLE,
          .help = "training runs on the processors of this machine"),
     TL_F_END,
@@ -128,18 +137,22 @@ static const tl_field train_fields[] = {
          .help = "steps to train, at least: train_epoch may make it more"),
     TL_F(tl_libai_train_config, train_epoch, TL_AT_LEAST(0),
          .help = "passes over the data to train; train_iter is what counts when it is more"),
-    UNREAD(tl_libai_train_config, consumed_train_samples, "the position in the data is in checkpoints"),
+    UNREAD(tl_libai_train_config, consumed_train_samples,
+           "the position in the data is in checkpoints"),
     UNREAD(tl_libai_train_config, consumed_valid_samples, "evaluations begin at the first example"),
     UNREAD(tl_libai_train_config, train_samples, "train_iter and train_epoch say how long"),
-    TL_F(tl_libai_train_config, warmup_ratio, .help = "share of train_iter that is warm-up; 0: warmup_iter of "
-                                                      "the scheduler"),
+    TL_F(tl_libai_train_config, warmup_ratio,
+         .help = "share of train_iter that is warm-up; 0: warmup_iter of "
+                 "the scheduler"),
     UNREAD(tl_libai_train_config, start_iter, "where a run goes on is in its checkpoint"),
-    TL_F(tl_libai_train_config, resume, .help = "go on with the run in output_dir, if there is one"),
+    TL_F(tl_libai_train_config, resume,
+         .help = "go on with the run in output_dir, if there is one"),
     TL_F_STRUCT(tl_libai_train_config, amp, &switch_desc,
                 .help = "compute in float16 with a scaled loss, weights staying float32"),
     TL_F_STRUCT(tl_libai_train_config, activation_checkpoint, &switch_desc,
                 .help = "compute again in the backward pass what is cheap, instead of keeping it"),
-    UNREAD(tl_libai_train_config, nccl_fusion_threshold_mb, "sizes of messages between devices", .i = 16),
+    UNREAD(tl_libai_train_config, nccl_fusion_threshold_mb, "sizes of messages between devices",
+           .i = 16),
     UNREAD(tl_libai_train_config, nccl_fusion_max_ops, "how many messages go together", .i = 24),
     TL_F_STRUCT(tl_libai_train_config, zero_optimization, &tl_libai_zero_config_desc,
                 .help = "sharing of the optimizer's state between processes"),
@@ -151,11 +164,13 @@ static const tl_field train_fields[] = {
                 .help = "when the model is evaluated"),
     TL_F(tl_libai_train_config, load_weight,
          .help = "checkpoint, folder of checkpoints or weights, from which a new run starts"),
-    TL_F(tl_libai_train_config, log_period, .i = 20, TL_AT_LEAST(1), .help = "steps between two lines"),
+    TL_F(tl_libai_train_config, log_period, .i = 20, TL_AT_LEAST(1),
+         .help = "steps between two lines"),
     TL_F_STRUCT(tl_libai_train_config, scheduler, &tl_libai_scheduler_config_desc,
                 .help = "the learning rate as a function of the steps done"),
     TL_F_STRUCT(tl_libai_train_config, dist, &tl_libai_dist_config_desc, .help = "several devices"),
-    UNREAD(tl_libai_train_config, input_placement_device, "batches are where they are computed", .s = "cuda"),
+    UNREAD(tl_libai_train_config, input_placement_device, "batches are where they are computed",
+           .s = "cuda"),
     UNREAD(tl_libai_train_config, rdma_enabled, "how machines talk to each other", .b = true),
     TL_F(tl_libai_train_config, seed, .i = 1234, .help = "seed of weights, dropout and data"),
     TL_F_END,
@@ -164,7 +179,8 @@ static tl_status check_train(const void *value)
 {
     const tl_libai_train_config *t = value;
     if (!(t->warmup_ratio >= 0 && t->warmup_ratio < 1))
-        return TL_FAIL(TL_EINVAL, "warmup_ratio: must be 0 or more and less than 1, found %g", t->warmup_ratio);
+        return TL_FAIL(TL_EINVAL, "warmup_ratio: must be 0 or more and less than 1, found %g",
+                       t->warmup_ratio);
     if (!*t->output_dir) return TL_FAIL(TL_EINVAL, "output_dir: must be set, it is empty");
     tl_libai_train_config copy = *t;
     return tl_libai_resolve_batch(&copy, 1);
@@ -173,44 +189,54 @@ DESC(train, "how long, how often, and where to", .check = check_train);
 
 /* --- optim ------------------------------------------------------------------------------------ */
 
-static const char *const clips[] = {[TL_LIBAI_CLIP_GLOBAL] = "global", [TL_LIBAI_CLIP_GROUP] = "group",
-                                    [TL_LIBAI_CLIP_PARAM] = "param", NULL};
+static const char *const clips[] = {[TL_LIBAI_CLIP_GLOBAL] = "global",
+                                    [TL_LIBAI_CLIP_GROUP] = "group",
+                                    [TL_LIBAI_CLIP_PARAM] = "param",
+                                    NULL};
 static const tl_field params_fields[] = {
     TL_F_AS(tl_libai_params_config, target, "_target_", .s = "get_default_optimizer_params",
             .flags = TL_FIELD_UNREAD, .help = "the rules are those of the keys beside it"),
     TL_F(tl_libai_params_config, clip_grad_max_norm, .set = true, .d = 1, TL_AT_LEAST(0),
          .help = "largest norm of gradients; null for any"),
     TL_F(tl_libai_params_config, clip_grad_norm_type, .d = 2, TL_AT_LEAST(1),
-         .help = "of that norm: 1 or more, .inf for the greatest magnitude; other than 2 with clip_grad_mode group "
+         .help = "of that norm: 1 or more, .inf for the greatest magnitude; other than 2 with "
+                 "clip_grad_mode group "
                  "alone"),
     TL_F(tl_libai_params_config, clip_grad_mode, .names = clips,
-         .help = "whose norm: global (all gradients together), group (each group's, as in LiBai) or param (each "
+         .help = "whose norm: global (all gradients together), group (each group's, as in LiBai) "
+                 "or param (each "
                  "parameter's)"),
     TL_F(tl_libai_params_config, weight_decay_norm, .set = true, .d = 0, TL_AT_LEAST(0),
          .help = "weight decay of layers that normalize; null: weight_decay"),
     TL_F(tl_libai_params_config, weight_decay_bias, .set = true, .d = 0, TL_AT_LEAST(0),
          .help = "weight decay of parameters called bias; null: weight_decay"),
     TL_F(tl_libai_params_config, overrides, .accept = TL_ACCEPT_MAP, .flags = TL_FIELD_NULLABLE,
-         .help = "lr and weight_decay of parameters by the last part of their paths: {pos_embed: {weight_decay: 0}}"),
+         .help = "lr and weight_decay of parameters by the last part of their paths: {pos_embed: "
+                 "{weight_decay: 0}}"),
     TL_F_END,
 };
 static DESC(params, "which parameters are updated differently", .check = tli_libai_check_params);
 
 static const double usual_betas[] = {0.9, 0.999};
 static const tl_field optim_fields[] = {
-    TL_F_AS(tl_libai_optim_config, target, "_target_", .s = "AdamW", .help = "AdamW, Adam, SGD or LAMB"),
+    TL_F_AS(tl_libai_optim_config, target, "_target_", .s = "AdamW",
+            .help = "AdamW, Adam, SGD or LAMB"),
     TL_F(tl_libai_optim_config, lr, .d = 1e-4, TL_AT_LEAST(0),
          .help = "learning rate; the scheduler makes less of it"),
-    TL_F(tl_libai_optim_config, weight_decay, .d = 0.01, TL_AT_LEAST(0), .help = "weight decay; 0 for none"),
+    TL_F(tl_libai_optim_config, weight_decay, .d = 0.01, TL_AT_LEAST(0),
+         .help = "weight decay; 0 for none"),
     TL_F(tl_libai_optim_config, betas, .items = usual_betas, .count = 2, TL_RANGE(0, 1),
          .help = "decays of the averages of gradients and of their squares"),
-    TL_F(tl_libai_optim_config, eps, .d = 1e-8, TL_AT_LEAST(0), .help = "keeps divisions away from 0"),
-    LATER(tl_libai_optim_config, do_bias_correction, "correct averages for their beginning at 0", .b = true),
+    TL_F(tl_libai_optim_config, eps, .d = 1e-8, TL_AT_LEAST(0),
+         .help = "keeps divisions away from 0"),
+    LATER(tl_libai_optim_config, do_bias_correction, "correct averages for their beginning at 0",
+          .b = true),
     TL_F(tl_libai_optim_config, amsgrad,
          .help = "divide by the largest average of squares so far (AdamW, Adam); null: false"),
     TL_F(tl_libai_optim_config, momentum, TL_RANGE(0, 1),
          .help = "share of the last update that is kept (SGD); null: 0"),
-    TL_F(tl_libai_optim_config, nesterov, .help = "look ahead along the momentum (SGD); null: false"),
+    TL_F(tl_libai_optim_config, nesterov,
+         .help = "look ahead along the momentum (SGD); null: false"),
     TL_F_STRUCT(tl_libai_optim_config, params, &tl_libai_params_config_desc,
                 .help = "which parameters are updated differently"),
     TL_F_END,
@@ -221,7 +247,8 @@ DESC(optim, "how gradients change the weights", .check = tli_libai_check_optim);
 
 static const tl_field auto_parallel_fields[] = {
     LATER(tl_libai_auto_parallel_config, enabled, "let the library divide the model among devices"),
-    UNREAD(tl_libai_auto_parallel_config, enable_auto_parallel_ignore_user_sbp_config, "how it divides"),
+    UNREAD(tl_libai_auto_parallel_config, enable_auto_parallel_ignore_user_sbp_config,
+           "how it divides"),
     UNREAD(tl_libai_auto_parallel_config, trunk_algo, "how it divides", .b = true),
     UNREAD(tl_libai_auto_parallel_config, sbp_collector, "how it divides"),
     TL_F_END,
@@ -239,7 +266,8 @@ static const tl_field graph_fields[] = {
                 .help = "models that the library divides"),
     GRAPH_ROW(train_graph),
     GRAPH_ROW(eval_graph),
-    TL_F_STRUCT(tl_libai_graph_config, global_mode, &later_switch_desc, .help = "tensors that are on several devices"),
+    TL_F_STRUCT(tl_libai_graph_config, global_mode, &later_switch_desc,
+                .help = "tensors that are on several devices"),
     TL_F_END,
 };
 DESC(graph, "whether the step is one program");
@@ -250,30 +278,41 @@ static const tl_field own_fields[] = {
     TL_F(tl_libai_own_config, threads, TL_AT_LEAST(0), .flags = TL_FIELD_QUIET,
          .help = "threads to compute with; 0 for one on each processor"),
     TL_F(tl_libai_own_config, jit, .b = true, .flags = TL_FIELD_QUIET,
-         .help = "compile fused kernels with the system's compiler; false interprets them, with the same results"),
+         .help = "compile fused kernels with the system's compiler; false interprets them, with "
+                 "the same results"),
     TL_F(tl_libai_own_config, train_examples, TL_AT_LEAST(1), .flags = TL_FIELD_QUIET,
          .help = "examples of an epoch; null asks the data, which may not know"),
     TL_F_END,
 };
 static const tl_desc own_desc = {
-    .name = "tilth", .help = "what LiBai does not have", .size = sizeof(tl_libai_own_config), .fields = own_fields,
+    .name = "tilth",
+    .help = "what LiBai does not have",
+    .size = sizeof(tl_libai_own_config),
+    .fields = own_fields,
 };
 
 static const tl_field config_fields[] = {
     TL_F(tl_libai_config, task, .kind = &tl_kind_task,
-         .help = "what is learned: model, data, losses and metrics; LiBai's `model` and `dataloader` say it too"),
-    TL_F_STRUCT(tl_libai_config, train, &tl_libai_train_config_desc, .help = "how long, how often, and where to"),
-    TL_F_STRUCT(tl_libai_config, optim, &tl_libai_optim_config_desc, .help = "how gradients change the weights"),
-    TL_F_STRUCT(tl_libai_config, graph, &tl_libai_graph_config_desc, .help = "whether the step is one program"),
-    TL_F_STRUCT(tl_libai_config, tilth, &own_desc, .flags = TL_FIELD_QUIET, .help = "what LiBai does not have"),
+         .help = "what is learned: model, data, losses and metrics; LiBai's `model` and "
+                 "`dataloader` say it too"),
+    TL_F_STRUCT(tl_libai_config, train, &tl_libai_train_config_desc,
+                .help = "how long, how often, and where to"),
+    TL_F_STRUCT(tl_libai_config, optim, &tl_libai_optim_config_desc,
+                .help = "how gradients change the weights"),
+    TL_F_STRUCT(tl_libai_config, graph, &tl_libai_graph_config_desc,
+                .help = "whether the step is one program"),
+    TL_F_STRUCT(tl_libai_config, tilth, &own_desc, .flags = TL_FIELD_QUIET,
+                .help = "what LiBai does not have"),
     TL_F_END,
 };
 static tl_status check_config(const void *value)
 {
     const tl_libai_config *c = value;
     if (c->task.type) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "task: nothing says what is learned: set model._target_ (or task.type) to the name of "
-                              "a task; the command `list tasks` shows the names");
+    return TL_FAIL(
+        TL_EINVAL,
+        "task: nothing says what is learned: set model._target_ (or task.type) to the name of "
+        "a task; the command `list tasks` shows the names");
 }
 const tl_desc tl_libai_config_desc = {
     .name = "libai",

@@ -27,8 +27,8 @@ static bool same_settings(const tl_group_config *a, const tl_group_config *b)
            && same_number(a->clip_norm, b->clip_norm) && same_number(a->norm_type, b->norm_type);
 }
 
-static tl_status apply_rule(tl_group_config *settings, bool *touched, const char *const *paths, int64_t count,
-                            const tl_group_config *rule)
+static tl_status apply_rule(tl_group_config *settings, bool *touched, const char *const *paths,
+                            int64_t count, const tl_group_config *rule)
 {
     regex_t pattern;
     if (regcomp(&pattern, rule->pattern, REG_EXTENDED | REG_NOSUB) != 0)
@@ -46,8 +46,8 @@ static tl_status apply_rule(tl_group_config *settings, bool *touched, const char
 }
 
 /* A regular expression that nothing but these paths matches; NULL when there is no memory. */
-static const char *pattern_of(tl_arena *arena, const char *const *paths, const int64_t *of, int64_t count,
-                              int64_t group)
+static const char *pattern_of(tl_arena *arena, const char *const *paths, const int64_t *of,
+                              int64_t count, int64_t group)
 {
     tl_str text = TL_STR_INIT;
     const char *separator = "^(";
@@ -66,15 +66,16 @@ static const char *pattern_of(tl_arena *arena, const char *const *paths, const i
     return copy;
 }
 
-tl_status tl_param_groups_of(tl_param_groups *out, tl_arena *arena, const char *const *paths, int64_t count,
-                             const tl_group_config *rules, int64_t rule_count)
+tl_status tl_param_groups_of(tl_param_groups *out, tl_arena *arena, const char *const *paths,
+                             int64_t count, const tl_group_config *rules, int64_t rule_count)
 {
     tl_group_config *settings = tl_arena_array(arena, count ? count : 1, sizeof *settings);
     tl_group_config *groups = tl_arena_array(arena, count ? count : 1, sizeof *groups);
     bool *touched = tl_arena_array(arena, count ? count : 1, sizeof *touched);
     int64_t *of = tl_arena_array(arena, count ? count : 1, sizeof *of);
     if (!settings || !groups || !touched || !of) return TL_ENOMEM;
-    for (int64_t r = 0; r < rule_count; r++) TL_TRY(apply_rule(settings, touched, paths, count, &rules[r]));
+    for (int64_t r = 0; r < rule_count; r++)
+        TL_TRY(apply_rule(settings, touched, paths, count, &rules[r]));
     *out = (tl_param_groups){.groups = groups, .of = of};
     for (int64_t i = 0; i < count; i++) {
         int64_t g = 0;
@@ -137,15 +138,18 @@ static tl_status read_override(tl_group_config *into, const tl_value_pair *pair,
     const tl_value *v = pair->value;
     for (const char *c = pair->key; *c; c++)
         if (!isalnum((unsigned char)*c) && !strchr("_-", *c))
-            return TL_FAIL(TL_EINVAL, "overrides.%s: is the last part of a path, such as bias", pair->key);
+            return TL_FAIL(TL_EINVAL, "overrides.%s: is the last part of a path, such as bias",
+                           pair->key);
     if (v->kind != TL_VALUE_MAP)
-        return TL_FAIL(TL_EINVAL, "overrides.%s: expected a map with lr, weight_decay or both", pair->key);
+        return TL_FAIL(TL_EINVAL, "overrides.%s: expected a map with lr, weight_decay or both",
+                       pair->key);
     for (int64_t i = 0; i < v->count; i++)
         if (strcmp(v->pairs[i].key, "lr") != 0 && strcmp(v->pairs[i].key, "weight_decay") != 0)
-            return TL_FAIL(TL_EINVAL, "overrides.%s.%s: unknown key (known: lr, weight_decay)", pair->key,
-                           v->pairs[i].key);
+            return TL_FAIL(TL_EINVAL, "overrides.%s.%s: unknown key (known: lr, weight_decay)",
+                           pair->key, v->pairs[i].key);
     if (!read_number(&lr, v, "lr") || !read_number(&into->weight_decay, v, "weight_decay"))
-        return TL_FAIL(TL_EINVAL, "overrides.%s: lr and weight_decay are numbers, 0 or more", pair->key);
+        return TL_FAIL(TL_EINVAL, "overrides.%s: lr and weight_decay are numbers, 0 or more",
+                       pair->key);
     if (lr.set) into->rate = (tl_opt_double){true, base_lr > 0 ? lr.value / base_lr : 0};
     return TL_OK;
 }
@@ -158,11 +162,15 @@ tl_status tli_libai_check_params(const void *value)
         const tl_value_pair *pair = &p->overrides->pairs[i];
         TL_TRY(read_override(&read, pair, 1));
         if (strcmp(pair->key, "bias") == 0 && p->weight_decay_bias.set && read.weight_decay.set)
-            return TL_FAIL(TL_EINVAL, "overrides.bias: sets weight_decay, and so does weight_decay_bias: make that "
-                                      "null");
+            return TL_FAIL(
+                TL_EINVAL,
+                "overrides.bias: sets weight_decay, and so does weight_decay_bias: make that "
+                "null");
     }
-    if (p->clip_grad_norm_type != 2 && p->clip_grad_mode != TL_LIBAI_CLIP_GROUP && p->clip_grad_max_norm.set)
-        return TL_FAIL(TL_EINVAL, "clip_grad_norm_type: must be 2 unless clip_grad_mode is group, found %g",
+    if (p->clip_grad_norm_type != 2 && p->clip_grad_mode != TL_LIBAI_CLIP_GROUP
+        && p->clip_grad_max_norm.set)
+        return TL_FAIL(TL_EINVAL,
+                       "clip_grad_norm_type: must be 2 unless clip_grad_mode is group, found %g",
                        p->clip_grad_norm_type);
     return TL_OK;
 }
@@ -183,7 +191,8 @@ tl_status tl_libai_param_rules(tl_group_config **out, int64_t *count, tl_arena *
     if (norms && p->weight_decay_norm.set)
         rules[n++] = (tl_group_config){.pattern = norms, .weight_decay = p->weight_decay_norm};
     if (p->weight_decay_bias.set)
-        rules[n++] = (tl_group_config){.pattern = "(^|/)bias$", .weight_decay = p->weight_decay_bias};
+        rules[n++] =
+            (tl_group_config){.pattern = "(^|/)bias$", .weight_decay = p->weight_decay_bias};
     for (int64_t i = 0; i < overrides; i++) {
         const tl_value_pair *pair = &p->overrides->pairs[i];
         rules[n].pattern = tl_arena_printf(arena, "(^|/)%s$", pair->key);

@@ -39,7 +39,8 @@ static tl_status unknown_target(const char *target, const char *const *names)
 static tl_status refuse(bool set, const char *key, const char *target)
 {
     if (!set) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "%s: %s has no such setting; make it null", key, tli_last_part(target));
+    return TL_FAIL(TL_EINVAL, "%s: %s has no such setting; make it null", key,
+                   tli_last_part(target));
 }
 
 /* A choice with its defaults, as reading it would make one: its zeros are meant. */
@@ -73,7 +74,8 @@ tl_status tli_libai_check_scheduler(const void *value)
     TL_TRY(refuse(which_one != STEP && s->step_size.set, "step_size", s->target));
     TL_TRY(refuse(which_one != MULTISTEP && s->milestones.items, "milestones", s->target));
     TL_TRY(refuse(!falls && s->gamma.set, "gamma", s->target));
-    TL_TRY(refuse(which_one != POLYNOMIAL && s->end_learning_rate.set, "end_learning_rate", s->target));
+    TL_TRY(refuse(which_one != POLYNOMIAL && s->end_learning_rate.set, "end_learning_rate",
+                  s->target));
     TL_TRY(refuse(which_one != POLYNOMIAL && s->power.set, "power", s->target));
     TL_TRY(refuse(which_one != POLYNOMIAL && s->cycle.set, "cycle", s->target));
     if (which_one == STEP && !s->step_size.set)
@@ -85,9 +87,12 @@ tl_status tli_libai_check_scheduler(const void *value)
     for (int64_t i = 0; i < s->milestones.count; i++) {
         double at = s->milestones.items[i];
         if (!(at >= 0 && at < 1))
-            return TL_FAIL(TL_EINVAL, "milestones: are shares of train_iter, from 0 to less than 1, found %g", at);
+            return TL_FAIL(TL_EINVAL,
+                           "milestones: are shares of train_iter, from 0 to less than 1, found %g",
+                           at);
         if (i && at < s->milestones.items[i - 1])
-            return TL_FAIL(TL_EINVAL, "milestones: must not fall, but %g follows %g", at, s->milestones.items[i - 1]);
+            return TL_FAIL(TL_EINVAL, "milestones: must not fall, but %g follows %g", at,
+                           s->milestones.items[i - 1]);
     }
     return TL_OK;
 }
@@ -112,8 +117,8 @@ static tl_status fill_multistep(tl_oneof *into, tl_arena *arena, const tl_libai_
 }
 
 /* Falls by gamma each `steps`, at once or little by little. */
-static tl_status fill_exponential(tl_oneof *into, tl_arena *arena, double lr, int64_t steps, double gamma,
-                                  bool staircase)
+static tl_status fill_exponential(tl_oneof *into, tl_arena *arena, double lr, int64_t steps,
+                                  double gamma, bool staircase)
 {
     tl_exponential_config *e = choose(into, arena, "exponential", &tl_exponential_config_desc);
     if (!e) return TL_ENOMEM;
@@ -124,7 +129,8 @@ static tl_status fill_exponential(tl_oneof *into, tl_arena *arena, double lr, in
     return TL_OK;
 }
 
-static tl_status fill_rate(tl_oneof *into, tl_arena *arena, const tl_libai_config *config, int64_t steps)
+static tl_status fill_rate(tl_oneof *into, tl_arena *arena, const tl_libai_config *config,
+                           int64_t steps)
 {
     const tl_libai_scheduler_config *s = &config->train.scheduler;
     const tl_opt_double lr = {true, config->optim.lr};
@@ -148,7 +154,8 @@ static tl_status fill_rate(tl_oneof *into, tl_arena *arena, const tl_libai_confi
         return TL_OK;
     }
     case STEP:
-        return fill_exponential(into, arena, lr.value, s->step_size.value, or_else(s->gamma, 0.1), true);
+        return fill_exponential(into, arena, lr.value, s->step_size.value, or_else(s->gamma, 0.1),
+                                true);
     case MULTISTEP: return fill_multistep(into, arena, config);
     case EXPONENTIAL: return fill_exponential(into, arena, lr.value, 1, s->gamma.value, false);
     case POLYNOMIAL: {
@@ -165,7 +172,8 @@ static tl_status fill_rate(tl_oneof *into, tl_arena *arena, const tl_libai_confi
     }
 }
 
-tl_status tl_libai_schedule(tl_optimization_config *into, tl_arena *arena, const tl_libai_config *config)
+tl_status tl_libai_schedule(tl_optimization_config *into, tl_arena *arena,
+                            const tl_libai_config *config)
 {
     const tl_libai_scheduler_config *s = &config->train.scheduler;
     int64_t steps = s->max_iter.set ? s->max_iter.value : config->train.train_iter;
@@ -174,8 +182,8 @@ tl_status tl_libai_schedule(tl_optimization_config *into, tl_arena *arena, const
     TL_TRY(fill_rate(&into->learning_rate, arena, config, steps));
     into->warmup = (tl_oneof){0};
     if (warmup > steps)
-        TL_LOG_WARNING("the warm-up of %lld steps is longer than the schedule, %lld", (long long)warmup,
-                       (long long)steps);
+        TL_LOG_WARNING("the warm-up of %lld steps is longer than the schedule, %lld",
+                       (long long)warmup, (long long)steps);
     if (!warmup) return TL_OK;
     if (s->warmup_method == TL_LIBAI_CONSTANT) {
         tl_constant_warmup_config *w =
@@ -185,7 +193,8 @@ tl_status tl_libai_schedule(tl_optimization_config *into, tl_arena *arena, const
         w->warmup_learning_rate = start;
         return TL_OK;
     }
-    tl_linear_warmup_config *w = choose(&into->warmup, arena, "linear", &tl_linear_warmup_config_desc);
+    tl_linear_warmup_config *w =
+        choose(&into->warmup, arena, "linear", &tl_linear_warmup_config_desc);
     if (!w) return TL_ENOMEM;
     w->base.warmup_steps = (tl_opt_int){true, warmup};
     w->warmup_learning_rate = start;
@@ -206,10 +215,12 @@ tl_status tli_libai_check_optim(const void *value)
     TL_TRY(refuse(which_one != SGD && o->momentum.set, "momentum", o->target));
     TL_TRY(refuse(which_one != SGD && o->nesterov.set, "nesterov", o->target));
     TL_TRY(refuse(which_one != ADAMW && which_one != ADAM && o->amsgrad.set, "amsgrad", o->target));
-    if (o->betas.count != 2) return TL_FAIL(TL_EINVAL, "betas: must be two numbers, found %d", (int)o->betas.count);
+    if (o->betas.count != 2)
+        return TL_FAIL(TL_EINVAL, "betas: must be two numbers, found %d", (int)o->betas.count);
     // Adam's decay is part of the gradient there, which is another rule than any here.
     if (which_one == ADAM && o->weight_decay != 0)
-        return TL_FAIL(TL_EINVAL, "weight_decay: must be 0 for Adam, found %g; AdamW decays", o->weight_decay);
+        return TL_FAIL(TL_EINVAL, "weight_decay: must be 0 for Adam, found %g; AdamW decays",
+                       o->weight_decay);
     return TL_OK;
 }
 
@@ -234,12 +245,14 @@ static tl_status fill_torch_adamw(tl_oneof *into, tl_arena *arena, const tl_liba
     return fill_clip(&a->base, &o->params);
 }
 
-tl_status tl_libai_optimizer(tl_optimization_config *into, tl_arena *arena, const tl_libai_optim_config *o)
+tl_status tl_libai_optimizer(tl_optimization_config *into, tl_arena *arena,
+                             const tl_libai_optim_config *o)
 {
     TL_TRY(tli_libai_check_optim(o));
     int which_one = which(o->target, optimizers);
     if (which_one == SGD) {
-        tl_torch_sgd_config *s = choose(&into->optimizer, arena, "torch_sgd", &tl_torch_sgd_config_desc);
+        tl_torch_sgd_config *s =
+            choose(&into->optimizer, arena, "torch_sgd", &tl_torch_sgd_config_desc);
         if (!s) return TL_ENOMEM;
         s->momentum = or_else(o->momentum, 0);
         s->weight_decay = o->weight_decay;

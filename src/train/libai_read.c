@@ -1,5 +1,5 @@
-/* LiBai's `model` and `dataloader` say what the section `task` says: here the one becomes the other, before it is
- * read. Values keep the places where they were written. */
+/* LiBai's `model` and `dataloader` say what the section `task` says: here the one becomes the
+ * other, before it is read. Values keep the places where they were written. */
 #include <string.h>
 
 #include <tilth/train/libai.h>
@@ -14,7 +14,8 @@ static const tl_libai_config *value_of(const tl_config *c)
 /* --- maps ------------------------------------------------------------------------------------- */
 
 /* `map` with all keys but these two; NULL when there is no memory. */
-static const tl_value *without(tl_arena *arena, const tl_value *map, const char *one, const char *two)
+static const tl_value *without(tl_arena *arena, const tl_value *map, const char *one,
+                               const char *two)
 {
     tl_value_pair *pairs = tl_arena_array(arena, map->count ? map->count : 1, sizeof *pairs);
     int64_t count = 0;
@@ -27,7 +28,8 @@ static const tl_value *without(tl_arena *arena, const tl_value *map, const char 
 
 static const tl_value *one_key(tl_arena *arena, const char *key, const tl_value *value)
 {
-    const tl_value_pair pair = {.key = key, .place = value ? value->place : (tl_place){0}, .value = value};
+    const tl_value_pair pair = {
+        .key = key, .place = value ? value->place : (tl_place){0}, .value = value};
     return value ? tl_value_new_map(arena, value->place, &pair, 1) : NULL;
 }
 
@@ -39,9 +41,11 @@ static tl_status apply_to_task(tl_config *c, const char *key, const tl_value *va
     if (!name) {
         tl_str place = TL_STR_INIT;
         tl_place_write(&place, value->place);
-        tl_status st = TL_FAIL(TL_EINVAL, "%s: this belongs to a task, and none is named: set model._target_ (or "
-                                          "task.type) to the name of one; the command `list tasks` shows the names",
-                               tl_str_text(&place));
+        tl_status st =
+            TL_FAIL(TL_EINVAL,
+                    "%s: this belongs to a task, and none is named: set model._target_ (or "
+                    "task.type) to the name of one; the command `list tasks` shows the names",
+                    tl_str_text(&place));
         tl_str_deinit(&place);
         return st;
     }
@@ -53,9 +57,11 @@ static tl_status apply_model(tl_config *c, const tl_value *model)
 {
     tl_arena *arena = tl_config_arena(c);
     const tl_value *target = tl_value_get(model, "_target_");
-    if (model->kind != TL_VALUE_MAP) return tl_config_apply(c, one_key(arena, "task", model)); // says what is wrong
+    if (model->kind != TL_VALUE_MAP)
+        return tl_config_apply(c, one_key(arena, "task", model)); // says what is wrong
     if (target && target->kind == TL_VALUE_SCALAR) {
-        tl_value *name = tl_value_new_scalar(arena, target->place, tli_last_part(target->text), true);
+        tl_value *name =
+            tl_value_new_scalar(arena, target->place, tli_last_part(target->text), true);
         const tl_value *map = one_key(arena, "task", one_key(arena, "type", name));
         if (!map) return TL_ENOMEM;
         TL_TRY(tl_config_apply(c, map));
@@ -76,17 +82,20 @@ static tl_status wrong_loader(const tl_value *at, const char *what)
 
 static tl_status apply_loaders(tl_config *c, const tl_value *loaders)
 {
-    if (loaders->kind != TL_VALUE_MAP) return wrong_loader(loaders, ": expected a map with train and test");
+    if (loaders->kind != TL_VALUE_MAP)
+        return wrong_loader(loaders, ": expected a map with train and test");
     for (int64_t i = 0; i < loaders->count; i++) {
         const tl_value *v = loaders->pairs[i].value;
         bool train = strcmp(loaders->pairs[i].key, "train") == 0;
         if (!train && strcmp(loaders->pairs[i].key, "test") != 0)
             return wrong_loader(v, ": unknown key (known: train, test)");
         if (!train && v->kind == TL_VALUE_LIST) {
-            if (v->count != 1) return wrong_loader(v, ".test: there is one test loader, and a list has one item");
+            if (v->count != 1)
+                return wrong_loader(v, ".test: there is one test loader, and a list has one item");
             v = v->items[0];
         }
-        const tl_value *rest = v->kind == TL_VALUE_MAP ? without(tl_config_arena(c), v, "_target_", "_recursive_") : v;
+        const tl_value *rest =
+            v->kind == TL_VALUE_MAP ? without(tl_config_arena(c), v, "_target_", "_recursive_") : v;
         if (!rest) return TL_ENOMEM;
         TL_TRY(apply_to_task(c, train ? "train_data" : "validation_data", rest));
     }
@@ -159,7 +168,8 @@ static const char *translate(tl_arena *arena, const char *word, const char *task
     if (rest) return tl_arena_printf(arena, "%.*stask.type=%s", signs, word, tli_last_part(rest));
     for (int64_t i = 0; i < TL_COUNT(sections); i++)
         if ((rest = after(body, sections[i].from)))
-            return tl_arena_printf(arena, "%.*stask.%s.%s%s", signs, word, task, sections[i].to, rest);
+            return tl_arena_printf(arena, "%.*stask.%s.%s%s", signs, word, task, sections[i].to,
+                                   rest);
     return word;
 }
 
@@ -176,9 +186,13 @@ tl_status tl_libai_words(tl_config *c, const tl_word *words, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         const char *body = past_signs(words[i].text);
         if (!task && (after(body, "model.") || after(body, "dataloader.")))
-            return TL_FAIL(TL_EINVAL, "%s: this belongs to a task, and none is named: say model._target_=NAME (the "
-                                      "command `list tasks` shows the names)", words[i].text);
-        translated[i] = (tl_word){translate(arena, words[i].text, task ? task : ""), words[i].source};
+            return TL_FAIL(
+                TL_EINVAL,
+                "%s: this belongs to a task, and none is named: say model._target_=NAME (the "
+                "command `list tasks` shows the names)",
+                words[i].text);
+        translated[i] =
+            (tl_word){translate(arena, words[i].text, task ? task : ""), words[i].source};
         if (!translated[i].text) return TL_ENOMEM;
     }
     return tl_config_words(c, translated, count);

@@ -27,13 +27,18 @@ tl_status tl_libai_resolve_batch(tl_libai_train_config *t, int64_t replicas)
     tl_opt_int *accumulation = &t->num_accumulation_steps;
     int64_t unit;
     if (!micro->set && !global->set)
-        return TL_FAIL(TL_EINVAL, "train_micro_batch_size: it and global_batch_size are both null; one of them must "
-                                  "be set");
+        return TL_FAIL(
+            TL_EINVAL,
+            "train_micro_batch_size: it and global_batch_size are both null; one of them must "
+            "be set");
     if (micro->set && global->set && !accumulation->set) {
         if (!product(&unit, micro->value, replicas, 1)) return too_large();
         if (global->value % unit != 0)
-            return TL_FAIL(TL_EINVAL, "global_batch_size: %" PRId64 " is not a multiple of train_micro_batch_size times "
-                                      "the copies of the model, %" PRId64, global->value, unit);
+            return TL_FAIL(TL_EINVAL,
+                           "global_batch_size: %" PRId64
+                           " is not a multiple of train_micro_batch_size times "
+                           "the copies of the model, %" PRId64,
+                           global->value, unit);
         *accumulation = (tl_opt_int){true, global->value / unit};
         return TL_OK;
     }
@@ -41,15 +46,19 @@ tl_status tl_libai_resolve_batch(tl_libai_train_config *t, int64_t replicas)
     if (!micro->set) {
         if (!product(&unit, replicas, accumulation->value, 1)) return too_large();
         if (global->value % unit != 0)
-            return TL_FAIL(TL_EINVAL, "global_batch_size: %" PRId64 " is not a multiple of num_accumulation_steps times "
-                                      "the copies of the model, %" PRId64, global->value, unit);
+            return TL_FAIL(TL_EINVAL,
+                           "global_batch_size: %" PRId64
+                           " is not a multiple of num_accumulation_steps times "
+                           "the copies of the model, %" PRId64,
+                           global->value, unit);
         *micro = (tl_opt_int){true, global->value / unit};
         return TL_OK;
     }
     if (!product(&unit, micro->value, replicas, accumulation->value)) return too_large();
     if (global->set && global->value != unit)
-        return TL_FAIL(TL_EINVAL, "global_batch_size: %" PRId64 " is not train_micro_batch_size times "
-                                  "num_accumulation_steps times the copies of the model, %" PRId64,
+        return TL_FAIL(TL_EINVAL,
+                       "global_batch_size: %" PRId64 " is not train_micro_batch_size times "
+                       "num_accumulation_steps times the copies of the model, %" PRId64,
                        global->value, unit);
     *global = (tl_opt_int){true, unit};
     return TL_OK;
@@ -73,8 +82,11 @@ static tl_status steps_of(int64_t *out, int64_t examples, int64_t epochs, int64_
 {
     int64_t all;
     if (!product(&all, examples, epochs, 1) || all > INT64_MAX - batch)
-        return TL_FAIL(TL_EINVAL, "train.train_epoch: %" PRId64 " epochs of %" PRId64 " examples are more than 64 bits "
-                                  "hold", epochs, examples);
+        return TL_FAIL(TL_EINVAL,
+                       "train.train_epoch: %" PRId64 " epochs of %" PRId64
+                       " examples are more than 64 bits "
+                       "hold",
+                       epochs, examples);
     *out = (all + batch - 1) / batch;
     return TL_OK;
 }
@@ -87,7 +99,8 @@ static tl_status scale_periods(tl_libai_train_config *t, int64_t examples)
         && !product(&t->evaluation.eval_period, steps, t->evaluation.eval_after_n_epoch.value, 1))
         return too_large();
     if (is_given(t->checkpointer.save_model_after_n_epoch)
-        && !product(&t->checkpointer.period, steps, t->checkpointer.save_model_after_n_epoch.value, 1))
+        && !product(&t->checkpointer.period, steps, t->checkpointer.save_model_after_n_epoch.value,
+                    1))
         return too_large();
     return TL_OK;
 }
@@ -100,8 +113,9 @@ tl_status tl_libai_auto_scale(tl_libai_train_config *t, int64_t examples)
     if (tl_libai_counts_epochs(t)) {
         int64_t steps = 0;
         if (examples < 1)
-            return TL_FAIL(TL_EINVAL, "train.train_epoch: how many examples an epoch has is not known; set "
-                                      "tilth.train_examples");
+            return TL_FAIL(TL_EINVAL,
+                           "train.train_epoch: how many examples an epoch has is not known; set "
+                           "tilth.train_examples");
         TL_TRY(steps_of(&steps, examples, t->train_epoch, t->global_batch_size.value));
         if (steps > t->train_iter) t->train_iter = steps;
         TL_TRY(scale_periods(t, examples));
@@ -109,10 +123,11 @@ tl_status tl_libai_auto_scale(tl_libai_train_config *t, int64_t examples)
     // 20 / 300 of 58594 steps are 3906.27; what is whole but for rounding stays.
     if (t->warmup_ratio > 0)
         *warmup = (tl_opt_int){true, (int64_t)ceil((double)t->train_iter * t->warmup_ratio - 1e-9)};
-    TL_LOG_INFO("Auto-scaling the config to train.train_iter=%" PRId64 ", train.warmup_iter=%" PRId64
-                ", train.evaluation.eval_period=%" PRId64 ", train.checkpointer.period=%" PRId64
-                ", all of them updates of the optimizer", t->train_iter, warmup->set ? warmup->value : 0,
-                t->evaluation.eval_period, t->checkpointer.period);
+    TL_LOG_INFO("Auto-scaling the config to train.train_iter=%" PRId64
+                ", train.warmup_iter=%" PRId64 ", train.evaluation.eval_period=%" PRId64
+                ", train.checkpointer.period=%" PRId64 ", all of them updates of the optimizer",
+                t->train_iter, warmup->set ? warmup->value : 0, t->evaluation.eval_period,
+                t->checkpointer.period);
     return TL_OK;
 }
 
@@ -121,7 +136,8 @@ void tl_libai_fast_dev_run(tl_libai_train_config *t)
     t->train_epoch = 0;
     t->train_iter = 20;
     t->evaluation.eval_period = 10;
-    t->evaluation.eval_after_n_epoch = t->checkpointer.save_model_after_n_epoch = (tl_opt_int){false, 0};
+    t->evaluation.eval_after_n_epoch = t->checkpointer.save_model_after_n_epoch =
+        (tl_opt_int){false, 0};
     t->log_period = 1;
 }
 
@@ -134,9 +150,12 @@ tl_status tl_libai_next_iter(int64_t *out, const char *name)
     if (!tail) tail = strrchr(name, '_');
     char *end = NULL;
     errno = 0;
-    long long number = tail && isdigit((unsigned char)tail[1]) ? strtoll(tail + 1, &end, 10) : -1;
+    bool numbered = tail && tail > name && tail[-1] != '-' && isdigit((unsigned char)tail[1]);
+    long long number = numbered ? strtoll(tail + 1, &end, 10) : -1;
     if (number < 0 || errno || (*end && strcmp(end, ".safetensors") != 0) || number == INT64_MAX)
-        return TL_FAIL(TL_EINVAL, "'%.80s' does not end with a number of steps, as ckpt-5000 or model_0004999 do", name);
+        return TL_FAIL(
+            TL_EINVAL,
+            "'%.80s' does not end with a number of steps, as ckpt-5000 or model_0004999 do", name);
     *out = (int64_t)number + counts_from_0;
     return TL_OK;
 }

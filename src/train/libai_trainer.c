@@ -25,15 +25,18 @@ void tl_step_minimize_dict(tl_step *s, const tl_tensors *losses, tl_tensor *weig
         if (is_loss(l->name)) sum = sum ? tl_add(s->ctx, sum, l->tensor) : l->tensor;
     }
     if (!sum) {
-        (void)!TL_FAIL(TL_EINVAL, "none of the %d entries has \"loss\" in its name: there is nothing to minimise",
-                       (int)losses->count);
+        (void)!TL_FAIL(
+            TL_EINVAL,
+            "none of the %d entries has \"loss\" in its name: there is nothing to minimise",
+            (int)losses->count);
         tl_ctx_fail(s->ctx);
         return;
     }
     tl_step_minimize(s, sum, weights);
 }
 
-/* What the step minimised. Of several batches each has told its own loss, and the metric all of them. */
+/* What the step minimised. Of several batches each has told its own loss, and the metric all of
+ * them. */
 static tl_tensor *total_loss(tl_trainer *t)
 {
     tl_tensor *told = tl_tensors_peek(t->outputs, TL_LOSS), *sum = NULL;
@@ -67,7 +70,8 @@ static tl_status rename_outputs(tl_libai_trainer *l)
 static int64_t samples_of_step(const tl_trainer *t)
 {
     const tl_task_config *task = t->task ? t->task->config : NULL;
-    return task && task->train_data ? task->train_data->global_batch_size * t->parts->accumulation : 0;
+    return task && task->train_data ? task->train_data->global_batch_size * t->parts->accumulation
+                                    : 0;
 }
 
 static tl_status write_metrics(tl_libai_trainer *l, double data_time)
@@ -83,7 +87,8 @@ static tl_status write_metrics(tl_libai_trainer *l, double data_time)
     tl_event_storage_set_iteration(s, t->global_step - 1);
     tl_event_storage_set_samples(s, t->global_step * samples_of_step(t));
     TL_TRY(tl_event_scalar_put(l->data_time, data_time));
-    return t->optimizer ? tl_event_scalar_put_tensor(l->grad_norm, tl_optimizer_norm(t->optimizer)) : TL_OK;
+    return t->optimizer ? tl_event_scalar_put_tensor(l->grad_norm, tl_optimizer_norm(t->optimizer))
+                        : TL_OK;
 }
 
 /* --- a step ----------------------------------------------------------------------------------- */
@@ -132,7 +137,8 @@ static tl_status eval_reduce(tl_trainer *t, void **state, const tl_logs *step)
     for (int64_t i = 0; i < tl_logs_count(step); i++) {
         tl_logs_entry e;
         tl_logs_at(&e, step, i);
-        if (e.tensor) tl_tensors_put(t->ctx, &logged.tensors, e.name, (tl_tensor *)(uintptr_t)e.tensor);
+        if (e.tensor)
+            tl_tensors_put(t->ctx, &logged.tensors, e.name, (tl_tensor *)(uintptr_t)e.tensor);
     }
     TL_TRY(tl_ctx_status(t->ctx));
     tl_batch_split(&logged, &predictions, &groundtruths);
@@ -159,8 +165,10 @@ static tl_status start_eager(tl_trainer *t)
 static tl_status start_graph(tl_trainer *t)
 {
     if (!t->parts->trains || !t->task || t->parts->train) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "a graph trainer runs the step as one program, and the configuration says that it must not "
-                              "(train_tf_function, run_eagerly)");
+    return TL_FAIL(
+        TL_EINVAL,
+        "a graph trainer runs the step as one program, and the configuration says that it must not "
+        "(train_tf_function, run_eagerly)");
 }
 
 #define CLASS(label, text)                                                                         \

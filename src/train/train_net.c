@@ -10,12 +10,15 @@
 #include "train/default_trainer.h"
 
 static const tl_field flag_fields[] = {
-    TL_F_AS(tl_train_net_flags, config_file, "config-file", .help = "YAML file with LiBai's sections"),
-    TL_F(tl_train_net_flags, resume, .help = "go on with the run in train.output_dir, if there is one"),
+    TL_F_AS(tl_train_net_flags, config_file, "config-file",
+            .help = "YAML file with LiBai's sections"),
+    TL_F(tl_train_net_flags, resume,
+         .help = "go on with the run in train.output_dir, if there is one"),
     TL_F_AS(tl_train_net_flags, eval_only, "eval-only",
             .help = "evaluate the weights of train.load_weight, or with --resume those of the run"),
     TL_F_AS(tl_train_net_flags, fast_dev_run, "fast-dev-run",
-            .help = "train 20 steps, with an evaluation each 10 and a line each step, to see whether all is there"),
+            .help = "train 20 steps, with an evaluation each 10 and a line each step, to see "
+                    "whether all is there"),
     TL_F_END,
 };
 const tl_desc tl_train_net_flags_desc = {
@@ -44,7 +47,8 @@ static tl_status open_log(int64_t *handle, tl_arena *arena, const char *folder)
     if (!path) return TL_ENOMEM;
     FILE *file = fopen(path, "ae");
     if (!file) return TL_FAIL(TL_EIO, "'%s' cannot be written: %s", path, strerror(errno));
-    tl_status st = tl_log_sink_add(handle, &(tl_log_sink){TL_LEVEL_DEBUG, write_line, close_file, file});
+    tl_status st =
+        tl_log_sink_add(handle, &(tl_log_sink){TL_LEVEL_DEBUG, write_line, close_file, file});
     if (st != TL_OK) fclose(file);
     return st;
 }
@@ -80,7 +84,8 @@ static tl_status write_config(tl_arena *arena, const tl_libai_config *config)
 
 /* --- all of it -------------------------------------------------------------------------------- */
 
-static tl_status run(tl_logs *results, const tl_train_net_args *args, const tl_libai_config *config, tl_arena *arena)
+static tl_status run(tl_logs *results, const tl_train_net_args *args, const tl_libai_config *config,
+                     tl_arena *arena)
 {
     tl_default_trainer_args given = args->trainer ? *args->trainer : (tl_default_trainer_args){0};
     tl_default_trainer *t = NULL;
@@ -91,12 +96,9 @@ static tl_status run(tl_logs *results, const tl_train_net_args *args, const tl_l
     given.fast_dev_run = args->flags->fast_dev_run;
     given.heed_signals = true;
     TL_TRY_DONE(st, tl_default_trainer_new(&t, &given));
-    if (given.eval_only) {
-        st = tl_default_trainer_test(t, results);
-        goto done;
-    }
-    TL_TRY_DONE(st, write_config(arena, t->config));
-    TL_TRY_DONE(st, tl_default_trainer_train(t));
+    if (!given.eval_only) TL_TRY_DONE(st, write_config(arena, t->config));
+    TL_TRY_DONE(st,
+                given.eval_only ? tl_default_trainer_test(t, NULL) : tl_default_trainer_train(t));
     if (results) st = tl_logs_merge(results, t->last_eval_results);
 done:
     tl_default_trainer_free(&t);
@@ -117,7 +119,8 @@ tl_status tl_train_net(tl_logs *results, const tl_train_net_args *args)
     TL_TRY_DONE(st, open_log(&handle, arena, config->train.output_dir));
     TL_TRY_DONE(st, log_config(config));
     st = run(results, args, config, arena);
-    if (st != TL_OK) TL_LOG_ERROR("%s", tl_error_message());
+    if (st != TL_OK) // a signal is no error
+        TL_LOG(st == TL_ESTOPPED ? TL_LEVEL_WARNING : TL_LEVEL_ERROR, "%s", tl_error_message());
 done:
     if (handle >= 0) tl_log_sink_remove(handle);
     tl_arena_free(&arena);

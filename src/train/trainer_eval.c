@@ -79,8 +79,9 @@ tl_status tli_eval_begin(tl_trainer *t, void **state)
     tl_ctx_end(t->ctx, mark);
     TL_TRY(st);
     TL_TRY(tl_dataset_rewind(t->validation_dataset));
-    if (t->optimizer && tl_optimizer_averages(t->optimizer)) return tl_optimizer_swap(t->optimizer);
-    return TL_OK;
+    if (!t->optimizer || !tl_optimizer_averages(t->optimizer)) return TL_OK;
+    if (t->exporter && !tl_trainer_checkpoint(t)) return tl_error_code(); // it cannot be made later
+    return tl_optimizer_swap(t->optimizer);
 }
 
 void tli_eval_leave(tl_trainer *t, void *state)

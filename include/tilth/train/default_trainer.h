@@ -1,14 +1,16 @@
-/* LiBai's DefaultTrainer: task, trainer, hooks and writers put together from its configuration (libai.h), and set going
- * on the controller's loop.
+/* LiBai's DefaultTrainer: task, trainer, hooks and writers put together from its configuration
+ * (libai.h), and set going on the controller's loop.
  *
  *     tl_default_trainer *t = NULL;
- *     TL_TRY_DONE(st, tl_default_trainer_new(&t, &(tl_default_trainer_args){.registry = r, .config = config}));
+ *     TL_TRY_DONE(st, tl_default_trainer_new(&t, &(tl_default_trainer_args){.registry = r,
+ *                                                                           .config = config}));
  *     TL_TRY_DONE(st, tl_default_trainer_train(t));
- *     tl_logs_number(&accuracy, t->last_eval_results, "accuracy");
+ *     accuracy = tl_logs_number_or(t->last_eval_results, "accuracy", 0);
  * done:
  *     tl_default_trainer_free(&t);
  *
- * Each piece can be exchanged alone, by a class that derives from tl_default_trainer_class. Hooks of one's own:
+ * Each piece can be exchanged alone, by a class that derives from tl_default_trainer_class. Hooks
+ * of one's own:
  *
  *     static tl_status build_hooks(tl_default_trainer *t)
  *     {
@@ -20,18 +22,20 @@
  *                         tl_default_trainer, NULL),
  *         .build_hooks = build_hooks};
  *
- * and another step: what LiBai calls run_step of its EagerTrainer and GraphTrainer is train_step of tl_eager_trainer
- * and tl_graph_trainer here.
+ * and another step: what LiBai calls run_step of its EagerTrainer and GraphTrainer is train_step of
+ * tl_eager_trainer and tl_graph_trainer here.
  *
  *     typedef struct my_trainer { tl_libai_trainer base; double previous_loss; } my_trainer;
  *     static tl_status run_step(tl_trainer *t)
  *     {
- *         TL_TRY(tl_eager_trainer.train_step(t));
- *         return tl_tensor_item(tl_tensors_peek(t->outputs, "total_loss"), &((my_trainer *)t)->previous_loss);
+ *         my_trainer *m = (my_trainer *)t;
+ *         TL_TRY(tl_eager_trainer.train_step(t));                                      // super
+ *         return tl_tensor_item(tl_tensors_peek(t->outputs, "total_loss"), &m->previous_loss);
  *     }
  *     static const tl_trainer_class my_eager = {
- *         .cls = TL_CLASS(tl_trainer_class, "my_eager", &tl_eager_trainer.cls, my_trainer, NULL), .train_step = run_step};
- *     ... .eager = &my_eager ...                                                    // in tl_default_trainer_args
+ *         .cls = TL_CLASS(tl_trainer_class, "my_eager", &tl_eager_trainer.cls, my_trainer, NULL),
+ *         .train_step = run_step};
+ *     ... .eager = &my_eager ...                                // in tl_default_trainer_args
  *
  * Files, all in train.output_dir:
  *
@@ -40,13 +44,14 @@
  *     model_best.safetensors, .json       the one with the best metric
  *     model_final.safetensors             the one at the end
  *     metrics.json, events.out.tfevents.* what was told
- *     config.yaml, log.txt                the configuration as it was used; messages (both by tl_train_net)
+ *     config.yaml, log.txt                the configuration as it was used, and messages; both
+ *                                         by tl_train_net
  *
- * A run that is not resumed begins anew: what an earlier one has left in the folder is moved into previous-N in it. With
- * train.resume and no checkpoint a run begins from the start.
+ * A run that is not resumed begins anew: what an earlier one has left in the folder is moved into
+ * previous-N in it. With train.resume and no checkpoint a run begins from the start.
  *
- * Ownership: the caller's; what is given is borrowed. Thread word: one run at a time in a process, when signals are
- * heeded. */
+ * Ownership: the caller's; what is given is borrowed. Thread word: one run at a time in a process,
+ * when signals are heeded. */
 #ifndef TILTH_TRAIN_DEFAULT_TRAINER_H
 #define TILTH_TRAIN_DEFAULT_TRAINER_H
 
@@ -61,58 +66,63 @@ TL_BEGIN
 /* First member of what derives from the two below. */
 typedef struct tl_libai_trainer {
     tl_trainer base;
-    tl_evaluator *evaluator; /* (optional: none) gets what validation steps log: what is named like a label as
-                              * groundtruths, the rest as predictions. Borrowed */
+    tl_evaluator *evaluator; /* (optional: none) gets what validation steps log: what is named like
+                              * a label as groundtruths, the rest as predictions. Borrowed */
     tl_tensors told;           /* what base.outputs points at */
     tl_event_storage *storage; /* that the handles are of */
     tl_event_scalar *data_time, *grad_norm;
 } tl_libai_trainer;
 
-/* The same step in two ways: operation by operation, whatever the configuration says; and as one program. Into the
- * current event storage they put, beside all scalars that the step logs,
+/* The same step in two ways: operation by operation, whatever the configuration says; and as one
+ * program. Into the current event storage they put, beside all scalars that the step logs,
  *
- *     total_loss   what the step minimised, over all of its batches; where it does not say, the sum of what it logs
- *                  under names with "loss" in them
+ *     total_loss   what the step minimised, over all of its batches; where it does not say, the sum
+ *                  of what it logs under names with "loss" in them
  *     data_time    seconds that the step has waited for data
  *     grad_norm    of the gradients, before they are clipped
  *
  * and how many samples have been consumed. */
 TL_API extern const tl_trainer_class tl_eager_trainer, tl_graph_trainer;
 
-/* In a task's train_step: LiBai's dictionary of losses. Logs all of them, and minimises the sum of those with "loss" in
- * their names: all scalars, or all one value an example; `weights` as in tl_step_minimize. */
+/* In a task's train_step: LiBai's dictionary of losses. Logs all of them, and minimises the sum of
+ * those with "loss" in their names: all scalars, or all one value an example; `weights` as in
+ * tl_step_minimize. */
 TL_API void tl_step_minimize_dict(tl_step *s, const tl_tensors *losses, tl_tensor *weights);
 
 /* --- the default trainer ---------------------------------------------------------------------- */
 
 typedef struct tl_default_trainer tl_default_trainer;
 
-/* Called in this order when a trainer is made. What is not needed (test loader without evaluation, everything of
- * training when it only evaluates) is not built. */
+/* Called in this order when a trainer is made. What is not needed (test loader without evaluation,
+ * everything of training when it only evaluates) is not built. */
 typedef struct tl_default_trainer_class {
     tl_class cls;
     tl_status (*build_task)(tl_default_trainer *t, tl_task **out);
     tl_status (*build_train_loader)(tl_default_trainer *t, tl_dataset **out);
     tl_status (*build_test_loader)(tl_default_trainer *t, tl_dataset **out);
-    /* Examples of an epoch; asked when epochs are counted. Base: tilth.train_examples, or what the training data says
-     * when it is read once. */
+    /* Examples of an epoch; asked when epochs are counted. Base: tilth.train_examples, or what the
+     * training data says when it is read once. */
     tl_status (*train_examples)(tl_default_trainer *t, int64_t *out);
     /* Base: tl_libai_auto_scale. */
     tl_status (*auto_scale_hyperparams)(tl_default_trainer *t);
     tl_status (*build_model)(tl_default_trainer *t, tl_model **out);
-    /* The schedule is a part of the optimizer's program, so it comes first. Base: tl_libai_schedule. */
+    /* The schedule is a part of the optimizer's program, so it comes first. Base:
+     * tl_libai_schedule. */
     tl_status (*build_lr_scheduler)(tl_default_trainer *t, tl_optimization_config *into);
-    /* Of t->model, with t->optimization, which it may change. Base: tl_libai_optimizer, and the groups of optim.params. */
+    /* Of t->model, with t->optimization, which it may change. Base: tl_libai_optimizer, and the
+     * groups of optim.params. */
     tl_status (*build_optimizer)(tl_default_trainer *t, tl_optimizer **out);
     /* *out may be NULL, as the base's is: the task has metrics of its own. */
     tl_status (*build_evaluator)(tl_default_trainer *t, tl_evaluator **out);
-    /* Takes over t->model, t->optimizer and the loaders. Base: an eager or a graph trainer, as graph.enabled says. */
+    /* Takes over t->model, t->optimizer and the loaders. Base: an eager or a graph trainer, as
+     * graph.enabled says. */
     tl_status (*build_trainer)(tl_default_trainer *t, tl_trainer **out);
     tl_status (*build_checkpointer)(tl_default_trainer *t, tl_checkpoint_manager **out);
-    /* Adds hooks to t->hooks, which are called in this order. Base: timer, learning rate, metrics of training,
-     * checkpoints, evaluation, best checkpoint, writers. */
+    /* Adds hooks to t->hooks, which are called in this order. Base: timer, learning rate, metrics
+     * of training, checkpoints, evaluation, best checkpoint, writers. */
     tl_status (*build_hooks)(tl_default_trainer *t);
-    /* Adds writers, with tl_default_trainer_add_writer. Called by build_hooks. Base: console, metrics.json, TensorBoard. */
+    /* Adds writers, with tl_default_trainer_add_writer. Called by build_hooks. Base: console,
+     * metrics.json, TensorBoard. */
     tl_status (*build_writers)(tl_default_trainer *t);
     /* Evaluates. Base: train.evaluation.eval_iter batches, at most, of the test loader. */
     tl_status (*test)(tl_default_trainer *t, tl_logs *results);
@@ -153,10 +163,12 @@ typedef struct tl_default_trainer_args {
     const tl_default_trainer_class *cls; /* (optional: tl_base_default_trainer) */
     const tl_registry *registry;         /* knows the task */
     const tl_libai_config *config;
-    bool eval_only;    /* to be tested, with the weights of train.load_weight, or of the run when train.resume */
+    bool eval_only;    /* to be tested, with the weights of train.load_weight, or of the run when
+                          train.resume */
     bool fast_dev_run; /* a few steps, to see whether everything is there */
     const tl_trainer_class *eager, *graph; /* (optional: tl_eager_trainer, tl_graph_trainer) */
-    bool heed_signals; /* SIGTERM, SIGINT and SIGUSR1 save and stop; the second ends the process at once */
+    bool heed_signals; /* SIGTERM, SIGINT and SIGUSR1 save and stop; the second ends the process at
+                          once */
 } tl_default_trainer_args;
 /* Builds everything, and restores a checkpoint or loads weights. */
 TL_API TL_NODISCARD tl_status tl_default_trainer_new(tl_default_trainer **out,
@@ -166,7 +178,8 @@ TL_API void tl_default_trainer_free(tl_default_trainer **t);
 
 /* Until train_iter. TL_ESTOPPED when a signal ended it before. */
 TL_API TL_NODISCARD tl_status tl_default_trainer_train(tl_default_trainer *t);
-/* Evaluates now, tells the results, and keeps them as last_eval_results. `results` may be NULL. */
+/* Evaluates now, tells the results, and keeps their numbers as last_eval_results. `results`, which
+ * may be NULL, must not outlive the trainer. */
 TL_API TL_NODISCARD tl_status tl_default_trainer_test(tl_default_trainer *t, tl_logs *results);
 
 /* For build_writers: makes a writer that belongs to the trainer. */
@@ -174,8 +187,8 @@ TL_API TL_NODISCARD tl_status tl_default_trainer_add_writer(tl_default_trainer *
                                                             const tl_event_writer_class *cls,
                                                             const void *args);
 
-/* Puts what the task's metrics have come to as "train/NAME" into the event storage, at its period, and begins them
- * anew. */
+/* Puts what the task's metrics have come to as "train/NAME" into the event storage, at its period,
+ * and begins them anew. */
 TL_API extern const tl_hook_class tl_train_metrics_hook;
 
 /* --- train_net -------------------------------------------------------------------------------- */
@@ -193,8 +206,8 @@ typedef struct tl_train_net_args {
     const tl_train_net_flags *flags;
     const tl_default_trainer_args *trainer; /* (optional) classes that differ from the usual */
 } tl_train_net_args;
-/* What `tilth train_net` does: output_dir with log.txt and config.yaml in it, then training or testing. `results`, which
- * may be NULL, are those of the last evaluation. */
+/* What `tilth train_net` does: output_dir with log.txt and config.yaml in it, then training or
+ * testing. `results`, which may be NULL, are those of the last evaluation. */
 TL_API TL_NODISCARD tl_status tl_train_net(tl_logs *results, const tl_train_net_args *args);
 
 TL_END

@@ -18,16 +18,17 @@
  *     TL_TRY(tl_config_finish(c));
  *     const tl_libai_config *config = tl_config_value(c);
  *
- * Model, data, losses and metrics belong to a task here, so a task is what is chosen. `model` and `dataloader` are
- * LiBai's spelling of it; what is written down says the same as
+ * Model, data, losses and metrics belong to a task here, so a task is what is chosen. `model` and
+ * `dataloader` are LiBai's spelling of it; what is written down says the same as
  *
  *     task: {type: NAME, NAME: {model: {...}, train_data: {...}, validation_data: {...}}}
  *
- * which is also how a file may say it, and where the other keys of the task are. Of a dotted `_target_` the last part
- * counts. There is one test loader. Batch sizes, seeds and is_training of the data are filled in from `train`.
+ * which is also how a file may say it, and where the other keys of the task are. Of a dotted
+ * `_target_` the last part counts. There is one test loader. Batch sizes, seeds and is_training of
+ * the data are filled in from `train`.
  *
- * A step is one update of the optimizer everywhere, with and without a graph: all periods, train_iter and warmup_iter
- * count updates, also under gradient accumulation.
+ * A step is one update of the optimizer everywhere, with and without a graph: all periods,
+ * train_iter and warmup_iter count updates, also under gradient accumulation.
  *
  * Ownership: that of the config. Thread word: immutable. */
 #ifndef TILTH_TRAIN_LIBAI_H
@@ -69,7 +70,8 @@ typedef struct tl_libai_evaluation_config {
 
 typedef enum tl_libai_warmup { TL_LIBAI_LINEAR, TL_LIBAI_CONSTANT } tl_libai_warmup;
 
-/* What a scheduler does not have must be null; `alpha`, which has a default, is read by WarmupCosineLR alone. */
+/* What a scheduler does not have must be null; `alpha`, which has a default, is read by
+ * WarmupCosineLR alone. */
 typedef struct tl_libai_scheduler_config {
     const char *target; /* `_target_`: WarmupCosineLR, ... */
     double warmup_factor;
@@ -79,7 +81,7 @@ typedef struct tl_libai_scheduler_config {
     double alpha;
     tl_opt_double eta_min;           /* WarmupCosineAnnealingLR; null: 0 */
     tl_opt_int step_size;            /* WarmupStepLR */
-    tl_doubles milestones;           /* WarmupMultiStepLR: shares of train_iter, from 0 to less than 1 */
+    tl_doubles milestones; /* WarmupMultiStepLR: shares of train_iter, from 0 to less than 1 */
     tl_opt_double gamma;             /* those two (null: 0.1) and WarmupExponentialLR */
     tl_opt_double end_learning_rate; /* WarmupPolynomialLR; null: 1e-4 */
     tl_opt_double power;             /* null: 1 */
@@ -133,7 +135,8 @@ typedef struct tl_libai_params_config {
     tl_libai_clip clip_grad_mode;
     tl_opt_double weight_decay_norm; /* of layers that normalize; null: weight_decay */
     tl_opt_double weight_decay_bias; /* of what is called bias; null: weight_decay */
-    const tl_value *overrides; /* {name: {lr: x, weight_decay: y}}, by the last part of a path; or NULL */
+    const tl_value
+        *overrides; /* {name: {lr: x, weight_decay: y}}, by the last part of a path; or NULL */
 } tl_libai_params_config;
 
 /* What an optimizer does not have must be null. */
@@ -177,8 +180,8 @@ typedef struct tl_libai_config {
     tl_libai_own_config tilth;
 } tl_libai_config;
 
-extern TL_API const tl_desc tl_libai_config_desc, tl_libai_train_config_desc, tl_libai_scheduler_config_desc,
-    tl_libai_optim_config_desc, tl_libai_graph_config_desc;
+extern TL_API const tl_desc tl_libai_config_desc, tl_libai_train_config_desc,
+    tl_libai_scheduler_config_desc, tl_libai_optim_config_desc, tl_libai_graph_config_desc;
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
@@ -192,24 +195,27 @@ TL_API TL_NODISCARD tl_status tl_libai_words(tl_config *c, const tl_word *words,
 
 /* --- numbers that follow from others ---------------------------------------------------------- */
 
-/* Fills in those of train_micro_batch_size, global_batch_size and num_accumulation_steps that are null, for so many
- * copies of the model: global = micro * copies * accumulation. TL_EINVAL when they do not fit. */
-TL_API TL_NODISCARD tl_status tl_libai_resolve_batch(tl_libai_train_config *train, int64_t replicas);
+/* Fills in those of train_micro_batch_size, global_batch_size and num_accumulation_steps that are
+ * null, for so many copies of the model: global = micro * copies * accumulation. TL_EINVAL when
+ * they do not fit. */
+TL_API TL_NODISCARD tl_status tl_libai_resolve_batch(tl_libai_train_config *train,
+                                                     int64_t replicas);
 /* Whether how many examples an epoch has is needed. */
 TL_API bool tl_libai_counts_epochs(const tl_libai_train_config *train);
-/* train_iter (at least what train_epoch makes), warmup_iter, eval_period and the checkpoint period, from epochs and
- * ratios. Batch sizes are resolved already. `examples` of an epoch, when tl_libai_counts_epochs. */
+/* train_iter (at least what train_epoch makes), warmup_iter, eval_period and the checkpoint period,
+ * from epochs and ratios. Batch sizes are resolved already. `examples` of an epoch, when
+ * tl_libai_counts_epochs. */
 TL_API TL_NODISCARD tl_status tl_libai_auto_scale(tl_libai_train_config *train, int64_t examples);
 /* 20 steps, an evaluation each 10, a line each step. */
 TL_API void tl_libai_fast_dev_run(tl_libai_train_config *train);
-/* The step with which a run goes on after this checkpoint: 5000 for "ckpt-5000" and, as LiBai counts, for
- * "model_0004999". TL_EINVAL for names without a number. */
+/* The step with which a run goes on after this checkpoint: 5000 for "ckpt-5000" and, as LiBai
+ * counts, for "model_0004999". TL_EINVAL for names without a number. */
 TL_API TL_NODISCARD tl_status tl_libai_next_iter(int64_t *out, const char *name);
 
 /* --- optimizers, schedules, groups ------------------------------------------------------------ */
 
-/* learning_rate and warmup of the optimization, from optim.lr and a scaled train.scheduler. What they point at comes
- * from the arena. */
+/* learning_rate and warmup of the optimization, from optim.lr and a scaled train.scheduler. What
+ * they point at comes from the arena. */
 TL_API TL_NODISCARD tl_status tl_libai_schedule(tl_optimization_config *into, tl_arena *arena,
                                                 const tl_libai_config *config);
 /* Its optimizer. */
@@ -222,13 +228,15 @@ typedef struct tl_param_groups {
     int64_t count;
     const int64_t *of; /* of each parameter its group, -1 when no rule is about it */
 } tl_param_groups;
-/* Applies rules to paths: what a later rule sets takes the place of what an earlier one did. Then puts parameters of
- * like settings into one group, "group_0", "group_1", ... In the arena. */
+/* Applies rules to paths: what a later rule sets takes the place of what an earlier one did. Then
+ * puts parameters of like settings into one group, "group_0", "group_1", ... In the arena. */
 TL_API TL_NODISCARD tl_status tl_param_groups_of(tl_param_groups *out, tl_arena *arena,
                                                  const char *const *paths, int64_t count,
                                                  const tl_group_config *rules, int64_t rule_count);
-/* The rules of optim.params for a model: layers that normalize, biases, overrides by name, clipping; in the arena. */
-TL_API TL_NODISCARD tl_status tl_libai_param_rules(tl_group_config **out, int64_t *count, tl_arena *arena,
+/* The rules of optim.params for a model: layers that normalize, biases, overrides by name,
+ * clipping; in the arena. */
+TL_API TL_NODISCARD tl_status tl_libai_param_rules(tl_group_config **out, int64_t *count,
+                                                   tl_arena *arena,
                                                    const tl_libai_optim_config *optim,
                                                    const tl_model *m);
 
