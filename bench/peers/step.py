@@ -297,13 +297,16 @@ def seconds(step, wait, budget):
     return (time.perf_counter() - begin) / count
 
 
+def slow_half(case):
+    """bf16 convolutions of PyTorch take minutes on CPUs without their own kernels for it."""
+    return case[0] in ('lenet', 'resnet') and platform.machine() == 'aarch64'
+
+
 def ways(case, half):
-    """The fastest peers need not be tried in ways that are known to be hopeless: bf16 convolutions of
-    PyTorch take minutes on CPUs without their own kernels for it."""
-    slow_half = case[0] in ('lenet', 'resnet') and platform.machine() == 'aarch64'
+    """The fastest peers need not be tried in ways that are known to be hopeless."""
     for precision in ([False, True] if half else [False]):
         name = 'bf16' if precision else 'f32'
-        if not (precision and slow_half):
+        if not (precision and slow_half(case)):
             yield f'PyTorch {name}', torch_step, precision, False
             yield f'PyTorch compiled {name}', torch_step, precision, True
         yield f'JAX {name}', jax_step, precision, True
@@ -337,12 +340,13 @@ def status_mb(key):
 def memory(name):
     """Eager PyTorch, which takes less than its compiler does; grown after everything is imported."""
     case = CASES[name.rpartition(' ')[0]]
-    warm, _ = torch_step(*CASES['tiny mlp 16-32-32-2 B32'], name.endswith(' bf16'), False)
+    half = name.endswith(' bf16') and not slow_half(case)
+    warm, _ = torch_step(*CASES['tiny mlp 16-32-32-2 B32'], half, False)
     warm()  # all that PyTorch loads when it is first used
     with open('/proc/self/clear_refs', 'w') as refs:
         refs.write('5')  # the peak starts again from here
     before = status_mb('VmRSS')
-    step, wait = torch_step(*case, name.endswith(' bf16'), False)
+    step, wait = torch_step(*case, half, False)
     for _ in range(3):
         step()
     wait()
