@@ -9,8 +9,8 @@
  * another thread costs a few tenths of one. What has less is done by the calling thread alone. */
 #define TLI_GEMM_TASK_WORK 2.0e5
 
-/* What an element of c takes beside its sum: a tile starts and ends, c is written, and rounded where
- * it is narrower. */
+/* What an element of c takes beside its sum: a tile starts and ends, c is written, and rounded
+ * where it is narrower. */
 #define TLI_GEMM_END_WORK 8.0
 
 typedef enum tli_gemm_mode {

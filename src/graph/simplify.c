@@ -1,6 +1,8 @@
 #include <math.h>
+#include <tilth/core/attrs.h>
 #include <tilth/ops/apply.h>
 #include <tilth/ops/create.h>
+#include <tilth/ops/pack.h>
 
 #include "graph/graph.h"
 
@@ -34,6 +36,49 @@ static tl_tensor *drop_cast(tl_graph *g, tl_node *n)
 {
     if (n->op->op != TL_OP_cast || n->in[0]->dtype != n->out[0]->dtype) return NULL;
     return may_go(g, n) && !tli_is_output(g, n->out[0]) ? n->in[0] : NULL;
+}
+
+/* --- gradients of half the size ------------------------------------------------------------------ */
+
+// Updates and norms read gradients of any float type, and convert them on the way.
+static bool takes_any_float(const tl_node *n, int input)
+{
+    enum { GRADIENT = 1 };
+    if (n->op->op == TL_OP_finite_and_norm) return true;
+    return input == GRADIENT && n->op->op >= TL_OP_update_sgd && n->op->op <= TL_OP_update_lars;
+}
+
+static bool all_take_any_float(const tl_graph *g, const tl_tensor *t)
+{
+    if (tli_is_output(g, t)) return false;
+    TLI_EACH_NODE(g, n)
+        for (int i = 0; i < n->inputs; i++)
+            if (n->in[i] == t && !takes_any_float(n, i)) return false;
+    return true;
+}
+
+// What a float32 tensor was widened from; NULL when it was not.
+static tl_tensor *narrow_source(const tl_tensor *t)
+{
+    const tl_node *n = t->node;
+    if (!n || n->op->op != TL_OP_cast) return NULL;
+    return n->in[0]->dtype == TL_BF16 || n->in[0]->dtype == TL_F16 ? n->in[0] : NULL;
+}
+
+// Gradients that were widened only to be packed are packed as they are: the same numbers, and half the
+// bytes.
+static tl_tensor *pack_narrow(tl_graph *g, tl_node *n)
+{
+    if (n->op->op != TL_OP_pack || n->out[0]->dtype != TL_F32 || !all_take_any_float(g, n->out[0]))
+        return NULL;
+    const tl_pack_attr *a = n->attr;
+    tl_tensor **sources = tl_arena_array(tl_ctx_arena(g->ctx), n->inputs, sizeof *sources);
+    if (!sources) return tl_ctx_fail(g->ctx);
+    for (int i = 0; i < n->inputs; i++) {
+        sources[i] = narrow_source(n->in[i]);
+        if (!sources[i] || sources[i]->dtype != sources[0]->dtype) return NULL;
+    }
+    return tl_pack(g->ctx, n->inputs, sources, a->offsets.items, a->count);
 }
 
 /* --- numbers ------------------------------------------------------------------------------------ */
@@ -90,7 +135,7 @@ static tl_tensor *make_numbers(tl_graph *g, tl_node *n)
 
 /* --- the pass ----------------------------------------------------------------------------------- */
 
-static rule_fn *const rules[] = {drop_copy, drop_cast, fold_numbers, make_numbers};
+static rule_fn *const rules[] = {drop_copy, drop_cast, pack_narrow, fold_numbers, make_numbers};
 
 tl_status tli_pass_simplify(tl_graph *g, int64_t *changes)
 {

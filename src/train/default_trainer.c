@@ -217,6 +217,14 @@ static tl_status take_config(tl_default_trainer *t, const tl_default_trainer_arg
     return tli_default_experiment(t);
 }
 
+static void tell_model(const tl_model *m)
+{
+    tl_str text = TL_STR_INIT;
+    tl_model_summary(m, &text);
+    TL_LOG_INFO("Model:\n%s", tl_str_text(&text));
+    tl_str_deinit(&text);
+}
+
 static tl_status build_pieces(tl_default_trainer *t)
 {
     bool tests = t->eval_only || t->config->train.evaluation.enabled;
@@ -226,6 +234,7 @@ static tl_status build_pieces(tl_default_trainer *t)
     if (!t->eval_only) TL_TRY(TLI_DEFAULT_CALL(t, auto_scale_hyperparams)(t));
     tli_default_scaled(t);
     TL_TRY(TLI_DEFAULT_CALL(t, build_model)(t, &t->model));
+    tell_model(t->model);
     if (!t->eval_only) {
         TL_TRY(TLI_DEFAULT_CALL(t, build_lr_scheduler)(t, t->optimization));
         TL_TRY(TLI_DEFAULT_CALL(t, build_optimizer)(t, &t->optimizer));
@@ -261,8 +270,11 @@ static tl_status begin_training(tl_default_trainer *t)
     TL_TRY(TLI_DEFAULT_CALL(t, build_hooks)(t));
     TL_TRY(build_controller(t));
     t->start_iter = t->trainer->global_step;
-    // What an interrupted run told beyond its checkpoint will be told again.
-    return tl_event_writers_rewind(t->writers.items, t->writers.count, t->start_iter - 1);
+    // What an interrupted run told beyond its checkpoint will be told again; so may the last step
+    // be.
+    int64_t keep_to = t->start_iter - 1, told;
+    TL_TRY(tli_last_told(&told, train->output_dir, keep_to));
+    return tl_event_writers_rewind(t->writers.items, t->writers.count, told);
 }
 
 /* Scores of weights that nobody has trained would look like results. */

@@ -1,6 +1,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -68,6 +69,49 @@ void tli_default_scaled(tl_default_trainer *t)
     p->validation_interval = train->evaluation.eval_period > 0 ? train->evaluation.eval_period : 0;
     p->validation_steps = train->evaluation.eval_iter;
     p->steps_per_loop = p->summary_interval = train->log_period;
+}
+
+/* --- what was told ---------------------------------------------------------------------------- */
+
+static int64_t iteration_of(const char *line, size_t length)
+{
+    json_error_t error;
+    json_t *json = json_loadb(line, length, 0, &error);
+    json_t *iteration = json ? json_object_get(json, "iteration") : NULL;
+    int64_t found = json_is_integer(iteration) ? (int64_t)json_integer_value(iteration) : -1;
+    json_decref(json);
+    return found;
+}
+
+/* Lines are in the order of their iterations, so the last ones are looked at first. */
+static int64_t last_iteration(const char *text, size_t size, int64_t most)
+{
+    for (size_t end = size; end > 0;) {
+        size_t begin = end - (text[end - 1] == '\n');
+        size_t stop = begin;
+        while (begin > 0 && text[begin - 1] != '\n') begin--;
+        int64_t iteration = iteration_of(text + begin, stop - begin);
+        if (iteration >= 0 && iteration <= most) return iteration;
+        end = begin;
+    }
+    return -1;
+}
+
+tl_status tli_last_told(int64_t *out, const char *folder, int64_t most)
+{
+    tl_file_mapping file = TL_FILE_MAPPING_INIT;
+    tl_arena *arena;
+    *out = most;
+    TL_TRY(tl_arena_new(&arena));
+    const char *path = tl_path_join(arena, folder, "metrics.json");
+    tl_status st = path ? TL_OK : TL_ENOMEM;
+    if (st == TL_OK && tl_file_exists(path) && most >= 0) {
+        st = tl_file_map(&file, path);
+        if (st == TL_OK && file.size > 0) *out = last_iteration(file.data, file.size, most);
+        tl_file_unmap(&file);
+    }
+    tl_arena_free(&arena);
+    return st;
 }
 
 /* --- what an earlier run has left ------------------------------------------------------------- */

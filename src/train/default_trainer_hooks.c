@@ -67,6 +67,31 @@ static tl_status evaluate(tl_controller *c, tl_logs *results, void *payload)
     return tl_default_trainer_test(payload, results);
 }
 
+/* --- what was cut off ------------------------------------------------------------------------- */
+
+/* Checkpoints come before the evaluation of their step: a run that ended between the two has to
+ * make up for it, or model_best would be another one than that of a run that was not interrupted.
+ */
+static tl_status make_up(tl_hook *h)
+{
+    tl_controller *c = h->controller;
+    int64_t step = c->trainer->global_step;
+    if (step == 0 || step >= c->last_step) return TL_OK;
+    tl_event_storage_set_iteration(c->storage, step - 1);
+    for (int64_t i = 0; i < c->hook_count; i++) {
+        tl_hook *other = c->hooks[i];
+        bool evaluates = other->cls == &tl_eval_hook || other->cls == &tl_best_checkpointer_hook;
+        if (evaluates && step % other->period == 0) TL_TRY(other->cls->after_step(other));
+    }
+    return TL_OK;
+}
+
+static const tl_hook_class make_up_hook = {
+    .cls = {.class_size = sizeof(tl_hook_class), .name = "make_up", .size = sizeof(tl_hook),
+            .help = "evaluates what was saved and not evaluated"},
+    .before_train = make_up,
+};
+
 /* --- the base's ------------------------------------------------------------------------------- */
 
 static tl_status add_evaluation(tl_default_trainer *t)
@@ -81,8 +106,9 @@ static tl_status add_evaluation(tl_default_trainer *t)
     tl_best_checkpointer_config best = {.metric = e->eval_metric,
                                         .comp = e->eval_mode == TL_LIBAI_MIN ? TL_METRIC_LOWER
                                                                              : TL_METRIC_HIGHER};
-    return tl_hooks_add(&t->hooks, NULL, &tl_best_checkpointer_hook,
-                        &(tl_hook_args){.period = period, .config = &best});
+    TL_TRY(tl_hooks_add(&t->hooks, NULL, &tl_best_checkpointer_hook,
+                        &(tl_hook_args){.period = period, .config = &best}));
+    return tl_hooks_add(&t->hooks, NULL, &make_up_hook, NULL);
 }
 
 tl_status tli_default_build_hooks(tl_default_trainer *t)

@@ -308,6 +308,9 @@ static const tl_field config_fields[] = {
 static tl_status check_config(const void *value)
 {
     const tl_libai_config *c = value;
+    if (c->train.activation_checkpoint.enabled && !c->graph.enabled)
+        return TL_FAIL(TL_EINVAL, "train.activation_checkpoint.enabled: only a program can compute "
+                                  "again; set graph.enabled, or leave it off");
     if (c->task.type) return TL_OK;
     return TL_FAIL(
         TL_EINVAL,

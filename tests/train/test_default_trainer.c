@@ -3,6 +3,7 @@
 #include "train/mock.h"
 
 #include <jansson.h>
+#include <signal.h>
 #include <sys/wait.h>
 
 #include <tilth/base/vec.h>
@@ -164,6 +165,38 @@ static void test_resumed_run_ends_with_the_same_bits(void **state)
     run("train.resume=true train.output_dir=new", (tl_default_trainer_args){0});
     assert_same_file("new/ckpt-12.safetensors", "whole/ckpt-12.safetensors");
     assert_int_equal(toy_count("holds no checkpoint to resume"), 1);
+}
+
+static tl_status fail_to_test(tl_default_trainer *t, tl_logs *results)
+{
+    if (t->trainer->global_step == 5) return TL_FAIL(TL_EIO, "the power is gone");
+    return tl_base_default_trainer.test(t, results);
+}
+static const tl_default_trainer_class failing = {
+    .cls = TL_CLASS(tl_default_trainer_class, "failing", &tl_base_default_trainer.cls,
+                    tl_default_trainer, NULL),
+    .test = fail_to_test};
+
+/* A checkpoint comes before the evaluation of its step, which a new process makes up for. */
+static void test_evaluation_that_was_cut_off(void **state)
+{
+    (void)state;
+    const char *words = "train.checkpointer.period=5 train.output_dir=whole";
+    run(words, (tl_default_trainer_args){0});
+    tl_config *c = config_of(mock, "train.checkpointer.period=5");
+    tl_default_trainer *t;
+    assert_ok(tl_config_finish(c));
+    assert_ok(open_run(&t, c, (tl_default_trainer_args){.cls = &failing}));
+    assert_fails(tl_default_trainer_train(t), TL_EIO, "the power is gone");
+    tl_default_trainer_free(&t);
+    tl_config_free(&c);
+    assert_files("out/model_best*", "");
+    assert_file("out/last_checkpoint", "ckpt-5");
+    run("train.checkpointer.period=5 train.resume=true", (tl_default_trainer_args){0});
+    assert_same_file("out/ckpt-12.safetensors", "whole/ckpt-12.safetensors");
+    assert_same_file("out/model_best.safetensors", "whole/model_best.safetensors");
+    assert_iterations("out/metrics.json", "2 4 5 8 9 11 12");
+    assert_int_equal(toy_count("@ 4 steps"), 2); // in both runs step 5 was the first to be the best
 }
 
 static void test_new_run_moves_the_old_one_aside(void **state)
@@ -531,7 +564,7 @@ static void test_evaluators_and_tests_of_ones_own(void **state)
 
 /* --- train_net -------------------------------------------------------------------------------- */
 
-static int train_net(char *const *more)
+static pid_t start_net(char *const *more)
 {
     char *argv[16] = {"tilth", "train_net", "--config-file", "mock.yaml", "--log_dir=logs"};
     int argc = 5;
@@ -541,9 +574,19 @@ static int train_net(char *const *more)
         execv(TILTH_PROGRAM, argv);
         _exit(99);
     }
+    return child;
+}
+
+static int finish_net(pid_t child)
+{
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int train_net(char *const *more)
+{
+    return finish_net(start_net(more));
 }
 #define TRAIN_NET(...) train_net((char *const[]){__VA_ARGS__, NULL})
 
@@ -573,6 +616,23 @@ static void test_command(void **state)
     // What was written down gives the same run.
     assert_int_equal(TRAIN_NET("--config-file=out/config.yaml", "--train.output_dir=again"), 0);
     assert_same_file("again/ckpt-20.safetensors", "out/ckpt-20.safetensors");
+}
+
+static void test_signal_saves_and_ends(void **state)
+{
+    (void)state;
+    toy_put("mock.yaml", mock);
+    pid_t child = start_net((char *const[]){"train.train_iter=1000000000", "train.log_period=1",
+                                            "train.evaluation.enabled=false", NULL});
+    for (int i = 0; i < 6000 && !tl_file_exists("out/last_checkpoint"); i++) usleep(10000);
+    assert_int_equal(kill(child, SIGTERM), 0);
+    assert_int_equal(finish_net(child), 3);
+    char *last = toy_read("out/last_checkpoint");
+    int64_t step;
+    assert_ok(tl_libai_next_iter(&step, last));
+    assert_true(step > 0);
+    tl_free(last);
+    assert_files("out/model_final*", "");
 }
 
 /* --- memory ----------------------------------------------------------------------------------- */
@@ -605,6 +665,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LIBAI_TEST(test_run_writes_what_libai_writes),
         LIBAI_TEST(test_resumed_run_ends_with_the_same_bits),
+        LIBAI_TEST(test_evaluation_that_was_cut_off),
         LIBAI_TEST(test_new_run_moves_the_old_one_aside),
         LIBAI_TEST(test_eval_only),
         LIBAI_TEST(test_load_weight_starts_a_new_run),
@@ -616,6 +677,7 @@ int main(void)
         LIBAI_TEST(test_loss_dictionary_and_epochs),
         LIBAI_TEST(test_evaluators_and_tests_of_ones_own),
         LIBAI_TEST(test_command),
+        LIBAI_TEST(test_signal_saves_and_ends),
         LIBAI_TEST(test_no_memory_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,6 +99,9 @@ static void test_what_is_wrong_is_said(void **state)
                  "not available yet");
     assert_fails(finish_with(mock, "train.dist.tensor_parallel_size=2"), TL_EUNSUPPORTED,
                  "tensor_parallel_size");
+    assert_fails(finish_with("model: {_target_: mock}\ngraph: {enabled: false}",
+                             "train.activation_checkpoint.enabled=true"),
+                 TL_EINVAL, "set graph.enabled");
     assert_fails(finish_with(mock, "optim._target_=AdamX"), TL_EINVAL, "did you mean 'AdamW'");
     assert_ok(finish_with(mock, "optim.nesterov=true"));
     assert_fails(finish_with(mock, "optim.amsgrad=true"), TL_EINVAL, "SGD has no such setting");

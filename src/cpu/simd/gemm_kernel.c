@@ -65,7 +65,7 @@ _Static_assert((int)MR_f32 == GEMM_MR && (int)NR_f32 == GEMM_NR, "packing knows 
 /* --- floats of rows that lie anywhere --------------------------------------------------------- */
 
 #if defined(GEMM_NEON)
-#define ROWS_BY(vectors) neon_rows_by[(vectors)-1]
+#define ROWS_BY(rows, vectors) neon_rows_by(rows, vectors)
 #else
 typedef void rows_tile_fn(int rows, int64_t pieces, int64_t depth, const float *const *a,
                           const float *b, int64_t b_row, float *c, int64_t c_row, float alpha,
@@ -111,7 +111,7 @@ ROWS_TILE(3)
 static rows_tile_fn *const rows_tiles[] = {rows_tile_1, rows_tile_2, rows_tile_3};
 #endif
 _Static_assert(sizeof rows_tiles / sizeof *rows_tiles == GEMM_ROWS_NR / VF, "a tile for each");
-#define ROWS_BY(vectors) rows_tiles[(vectors)-1]
+#define ROWS_BY(rows, vectors) rows_tiles[(vectors)-1]
 #endif
 
 static void rows_f32(int rows, int cols, int64_t pieces, int64_t depth, const void *const *a,
@@ -121,13 +121,13 @@ static void rows_f32(int rows, int cols, int64_t pieces, int64_t depth, const vo
     const float *const *from = (const float *const *)a;
     const int vectors = (cols + VF - 1) / VF;
     if (cols == vectors * VF) {
-        ROWS_BY(vectors)(rows, pieces, depth, from, b, b_row, c, c_row, (float)alpha, accumulate);
+        ROWS_BY(rows, vectors)(rows, pieces, depth, from, b, b_row, c, c_row, (float)alpha, accumulate);
         return;
     }
     float whole[GEMM_ROWS_MR * GEMM_ROWS_NR] = {0}, *to = c;
     for (int i = 0; i < rows && accumulate; i++)
         memcpy(whole + i * GEMM_ROWS_NR, to + i * c_row, (size_t)cols * sizeof *to);
-    ROWS_BY(vectors)(rows, pieces, depth, from, b, b_row, whole, GEMM_ROWS_NR, (float)alpha,
+    ROWS_BY(rows, vectors)(rows, pieces, depth, from, b, b_row, whole, GEMM_ROWS_NR, (float)alpha,
                      accumulate);
     for (int i = 0; i < rows; i++)
         memcpy(to + i * c_row, whole + i * GEMM_ROWS_NR, (size_t)cols * sizeof *to);

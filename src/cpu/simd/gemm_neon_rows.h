@@ -12,24 +12,26 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 
-/* One vector of b times lane l of the five rows; what stands between them is loads. */
+/* One vector of b times lane l of the rows; what stands between them is loads. Two rows alone are half
+ * the work of five: a product of 32 rows is six fives and a two. */
 #define FIVE(b, l, s0, s1, s2, s3, s4, LOADS)                                                      \
     FMA(s0, b, 0, l) LOADS FMA(s1, b, 1, l) FMA(s2, b, 2, l) FMA(s3, b, 3, l) FMA(s4, b, 4, l)
-#define FIVE_0(l, LOADS) FIVE(8, l, 12, 16, 20, 24, 28, LOADS)
-#define FIVE_1(l, LOADS) FIVE(9, l, 13, 17, 21, 25, 29, LOADS)
-#define FIVE_2(l, LOADS) FIVE(10, l, 14, 18, 22, 26, 30, LOADS)
-#define FIVE_3(l, LOADS) FIVE(11, l, 15, 19, 23, 27, 31, LOADS)
+#define TWO(b, l, s0, s1, s2, s3, s4, LOADS) FMA(s0, b, 0, l) LOADS FMA(s1, b, 1, l)
+#define ROWS_0(N, l, LOADS) N(8, l, 12, 16, 20, 24, 28, LOADS)
+#define ROWS_1(N, l, LOADS) N(9, l, 13, 17, 21, 25, 29, LOADS)
+#define ROWS_2(N, l, LOADS) N(10, l, 14, 18, 22, 26, 30, LOADS)
+#define ROWS_3(N, l, LOADS) N(11, l, 15, 19, 23, 27, 31, LOADS)
 
 /* One step in depth, for 1 to 4 vectors of columns: all vectors but the last one are there, and
  * those of the next step, `step` further on, are at its end. */
 #define NEXT_B(step) "add %[b], %[b], %[" #step "]\n"
-#define DEEP_1(l, step) LOAD(8, b, 0) NEXT_B(step) FIVE_0(l, "")
-#define DEEP_2(l, step) FIVE_0(l, LOAD(9, b, 16) NEXT_B(step)) FIVE_1(l, LOAD(8, b, 0))
-#define DEEP_3(l, step)                                                                            \
-    FIVE_0(l, LOAD(10, b, 32) NEXT_B(step)) FIVE_1(l, LOAD(8, b, 0)) FIVE_2(l, LOAD(9, b, 16))
-#define DEEP_4(l, step)                                                                            \
-    FIVE_0(l, LOAD(11, b, 48) NEXT_B(step)) FIVE_1(l, LOAD(8, b, 0)) FIVE_2(l, LOAD(9, b, 16))     \
-    FIVE_3(l, LOAD(10, b, 32))
+#define DEEP_1(N, l, step) LOAD(8, b, 0) NEXT_B(step) ROWS_0(N, l, "")
+#define DEEP_2(N, l, step) ROWS_0(N, l, LOAD(9, b, 16) NEXT_B(step)) ROWS_1(N, l, LOAD(8, b, 0))
+#define DEEP_3(N, l, step)                                                                            \
+    ROWS_0(N, l, LOAD(10, b, 32) NEXT_B(step)) ROWS_1(N, l, LOAD(8, b, 0)) ROWS_2(N, l, LOAD(9, b, 16))
+#define DEEP_4(N, l, step)                                                                            \
+    ROWS_0(N, l, LOAD(11, b, 48) NEXT_B(step)) ROWS_1(N, l, LOAD(8, b, 0)) ROWS_2(N, l, LOAD(9, b, 16))     \
+    ROWS_3(N, l, LOAD(10, b, 32))
 #define START_1 ""
 #define START_2 LOAD(8, b, 0)
 #define START_3 LOAD(8, b, 0) LOAD(9, b, 16)
@@ -71,7 +73,7 @@
     X(12, 13, 14, 15) X(16, 17, 18, 19) X(20, 21, 22, 23) X(24, 25, 26, 27) X(28, 29, 30, 31)
 
 /* a[piece * 5 + row]; rows beyond `rows` are read (any that may be), but not stored. */
-#define NEON_ROWS(name, START, DEEP, PUT, ADD)                                                     \
+#define NEON_ROWS(name, N, START, DEEP, PUT, ADD)                                                     \
     static void name(int rows, int64_t pieces, int64_t depth, const float *const *a,               \
                      const float *b, int64_t b_row, float *c, int64_t c_row, float alpha,          \
                      bool accumulate)                                                              \
@@ -91,11 +93,11 @@
             ".balign 32\n"                                                                         \
             "1:\n"                                                                                 \
             LOAD_A(0, a0) LOAD_A(1, a1) LOAD_A(2, a2) LOAD_A(3, a3) LOAD_A(4, a4)                  \
-            DEEP(0, b_step) DEEP(1, b_step) COUNT_STEP                                             \
-            DEEP(2, b_step)                                                                        \
+            DEEP(N, 0, b_step) DEEP(N, 1, b_step) COUNT_STEP                                             \
+            DEEP(N, 2, b_step)                                                                        \
             "add %[at], %[at], #16\n"                                                              \
             "subs %[left], %[left], #1\n"                                                          \
-            DEEP(3, last)                                                                          \
+            DEEP(N, 3, last)                                                                          \
             "b.ne 1b\n"                                                                            \
             "2:\n"                                                                                 \
             "ands %[left], %[depth], #3\n"                                                         \
@@ -103,7 +105,7 @@
             "3:\n"                                                                                 \
             LOAD_ONE(0, a0) LOAD_ONE(1, a1) LOAD_ONE(2, a2) LOAD_ONE(3, a3) LOAD_ONE(4, a4)        \
             COUNT_STEP                                                                             \
-            DEEP(0, last)                                                                          \
+            DEEP(N, 0, last)                                                                          \
             "add %[at], %[at], #4\n"                                                               \
             "subs %[left], %[left], #1\n"                                                          \
             "b.ne 3b\n"                                                                            \
@@ -125,15 +127,22 @@
               [alpha] "r"(tli_float_to_bits(alpha)), [accumulate] "r"((int)accumulate)             \
             : "memory", "cc", ALL_VECTORS);                                                        \
     }
-NEON_ROWS(neon_rows_1, START_1, DEEP_1, PUT_1, ADD_1)
-NEON_ROWS(neon_rows_2, START_2, DEEP_2, PUT_2, ADD_2)
-NEON_ROWS(neon_rows_3, START_3, DEEP_3, PUT_3, ADD_3)
-NEON_ROWS(neon_rows_4, START_4, DEEP_4, PUT_4, ADD_4)
+NEON_ROWS(neon_rows_1, FIVE, START_1, DEEP_1, PUT_1, ADD_1)
+NEON_ROWS(neon_rows_2, FIVE, START_2, DEEP_2, PUT_2, ADD_2)
+NEON_ROWS(neon_rows_3, FIVE, START_3, DEEP_3, PUT_3, ADD_3)
+NEON_ROWS(neon_rows_4, FIVE, START_4, DEEP_4, PUT_4, ADD_4)
+NEON_ROWS(neon_two_rows_4, TWO, START_4, DEEP_4, PUT_4, ADD_4)
 
-/* By vectors of columns. */
-static void (*const neon_rows_by[])(int, int64_t, int64_t, const float *const *, const float *,
-                                    int64_t, float *, int64_t, float, bool) = {
-    neon_rows_1, neon_rows_2, neon_rows_3, neon_rows_4};
+typedef void neon_rows_fn(int rows, int64_t pieces, int64_t depth, const float *const *a,
+                          const float *b, int64_t b_row, float *c, int64_t c_row, float alpha,
+                          bool accumulate);
+
+/* By rows and vectors of columns. */
+static inline neon_rows_fn *neon_rows_by(int rows, int64_t vectors)
+{
+    static neon_rows_fn *const all[] = {neon_rows_1, neon_rows_2, neon_rows_3, neon_rows_4};
+    return rows <= 2 && vectors == 4 ? neon_two_rows_4 : all[vectors - 1];
+}
 
 #pragma GCC diagnostic pop
 
