@@ -144,6 +144,7 @@ tl_status tl_model_new(tl_model **out, const tl_model_args *args)
 {
     TL_TRY(new_model(out, args));
     tl_status st = tl_model_initialize(*out, args->seed);
+    tl_engine_trim(args->engine); // what was drawn is in its place, and will not be drawn again
     if (st == TL_OK) return TL_OK;
     tl_model_free(out);
     return tl_error_note(st, "model '%s'", args->cls->cls.name);

@@ -1,6 +1,7 @@
 /* Model Garden's configurables of a run: gin files that name them work here. */
 #include "train/configurables.h"
 
+#include <tilth/train/default_trainer.h>
 #include <tilth/train/launch.h>
 
 /* --- create_trainer --------------------------------------------------------------------------- */
@@ -65,6 +66,8 @@ static const tl_entry entries[] = {
     {&tl_kind_configurable, &get_train_actions.cls},
     {&tl_kind_configurable, &get_eval_actions.cls},
     {&tl_kind_trainer, &tl_base_trainer.cls},
+    {&tl_kind_trainer, &tl_eager_trainer.cls},
+    {&tl_kind_trainer, &tl_graph_trainer.cls},
 };
 const tl_module tl_train_module = {TL_MODULE_HEAD("train"), entries, TL_COUNT(entries)};
 

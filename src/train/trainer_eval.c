@@ -135,7 +135,7 @@ tl_status tli_evaluate(tl_trainer *t, int64_t steps, tl_logs *logs)
         st = evaluate_batch(t, &state, &more);
         if (!more) break;
         done++;
-        if (st == TL_OK && w && w->wake && *w->wake && !w->batch(w->self, t))
+        if (st == TL_OK && w && w->batch && w->wake && *w->wake && !w->batch(w->self, t))
             st = TL_FAIL(TL_ESTOPPED, "the evaluation was ended after %" PRId64 " batches", done);
     }
     if (st == TL_OK && !more)

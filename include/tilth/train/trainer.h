@@ -157,7 +157,7 @@ TL_API bool tl_trainer_between(tl_trainer *t);
 typedef struct tl_trainer_watch {
     /* False ends the loop. A failure is kept in *status, and ends it too. */
     bool (*step)(void *self, tl_trainer *t, tl_status *status);
-    bool (*batch)(void *self, tl_trainer *t); /* in evaluations */
+    bool (*batch)(void *self, tl_trainer *t); /* (optional) in evaluations, when `wake` is not 0 */
     void (*before)(void *self, tl_trainer *t); /* (optional) before each step */
     void *self;
     int64_t due; /* the step at which `step` is to be called next; 0: at each */
