@@ -7,6 +7,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/clock.h>
 #include <tilth/base/log.h>
+#include <tilth/base/vec.h>
 
 #include "train/pretty.h"
 #include "train/signals.h"
@@ -225,6 +226,7 @@ void tl_controller_free(tl_controller **controller)
     for (int64_t i = 0; i < c->hook_count; i++) c->hooks[i]->controller = NULL;
     tl_summary_manager_free(&c->own_summaries);
     tl_summary_manager_free(&c->own_eval_summaries);
+    TL_VEC_FREE(&c->told);
     tl_event_storage_free(&c->storage);
     tl_arena_free(&c->arena);
     tl_free(c);

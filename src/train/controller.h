@@ -8,6 +8,12 @@
 
 enum { TLI_REASON = 200 };
 
+/* A name under which steps log a number, and where it goes. */
+typedef struct tli_told {
+    const char *name;
+    tl_event_scalar *scalar;
+} tli_told;
+
 struct tl_controller {
     tl_controller_args given;
     tl_trainer *trainer, *evaluator;
@@ -25,6 +31,7 @@ struct tl_controller {
     int64_t loop_end;       /* where this loop ends */
     bool left;              /* the loop was left before its end */
     bool steps_watched;     /* some hook is called at steps */
+    struct { tli_told *items; int64_t count, capacity; } told; /* what steps log, by its place */
     double away_s;          /* spent in saving and hooks since the loop began */
     double steps_per_second;
     tl_error failed;        /* what a before_step came back with */

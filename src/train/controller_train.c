@@ -2,9 +2,11 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <tilth/base/clock.h>
 #include <tilth/base/log.h>
+#include <tilth/base/vec.h>
 
 #include "train/pretty.h"
 #include "train/signals.h"
@@ -32,13 +34,33 @@ static int64_t next_due(const tl_controller *c, int64_t step)
     return due;
 }
 
-/* What the step has logged goes to the storage, where hooks and writers find it. */
+/* Steps log the same names in the same order: a name is looked up when it is new in its place. */
+static tl_status scalar_of(tl_event_scalar **out, tl_controller *c, int64_t place, const char *name)
+{
+    while (c->told.count <= place)
+        if (!TL_VEC_PUSH(&c->told, (tli_told){0})) return TL_ENOMEM;
+    tli_told *there = &c->told.items[place];
+    if (!there->name || strcmp(there->name, name) != 0) {
+        TL_TRY(tl_event_storage_scalar(&there->scalar, c->storage, name, true));
+        there->name = tl_arena_strdup(c->arena, name);
+        if (!there->name) return TL_ENOMEM;
+    }
+    *out = there->scalar;
+    return TL_OK;
+}
+
+/* What the step has logged goes to the storage, where hooks and writers find it. It lies in the host's memory:
+ * reading a number costs less than keeping its tensor. */
 static tl_status store_outputs(tl_controller *c, const tl_trainer *t)
 {
     for (int64_t i = 0; t->outputs && i < t->outputs->count; i++) {
         const tl_named *o = &t->outputs->items[i];
+        tl_event_scalar *scalar;
+        double value;
         if (tl_tensor_count(o->tensor) != 1) continue;
-        TL_TRY(tl_event_storage_put_tensor(c->storage, o->name, o->tensor, true));
+        TL_TRY(scalar_of(&scalar, c, i, o->name));
+        TL_TRY(tl_tensor_item(o->tensor, &value));
+        TL_TRY(tl_event_scalar_put(scalar, value));
     }
     return TL_OK;
 }

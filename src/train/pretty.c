@@ -7,7 +7,7 @@
 
 enum { WIDTH = 80, INDENT = 4 };
 
-/* As short as a float32 can be told from its neighbours, with a point in it. */
+/* As short as it can be told in six digits, with a point in it. */
 static void add_number(tl_str *out, double value)
 {
     char text[40];
@@ -15,10 +15,7 @@ static void add_number(tl_str *out, double value)
         tl_str_addf(out, "%s", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
         return;
     }
-    for (int digits = 4; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if ((float)strtod(text, NULL) == (float)value) break;
-    }
+    snprintf(text, sizeof text, "%.6g", value);
     tl_str_addf(out, "%s%s", text, strpbrk(text, ".en") ? "" : ".0");
 }
 
