@@ -348,6 +348,29 @@ bool tl_optimizer_set_accumulating(tl_optimizer *o, bool on)
     return before;
 }
 
+bool tl_optimizer_set_inert(tl_optimizer *o, bool on)
+{
+    bool before = o->inert;
+    o->inert = on;
+    return before;
+}
+
+static tl_status zero(tl_tensor *t)
+{
+    tl_lease l;
+    if (!t) return TL_OK;
+    TL_TRY(tl_lease_write(&l, t));
+    memset(l.data, 0, tl_tensor_bytes(t));
+    tl_lease_end(&l);
+    return TL_OK;
+}
+
+tl_status tl_optimizer_discard(tl_optimizer *o)
+{
+    for (int64_t i = 0; i < o->count; i++) TL_TRY(zero(o->parts[i].sum));
+    return zero(o->weight_sum);
+}
+
 bool tl_optimizer_accumulating(const tl_optimizer *o)
 {
     return o->accumulating;

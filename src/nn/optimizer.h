@@ -44,7 +44,7 @@ struct tl_optimizer {
     tl_tensor *scale, *good;  /* of the loss: float32 and int64; NULL when nothing is scaled */
     bool dynamic;             /* the scale moves */
     int64_t growth_interval;
-    bool accumulating, swapped;
+    bool accumulating, swapped, inert;
 };
 
 /* The nearest class that has a method; NULL: none. */

@@ -167,6 +167,7 @@ static void update(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads, tl_tenso
 bool tl_optimizer_apply(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads, tl_tensor *weight)
 {
     if (o->accumulating) return tl_optimizer_accumulate(o, c, grads, weight);
+    if (o->inert) return !tl_ctx_failed(c);
     if (!check(o, c, grads, weight)) return false;
     bool taping = tl_ctx_set_taping(c, false);
     update(o, c, grads, weight, true);
@@ -188,6 +189,7 @@ static tl_status make_sums(tl_optimizer *o)
 bool tl_optimizer_accumulate(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads,
                              tl_tensor *weight)
 {
+    if (o->inert) return !tl_ctx_failed(c);
     if (!check(o, c, grads, weight)) return false;
     if (make_sums(o) != TL_OK) {
         tl_ctx_fail(c);

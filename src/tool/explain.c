@@ -37,6 +37,9 @@ static tl_status explain(tli_run *run, const tl_experiment_config *params)
     TL_TRY_DONE(st, tl_get_distribution_strategy(
                         &strategy, &(tl_strategy_args){
                                        .distribution_strategy = params->runtime.distribution_strategy,
+                                       .num_gpus = params->runtime.num_gpus,
+                                       .all_reduce_alg = params->runtime.all_reduce_alg,
+                                       .tpu_address = params->runtime.tpu,
                                        .threads = (int)params->tilth.threads}));
     TL_TRY_DONE(st, tl_get_task(&task, &(tl_task_args){.registry = run->registry,
                                                        .config = &params->task, .seed = seed,

@@ -60,12 +60,14 @@ tl_status tli_hooks_after_train(tl_controller *c, tl_status so_far)
     // All are called; the first failure counts, and that of the training before any of theirs.
     tl_error first = {.code = TL_OK};
     if (so_far != TL_OK) tl_error_save(&first);
+    first.code = so_far;
     for (int64_t i = 0; i < c->hook_count; i++) {
         const tl_hook_class *with = TLI_HOOK_METHOD(c->hooks[i], after_train);
         tl_status st = with ? with->after_train(c->hooks[i]) : TL_OK;
         if (st == TL_OK || first.code != TL_OK) continue;
         tl_error_note(st, "hook '%s'", c->hooks[i]->name);
         tl_error_save(&first);
+        first.code = st;
     }
     if (first.code != TL_OK) tl_error_restore(&first);
     return first.code;
@@ -131,6 +133,7 @@ static tl_status bind_state(tl_controller *c)
     tl_state *state = tl_trainer_checkpoint(c->trainer), *sub;
     if (!state) return tl_error_code();
     TL_TRY(tl_state_bind_int(state, "controller/evaluated", &c->evaluated));
+    c->bound = true;
     for (int64_t i = 0; i < c->hook_count; i++) {
         tl_hook *h = c->hooks[i];
         const tl_hook_class *with = TLI_HOOK_METHOD(h, state);
@@ -222,7 +225,16 @@ void tl_controller_free(tl_controller **controller)
 {
     tl_controller *c = *controller;
     if (!c) return;
-    if (c->manager) (void)!tl_checkpoint_manager_sync(c->manager);
+    tl_error kept;
+    tl_error_save(&kept);
+    if (c->manager && tl_checkpoint_manager_sync(c->manager) != TL_OK)
+        TL_LOG_ERROR("%s", tl_error_message());
+    tl_state *state = c->bound ? tl_trainer_checkpoint(c->trainer) : NULL;
+    if (state) { // what it holds of ours ends with us
+        tl_state_remove(state, "controller");
+        tl_state_remove(state, "hooks");
+    }
+    tl_error_restore(&kept);
     for (int64_t i = 0; i < c->hook_count; i++) c->hooks[i]->controller = NULL;
     tl_summary_manager_free(&c->own_summaries);
     tl_summary_manager_free(&c->own_eval_summaries);
@@ -285,6 +297,10 @@ tl_status tli_controller_save(tl_controller *c, bool check_interval, bool *saved
     const char *path = NULL;
     if (saved) *saved = false;
     if (!c->manager || !c->trainer || !tl_checkpoint_manager_interval(c->manager)) return TL_OK;
+    if (c->in_step && c->trainer->global_step == c->loop_end) {
+        c->save_at_end = true; // the metrics of the loop are told and reset first
+        return TL_OK;
+    }
     int64_t begin = tl_clock_ns();
     if (c->summaries) TL_TRY(tl_summary_manager_flush(c->summaries));
     TL_TRY(tl_checkpoint_manager_save(c->manager, check_interval, &path));
@@ -361,7 +377,7 @@ tl_status tl_controller_evaluate(tl_controller *c, int64_t steps, tl_logs *logs)
     if (c->given.heed_signals) tli_signals_begin();
     tl_trainer_set_watch(c->evaluator, &watch);
     tl_status st = evaluate(c, steps, logs ? logs : own);
-    tl_trainer_set_watch(c->evaluator, c->last_step ? &c->watch : NULL);
+    tl_trainer_set_watch(c->evaluator, c->last_step && c->evaluator == c->trainer ? &c->watch : NULL);
     if (c->given.heed_signals) tli_signals_end();
     tl_logs_free(&own);
     return st;
@@ -410,6 +426,10 @@ static tl_status evaluate_all(tl_controller *c, int64_t steps, double timeout_s,
             if (logs) tl_logs_clear(logs);
             st = tl_controller_restore_checkpoint(c, path, NULL);
             if (st == TL_OK) st = tl_controller_evaluate(c, steps, logs);
+            else if (st == TL_ENOTFOUND) { // removed meanwhile, for newer ones
+                TL_LOG_WARNING("%s", tl_error_message());
+                st = TL_OK;
+            }
         }
         tl_arena_end(arena, mark);
         if (st != TL_OK || (!path && !done) || (done && done(payload))) break;
@@ -427,6 +447,8 @@ tl_status tl_controller_evaluate_continuously(tl_controller *c, int64_t steps, d
     TL_TRY(tli_controller_require(c->manager, "checkpoint manager", "evaluate_continuously"));
     if (c->given.heed_signals) tli_signals_begin();
     tl_status st = evaluate_all(c, steps, timeout_s, done, payload, logs);
+    if (st == TL_OK && c->given.heed_signals && tli_signal)
+        st = TL_FAIL(TL_ESTOPPED, "%s ended the evaluation", tli_signal_name(tli_signal));
     if (c->given.heed_signals) tli_signals_end();
     return st;
 }
@@ -438,7 +460,7 @@ void tl_controller_request_stop(tl_controller *c, const char *reason)
     if (__atomic_load_n(&c->stop, __ATOMIC_ACQUIRE)) return;
     snprintf(c->reason, sizeof c->reason, "%s", reason ? reason : "someone asked");
     __atomic_store_n(&c->stop, 1, __ATOMIC_RELEASE);
-    c->watch.due = 0;
+    __atomic_store_n(&c->watch.due, 0, __ATOMIC_RELEASE);
 }
 
 const char *tl_controller_stop_reason(const tl_controller *c)

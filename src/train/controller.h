@@ -30,6 +30,9 @@ struct tl_controller {
     int64_t last_step;      /* where the training ends */
     int64_t loop_end;       /* where this loop ends */
     bool left;              /* the loop was left before its end */
+    bool bound;             /* the trainer's state holds what is ours */
+    bool in_step;           /* hooks are being called after a step */
+    bool save_at_end;       /* one of them wants a checkpoint when the loop is told */
     bool steps_watched;     /* some hook is called at steps */
     struct { tli_told *items; int64_t count, capacity; } told; /* what steps log, by its place */
     double away_s;          /* spent in saving and hooks since the loop began */

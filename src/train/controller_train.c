@@ -34,6 +34,13 @@ static int64_t next_due(const tl_controller *c, int64_t step)
     return due;
 }
 
+/* Whoever asks to stop is heard at the next step, whatever is due. */
+static void set_due(tl_controller *c, int64_t step)
+{
+    __atomic_store_n(&c->watch.due, step, __ATOMIC_RELEASE);
+    if (tli_controller_stopping(c)) __atomic_store_n(&c->watch.due, 0, __ATOMIC_RELEASE);
+}
+
 /* Steps log the same names in the same order: a name is looked up when it is new in its place. */
 static tl_status scalar_of(tl_event_scalar **out, tl_controller *c, int64_t place, const char *name)
 {
@@ -102,7 +109,9 @@ static tl_status at_step(tl_controller *c, tl_trainer *t)
 {
     int64_t begin = tl_clock_ns();
     double away_s = c->away_s;
+    c->in_step = true;
     tl_status st = call_after_step(c, t);
+    c->in_step = false;
     c->away_s = away_s + (double)(tl_clock_ns() - begin) * 1e-9; // what hooks have saved is in it
     TL_TRY(st);
     TL_TRY(write_outputs(c, t));
@@ -118,7 +127,7 @@ static bool watch_step(void *self, tl_trainer *t, tl_status *status)
         *status = c->failed.code;
     }
     if (*status == TL_OK) *status = at_step(c, t);
-    c->watch.due = next_due(c, t->global_step);
+    set_due(c, next_due(c, t->global_step));
     c->left = *status != TL_OK || (tli_controller_stopping(c) && t->global_step < c->loop_end);
     return !c->left;
 }
@@ -130,8 +139,9 @@ static void watch_before(void *self, tl_trainer *t)
     for (int64_t i = 0; i < c->hook_count; i++) {
         tl_hook *h = c->hooks[i];
         const tl_hook_class *with = TLI_HOOK_METHOD(h, before_step);
-        if (!with || (t->global_step + 1) % h->period != 0 || with->before_step(h) == TL_OK) continue;
-        tl_error_note(tl_error_code(), "hook '%s'", h->name);
+        tl_status st = with && (t->global_step + 1) % h->period == 0 ? with->before_step(h) : TL_OK;
+        if (st == TL_OK) continue;
+        tl_error_note(st, "hook '%s'", h->name);
         tl_error_save(&c->failed);
         c->watch.due = 0;
         return;
@@ -165,7 +175,9 @@ static tl_status end_loop(tl_controller *c, int64_t from, double seconds, tl_log
     TL_TRY(tli_hooks_after_loop(c, logs));
     if (c->trainer->global_step < step) return TL_OK; // a hook went back: this loop was not
     TL_TRY(tell_loop(c, logs));
-    return tli_controller_save(c, true, NULL);
+    bool asked = c->save_at_end;
+    c->save_at_end = false;
+    return tli_controller_save(c, !asked, NULL);
 }
 
 /* The state is that of the last good step: it is kept, whatever comes. */
@@ -174,12 +186,17 @@ static tl_status after_failure(tl_controller *c, tl_status st)
     tl_error error;
     bool handled;
     tl_error_save(&error);
-    if (tli_hooks_on_error(c, st, &handled) != TL_OK) return tl_error_code();
-    if (handled) return TL_OK;
+    tl_status after = tli_hooks_on_error(c, st, &handled);
+    if (after == TL_OK && handled) {
+        c->left = false;
+        c->failed.code = TL_OK;
+        return TL_OK;
+    }
+    if (after != TL_OK) tl_error_save(&error);
     if (st == TL_ENAN && tli_controller_save(c, false, NULL) != TL_OK)
         TL_LOG_ERROR("the last good step could not be saved: %s", tl_error_message());
     tl_error_restore(&error);
-    return st;
+    return after != TL_OK ? after : st;
 }
 
 static tl_status train_loop(tl_controller *c, int64_t steps)
@@ -190,7 +207,8 @@ static tl_status train_loop(tl_controller *c, int64_t steps)
     c->loop_end = from + steps;
     c->left = false;
     c->away_s = 0;
-    c->watch.due = tli_controller_stopping(c) ? 0 : next_due(c, from);
+    c->save_at_end = false;
+    set_due(c, next_due(c, from));
     TL_TRY(tl_logs_new(&logs));
     int64_t begin = tl_clock_ns();
     tl_status st = tl_trainer_train(t, steps, logs);
@@ -245,20 +263,19 @@ static tl_status end_training(tl_controller *c, tl_status st, bool save)
     bool stopping = tli_controller_stopping(c);
     if (st == TL_OK && (save || stopping)) st = tli_controller_save(c, false, NULL);
     st = tli_hooks_after_train(c, st);
+    stopping |= tli_controller_stopping(c);
     tl_event_storage_pop(c->storage);
     tl_trainer_set_watch(c->trainer, NULL);
+    if (c->manager && st == TL_OK) st = tl_checkpoint_manager_sync(c->manager);
     int number = c->given.heed_signals ? tli_signal : 0;
     if (c->given.heed_signals) tli_signals_end();
     c->last_step = 0;
-    if (c->manager) {
-        tl_status synced = st == TL_OK ? tl_checkpoint_manager_sync(c->manager) : TL_OK;
-        if (st == TL_OK) st = synced;
-    }
     if (st != TL_OK || !stopping) return st;
     if (number)
         return TL_FAIL(TL_ESTOPPED, "%s ended the training at step %" PRId64 "%s",
                        tli_signal_name(number), c->trainer->global_step,
-                       c->manager ? ", which is saved: the same command goes on" : "");
+                       c->manager && tl_checkpoint_manager_interval(c->manager)
+                           ? ", which is saved: the same command goes on" : "");
     tli_controller_say(c, "train | step: % 6" PRId64 " | stopped: %s", c->trainer->global_step,
                        c->reason);
     return TL_OK;

@@ -6,10 +6,12 @@
 
 #include <tilth/base/str.h>
 #include <tilth/check/check.h>
+#include <tilth/ops/elementwise.h>
+#include <tilth/ops/reduce.h>
 
 /* Runs the step once more, one op after the other, under the eyes of the checking backend: it stops at the
  * first op that makes something that is not finite out of finite numbers. */
-static tl_status replay(tl_trainer *t, tl_check *check, tl_engine *engine)
+static tl_status replay(tl_trainer *t, tl_engine *engine)
 {
     tl_ctx *c;
     TL_TRY(tl_ctx_new(&c, engine));
@@ -18,14 +20,30 @@ static tl_status replay(tl_trainer *t, tl_check *check, tl_engine *engine)
     tl_step s = {.ctx = c, .task = t->task, .model = t->model, .optimizer = t->optimizer,
                  .batch = &batch, .logs = &out, .replicas = tl_strategy_replicas(t->strategy)};
     bool holding = tl_model_hold_updates(t->model, true);
-    (void)check;
+    bool inert = tl_optimizer_set_inert(t->optimizer, true);
     tl_ctx_set_draws(c, tl_ctx_draws(t->ctx));
     tl_ctx_set_training(c, true);
     tl_ctx_set_taping(c, true);
     tl_status st = tl_task_train_step(t->task, &s);
+    tl_optimizer_set_inert(t->optimizer, inert);
     tl_model_hold_updates(t->model, holding);
     tl_ctx_free(&c);
     return st;
+}
+
+/* The batch itself may hold what is not finite. */
+static bool blame_batch(tl_trainer *t, tl_str *where)
+{
+    for (int64_t i = 0; i < t->parts->in.count; i++) {
+        const tl_named *f = &t->parts->in.items[i];
+        double all = 1;
+        if (!tl_dtype_is_float(f->tensor->dtype)) continue;
+        tl_tensor *finite = tl_all(t->ctx, tl_isfinite(t->ctx, f->tensor), TL_ALL, false);
+        if (!finite || tl_tensor_item(finite, &all) != TL_OK || all != 0) continue;
+        tl_str_addf(where, "the batch: '%s' holds such numbers", f->name);
+        return true;
+    }
+    return false;
 }
 
 static void find_first(tl_trainer *t, tl_str *where)
@@ -36,11 +54,12 @@ static void find_first(tl_trainer *t, tl_str *where)
     tl_status st;
     TL_TRY_DONE(st, tl_check_new(&check, tl_engine_backend(t->engine), &options));
     TL_TRY_DONE(st, tl_engine_new(&engine, &(tl_engine_args){.backend = tl_check_backend(check)}));
-    st = replay(t, check, engine);
+    st = replay(t, engine);
 done:
     if (check && *tl_check_first(check)) tl_str_addf(where, "%s", tl_check_first(check));
     else if (st != TL_OK) tl_str_addf(where, "%s", tl_error_message());
-    else tl_str_addf(where, "no operation alone; the gradients are too large to be squared");
+    else if (!blame_batch(t, where))
+        tl_str_addf(where, "no operation of this batch alone; the gradients together are too large");
     tl_engine_free(&engine);
     tl_check_free(&check);
 }

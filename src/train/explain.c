@@ -72,6 +72,7 @@ static tl_status explain(tl_str *out, tl_trainer *t, const tl_explain_args *args
     tl_program *p = tl_function_program(f);
     tl_program_set_timing(p, true);
     TL_TRY(train(t, args->steps > 0 ? args->steps : USUAL_STEPS));
+    p = tl_function_program(f); // another one, when the batches changed their shape
     tl_function_measure(f, &stats);
     tl_str_addf(out, "captured in %.1f ms, compiled in %.1f ms\n%" PRId64 " calls captured, %" PRId64
                      " after the passes:\n%s\n", stats.capture_s * 1e3, stats.compile_s * 1e3,

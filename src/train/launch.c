@@ -101,9 +101,21 @@ static tl_status log_params(const tl_config *config)
     return st;
 }
 
+/* Tensors end with the engine; numbers and texts can be handed out. */
+static tl_status keep_value(const tl_logs_entry *e, void *payload)
+{
+    double value;
+    if (e->kind == TL_LOGS_TEXT) return tl_logs_put_text(payload, e->name, e->text);
+    if (e->kind != TL_LOGS_NUMBER) return TL_OK;
+    TL_TRY(tl_logs_entry_number(&value, e));
+    return tl_logs_put(payload, e->name, value);
+}
+
 static tl_run_args run_args(const tl_launch_args *args, const tl_experiment_config *params)
 {
     tl_run_args run = args->run ? *args->run : (tl_run_args){0};
+    run.task = NULL;
+    run.strategy = NULL;
     run.mode = args->flags->mode;
     run.params = params;
     run.model_dir = args->flags->model_dir;
@@ -137,10 +149,11 @@ tl_status tl_launch(tl_logs *logs, const tl_launch_args *args)
                                                            .seed = run.seed}));
     TL_TRY_DONE(st, write_params(args->config, args->flags));
     TL_TRY_DONE(st, tl_run_experiment(&result, &run));
-    if (logs) TL_TRY_DONE(st, tl_logs_merge(logs, result.logs));
+    if (logs) TL_TRY_DONE(st, tl_logs_walk(result.logs, keep_value, logs));
     st = tl_save_gin_config(gin, args->flags->mode, args->flags->model_dir);
 done:
     tl_run_result_deinit(&result);
+    if (run.trainer && *run.trainer) tl_trainer_free(run.trainer);
     tl_task_free(&run.task);
     tl_strategy_free(&run.strategy);
     tl_gin_free(&gin);

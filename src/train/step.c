@@ -72,18 +72,30 @@ static tl_tensor *with_aux(tl_step *s, tl_tensor *total, tl_tensor *weight)
     return tl_add(s->ctx, total, aux);
 }
 
-/* The mean, as people read it; 0 of nothing. */
-static void tell(tl_step *s, tl_tensor *total, tl_tensor *weight)
+/* How many losses a mean is of: so often it counts beside those of other batches. */
+static double times_of(const tl_step *s, const tl_tensor *losses)
 {
-    s->weight = weight;
+    int64_t count = losses->shape.rank ? tl_tensor_count(losses) : tl_batch_size(s->batch);
+    return count > 0 ? (double)count : 1;
+}
+
+static tl_tensor *counted(tl_ctx *c, tl_tensor *weight, double times)
+{
+    return weight ? tl_affine(c, weight, times, 0) : tl_full(c, TL_F32, TL_SCALAR, times);
+}
+
+/* The mean, as people read it; 0 of nothing. */
+static void tell(tl_step *s, tl_tensor *total, tl_tensor *weight, double times)
+{
     if (total && weight) total = tl_div_no_nan(s->ctx, total, tl_cast(s->ctx, weight, total->dtype));
+    s->weight = counted(s->ctx, weight, times);
     tl_step_log(s, TL_LOSS, total);
 }
 
 void tl_step_report(tl_step *s, tl_tensor *losses, tl_tensor *weights)
 {
     tl_tensor *weight, *total = share(s->ctx, losses, weights, &weight);
-    tell(s, with_aux(s, total, weight), weight);
+    if (total) tell(s, with_aux(s, total, weight), weight, times_of(s, losses));
 }
 
 tl_status tl_step_gradients(tl_step *s, tl_tensor *loss, tl_tensor *grads[TL_STEP_BLOCKS])
@@ -97,6 +109,11 @@ tl_status tl_step_gradients(tl_step *s, tl_tensor *loss, tl_tensor *grads[TL_STE
     return st;
 }
 
+static tl_tensor *widened(tl_ctx *c, tl_tensor *t)
+{
+    return t->dtype == TL_F64 ? t : tl_cast(c, t, TL_F32);
+}
+
 void tl_step_minimize(tl_step *s, tl_tensor *losses, tl_tensor *weights)
 {
     tl_tensor *weight, *total = share(s->ctx, losses, weights, &weight);
@@ -107,9 +124,16 @@ void tl_step_minimize(tl_step *s, tl_tensor *losses, tl_tensor *weights)
         tl_ctx_fail(s->ctx);
         return;
     }
-    tl_optimizer_apply(s->optimizer, s->ctx, grads, weight);
     bool taping = tl_ctx_set_taping(s->ctx, false);
-    tell(s, total, weight);
+    double times = times_of(s, losses);
+    tl_tensor *apply_weight = weight;
+    if (tl_optimizer_accumulating(s->optimizer)) { // batches of other sizes follow
+        for (int64_t i = 0; i < tl_model_block_count(s->model); i++)
+            if (grads[i]) grads[i] = tl_affine(s->ctx, widened(s->ctx, grads[i]), times, 0);
+        apply_weight = counted(s->ctx, weight, times);
+    }
+    tl_optimizer_apply(s->optimizer, s->ctx, grads, apply_weight);
+    tell(s, total, weight, times);
     tl_ctx_set_taping(s->ctx, taping);
 }
 

@@ -214,7 +214,7 @@ static tl_status base_create_optimizer(tl_task *t, tl_model *m, const tl_optimiz
     return tl_optimizer_new(out, &(tl_optimizer_args){.engine = t->engine, .model = m,
                                                       .config = config, .registry = t->registry,
                                                       .scaled = t->dtype == TL_F16,
-                                                      .loss_scale = scale});
+                                                      .loss_scale = t->dtype == TL_F16 ? scale : 0});
 }
 
 const tl_task_class tl_base_task = {

@@ -193,7 +193,9 @@ tl_status tl_trainer_initialize(tl_trainer *t)
 
 tl_status tl_trainer_train(tl_trainer *t, int64_t steps, tl_logs *logs)
 {
-    return TLI_TRAINER_CALL(t, train)(t, steps, logs);
+    t->parts->watched = TL_OK;
+    TL_TRY(TLI_TRAINER_CALL(t, train)(t, steps, logs));
+    return t->parts->watched; // what a watch has found is not for the class to hand on
 }
 
 tl_status tl_trainer_evaluate(tl_trainer *t, int64_t steps, tl_logs *logs)
@@ -336,6 +338,7 @@ void tl_trainer_set_watch(tl_trainer *t, tl_trainer_watch *watch)
 bool tl_trainer_between(tl_trainer *t)
 {
     tl_trainer_watch *w = t->parts->watch;
-    if (!w || (t->global_step < w->due && !(w->wake && *w->wake))) return true;
+    if (!w || (t->global_step < __atomic_load_n(&w->due, __ATOMIC_ACQUIRE) && !(w->wake && *w->wake)))
+        return true;
     return w->step(w->self, t, &t->parts->watched);
 }

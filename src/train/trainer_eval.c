@@ -80,6 +80,7 @@ tl_status tli_eval_begin(tl_trainer *t, void **state)
     TL_TRY(st);
     TL_TRY(tl_dataset_rewind(t->validation_dataset));
     if (!t->optimizer || !tl_optimizer_averages(t->optimizer)) return TL_OK;
+    if (tl_optimizer_iterations(t->optimizer) == 0) return TL_OK; // they mean nothing yet
     if (t->exporter && !tl_trainer_checkpoint(t)) return tl_error_code(); // it cannot be made later
     return tl_optimizer_swap(t->optimizer);
 }
@@ -115,7 +116,7 @@ done:
 static tl_status evaluate_batch(tl_trainer *t, void **state, bool *more)
 {
     tl_mark mark = tl_ctx_begin(t->ctx);
-    tl_logs *step;
+    tl_logs *step = NULL;
     tl_status st = tl_logs_new(&step);
     if (st == TL_OK) st = TLI_TRAINER_CALL(t, eval_step)(t, step, more);
     if (st == TL_OK && *more) st = TLI_TRAINER_CALL(t, eval_reduce)(t, state, step);

@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 #include <tilth/base/clock.h>
 #include <tilth/ops/elementwise.h>
@@ -125,8 +126,12 @@ static tl_status check_finite(tl_trainer *t)
 
 tl_status tli_train_step(tl_trainer *t)
 {
-    for (int64_t i = 0; i < t->parts->accumulation; i++) TL_TRY(run_batch(t, i));
-    if (t->parts->accumulation > 1) TL_TRY(apply_sum(t));
+    tl_trainer_parts *p = t->parts;
+    if (p->unfinished) TL_TRY(tl_optimizer_discard(t->optimizer));
+    p->unfinished = p->accumulation > 1;
+    for (int64_t i = 0; i < p->accumulation; i++) TL_TRY(run_batch(t, i));
+    if (p->accumulation > 1) TL_TRY(apply_sum(t));
+    p->unfinished = false;
     t->outputs = &t->parts->out;
     TL_TRY(check_finite(t));
     t->global_step++;
@@ -158,16 +163,25 @@ tl_status tli_train_loop_begin(tl_trainer *t)
 tl_status tli_train(tl_trainer *t, int64_t steps, tl_logs *logs)
 {
     tl_trainer_parts *p = t->parts;
-    p->watched = TL_OK;
     t->data_wait_s = 0;
     TL_TRY(mark_position(t));
     TL_TRY(TLI_TRAINER_CALL(t, train_loop_begin)(t));
     for (int64_t i = 0; i < steps; i++) {
         if (p->watch && p->watch->before) p->watch->before(p->watch->self, t);
         TL_TRY(TLI_TRAINER_CALL(t, train_step)(t));
-        if (!tl_trainer_between(t)) return p->watched;
+        if (!tl_trainer_between(t)) return TL_OK;
     }
     return TLI_TRAINER_CALL(t, train_loop_end)(t, logs);
+}
+
+/* A loop without a single finite loss has no mean, and must not look like a perfect one. */
+static tl_status tell_nothing_finite(tl_trainer *t, tl_logs *logs)
+{
+    const tl_tensor *count = tl_tensors_peek(&t->train_loss->states, "count");
+    double finite = 1, counted = 1;
+    if (t->optimizer) TL_TRY(tl_tensor_item(tl_optimizer_finite(t->optimizer), &finite));
+    if (count) TL_TRY(tl_tensor_item(count, &counted));
+    return finite == 0 && counted == 0 ? tl_logs_put(logs, t->train_loss->name, NAN) : TL_OK;
 }
 
 tl_status tli_train_loop_end(tl_trainer *t, tl_logs *logs)
@@ -178,6 +192,7 @@ tl_status tli_train_loop_end(tl_trainer *t, tl_logs *logs)
     tl_trainer_join(t);
     TL_TRY_DONE(st, tl_metrics_tell(t->train_metrics, t->ctx, logs));
     TL_TRY_DONE(st, tl_metric_tell(t->train_loss, t->ctx, logs));
+    TL_TRY_DONE(st, tell_nothing_finite(t, logs));
     TL_TRY_DONE(st, tl_metrics_reset(t->train_metrics, t->ctx));
     TL_TRY_DONE(st, tl_metric_reset(t->train_loss, t->ctx));
     if (t->optimizer)

@@ -34,14 +34,14 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
                               tl_dataset **out)
 {
     float x[EXAMPLES];
-    (void)t;
     for (int i = 0; i < EXAMPLES; i++) x[i] = (float)i / EXAMPLES;
     const tl_array arrays[] = {{"x", TL_F32, TL_SHAPE(EXAMPLES, 1), x},
                                {"y", TL_F32, TL_SHAPE(EXAMPLES, 1), x}};
-    bool training = data->is_training.set && data->is_training.value;
+    bool shuffled = data->is_training.set && data->is_training.value;
+    bool endless = shuffled || data == t->config->train_data; // an evaluation ends
     return tl_dataset_from_arrays(
-        out, &(tl_arrays_args){.arrays = arrays, .count = 2, .copy = true, .shuffle = training,
-                               .seed = input->seed, .repeat = true,
+        out, &(tl_arrays_args){.arrays = arrays, .count = 2, .copy = true, .shuffle = shuffled,
+                               .seed = input->seed, .repeat = endless,
                                .batch_size = data->global_batch_size ? data->global_batch_size
                                                                      : USUAL_BATCH});
 }

@@ -309,6 +309,66 @@ static void a_hook_that_fails_ends_the_training(void **state)
     tl_hook_free(&hooks[1]);
 }
 
+/* Whoever handles a failure has the training go on, wherever it came from. */
+static tl_status handles(tl_hook *h, tl_status status, bool *handled)
+{
+    (void)h;
+    *handled = status == TL_ENAN;
+    return TL_OK;
+}
+static const tl_hook_class handling = {
+    .cls = TL_CLASS(tl_hook_class, "handling", NULL, tl_hook, NULL), .on_error = handles};
+
+static tl_status blows_up_once(tl_controller *c, void *self)
+{
+    int *times = self;
+    return tl_controller_step(c) == 3 && (*times)++ == 0 ? TL_FAIL(TL_ENAN, "too large") : TL_OK;
+}
+
+static void a_failure_that_is_handled_is_over(void **state)
+{
+    toy *y = *state;
+    int times = 0;
+    tl_hook *hooks[2];
+    assert_ok(tl_hook_from_callbacks(&hooks[0], &(tl_callbacks){.after_step = blows_up_once, .self = &times},
+                                     NULL));
+    assert_ok(tl_hook_new(&hooks[1], &handling, NULL));
+    toy_open(y, NULL, NULL);
+    control(y, (tl_controller_args){.trainer = y->t, .steps_per_loop = 5, .hooks = hooks, .hook_count = 2});
+    assert_ok(tl_controller_train(y->c, 10, true));
+    assert_int_equal(y->t->global_step, 10);
+    tl_controller_free(&y->c);
+    for (int i = 0; i < 2; i++) tl_hook_free(&hooks[i]);
+}
+
+static tl_status saves_here(tl_controller *c, void *self)
+{
+    bool *saved = self;
+    return tl_controller_step(c) % 5 == 0 ? tl_controller_save_checkpoint(c, saved) : TL_OK;
+}
+
+/* The metrics of a loop are told and reset before its last step is saved. */
+static void a_checkpoint_of_a_loops_end_waits_for_it(void **state)
+{
+    toy *y = *state;
+    tl_hook *h;
+    bool saved = true;
+    assert_ok(tl_hook_from_callbacks(&h, &(tl_callbacks){.after_step = saves_here, .self = &saved}, NULL));
+    toy_open(y, NULL, NULL);
+    toy_control(y, &h, 1, (toy_options){.steps_per_loop = 10, .interval = 1000});
+    assert_ok(tl_controller_train(y->c, 10, false));
+    assert_false(saved);
+    assert_files("run/ckpt-*", "run/ckpt-10.safetensors run/ckpt-5.safetensors");
+    const char *log = tl_str_text(&toy_log);
+    assert_true(strstr(log, "train | step:     10 | steps/sec") < strstr(log, "saved checkpoint to run/ckpt-10"));
+    // What belonged to the controller ends with it.
+    tl_controller_free(&y->c);
+    tl_state_entry e;
+    assert_false(tl_state_find(&e, tl_trainer_checkpoint(y->t), "controller"));
+    toy_close(y);
+    tl_hook_free(&h);
+}
+
 static void a_hook_may_ask_to_stop(void **state)
 {
     toy *y = *state;
@@ -401,6 +461,8 @@ int main(void)
         TOY_TEST(continuous_evaluation_ends_when_it_is_told_to),
         TOY_TEST(bad_arguments_are_refused),
         TOY_TEST(a_hook_that_fails_ends_the_training),
+        TOY_TEST(a_failure_that_is_handled_is_over),
+        TOY_TEST(a_checkpoint_of_a_loops_end_waits_for_it),
         TOY_TEST(a_hook_may_ask_to_stop),
         TOY_TEST(a_signal_saves_and_stops),
         TOY_TEST(what_was_cut_off_is_made_up_for),

@@ -407,16 +407,17 @@ static void test_accumulation(void **state)
     assert_int_equal(seen, 3); // steps are updates
 }
 
-static void test_data_that_does_not_know_its_length(void **state)
+static void test_epochs_are_as_long_as_the_data(void **state)
 {
     (void)state;
-    tl_config *c = config_of(mock, "train.train_epoch=2");
+    tl_config *c = config_of(mock, "train.train_epoch=2"); // of 100 examples
     tl_default_trainer *t;
     assert_ok(tl_config_finish(c));
-    assert_fails(open_run(&t, c, (tl_default_trainer_args){0}), TL_EINVAL, "tilth.train_examples");
-    assert_null(t);
+    assert_ok(open_run(&t, c, (tl_default_trainer_args){0}));
+    assert_int_equal(t->max_iter, 20);
+    tl_default_trainer_free(&t);
     tl_config_free(&c);
-    c = config_of(mock, "train.train_epoch=2 tilth.train_examples=100");
+    c = config_of(mock, "train.train_epoch=1 tilth.train_examples=200"); // or as it is told
     assert_ok(tl_config_finish(c));
     assert_ok(open_run(&t, c, (tl_default_trainer_args){0}));
     assert_int_equal(t->max_iter, 20);
@@ -672,7 +673,7 @@ int main(void)
         LIBAI_TEST(test_fast_dev_run),
         LIBAI_TEST(test_pieces_are_overridden_alone),
         LIBAI_TEST(test_accumulation),
-        LIBAI_TEST(test_data_that_does_not_know_its_length),
+        LIBAI_TEST(test_epochs_are_as_long_as_the_data),
         LIBAI_TEST(test_half_precision_and_recomputation),
         LIBAI_TEST(test_loss_dictionary_and_epochs),
         LIBAI_TEST(test_evaluators_and_tests_of_ones_own),

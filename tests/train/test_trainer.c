@@ -300,6 +300,30 @@ static void accumulation_is_exact(void **state)
     close_two(&b);
 }
 
+/* Batches of 20, 20 and 8 are 48 examples, and each counts alike. */
+static void unequal_batches_are_exact(void **state)
+{
+    (void)state;
+    two a, b;
+    batch_size = EXAMPLES;
+    open_two(&a, NULL, NULL);
+    batch_size = 20;
+    open_two(&b, "tilth.gradient_accumulation=3,task.train_data.is_training=false", NULL);
+    tl_dataset *data;
+    const tl_array arrays[] = {{"x", TL_F32, TL_SHAPE(EXAMPLES, WIDTH), xs},
+                               {"y", TL_I32, TL_SHAPE(EXAMPLES), ys}};
+    assert_ok(tl_dataset_from_arrays(&data, &(tl_arrays_args){.arrays = arrays, .count = 2, .batch_size = 20}));
+    assert_ok(tl_trainer_set_train_dataset(b.t, &data));
+    exchange_model(&a);
+    exchange_model(&b);
+    assert_ok(tl_trainer_train(a.t, 1, a.logs));
+    assert_ok(tl_trainer_train(b.t, 1, b.logs));
+    assert_near(largest_difference(&a, &b), 0, 2e-6);
+    assert_near(told(&a, "training_loss"), told(&b, "training_loss"), 1e-6);
+    close_two(&a);
+    close_two(&b);
+}
+
 static void parts_are_exchanged_in_mid_run(void **state)
 {
     (void)state;
@@ -474,6 +498,7 @@ int main(void)
         TEST(it_learns_and_tells),
         TEST(eager_and_compiled_agree),
         TEST(accumulation_is_exact),
+        TEST(unequal_batches_are_exact),
         TEST(parts_are_exchanged_in_mid_run),
         TEST(a_restored_trainer_goes_on_exactly),
         TEST(numbers_that_blow_up_are_found),

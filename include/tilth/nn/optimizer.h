@@ -78,6 +78,11 @@ TL_API bool tl_optimizer_flush(tl_optimizer *o, tl_ctx *c);
  * what was set when it was captured. Gives what was set before. */
 TL_API bool tl_optimizer_set_accumulating(tl_optimizer *o, bool on);
 TL_API bool tl_optimizer_accumulating(const tl_optimizer *o);
+/* Forgets what was summed up and not applied: a step that failed half-way. */
+TL_API TL_NODISCARD tl_status tl_optimizer_discard(tl_optimizer *o);
+/* Makes tl_optimizer_apply and tl_optimizer_accumulate do nothing, for steps that are only looked at. Gives what
+ * was set before. */
+TL_API bool tl_optimizer_set_inert(tl_optimizer *o, bool on);
 
 /* The loss, times the scale; itself when nothing is scaled. */
 TL_API tl_tensor *tl_optimizer_scaled_loss(tl_optimizer *o, tl_ctx *c, tl_tensor *loss);

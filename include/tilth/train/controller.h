@@ -66,7 +66,8 @@ TL_API TL_NODISCARD tl_status tl_controller_evaluate_continuously(tl_controller 
                                                                   bool (*done)(void *payload),
                                                                   void *payload, tl_logs *logs);
 
-/* Saves now, unless this step is saved; `saved` may be NULL. */
+/* Saves now, unless this step is saved; `saved` may be NULL. After the last step of a loop it is saved when the loop
+ * has been told, and `saved` is false. */
 TL_API TL_NODISCARD tl_status tl_controller_save_checkpoint(tl_controller *c, bool *saved);
 /* `path` NULL: the latest, or else initializes. *restored, which may be NULL, is the file or NULL. */
 TL_API TL_NODISCARD tl_status tl_controller_restore_checkpoint(tl_controller *c, const char *path,

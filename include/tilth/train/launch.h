@@ -41,8 +41,8 @@ typedef struct tl_launch_args {
     const tl_train_flags *flags;
     const tl_run_args *run; /* (optional) what differs from the usual: trainer_cls, hooks, managers, runner */
 } tl_launch_args;
-/* Runs an experiment as `tilth train` does. `logs`, which may be NULL, are those of the last evaluation. What is
- * wrong with mode, strategy or gin files is found before anything is written. */
+/* Runs an experiment as `tilth train` does. `logs`, which may be NULL, get the numbers and texts of the last
+ * evaluation, those of logs within logs by their path. What is wrong with mode, strategy or gin files is found before anything is written. */
 TL_API TL_NODISCARD tl_status tl_launch(tl_logs *logs, const tl_launch_args *args);
 
 /* The seed of an experiment: its own, or one that is drawn. */

@@ -129,8 +129,7 @@ TL_API TL_NODISCARD tl_status tl_trainer_initialize(tl_trainer *t);
 TL_API TL_NODISCARD tl_status tl_trainer_train(tl_trainer *t, int64_t steps, tl_logs *logs);
 TL_API TL_NODISCARD tl_status tl_trainer_evaluate(tl_trainer *t, int64_t steps, tl_logs *logs);
 
-/* All that a checkpoint holds; NULL for a trainer without a task and without a state of its own. It belongs
- * to the trainer. */
+/* All that a checkpoint holds. It belongs to the trainer; NULL when there is no memory for it. */
 TL_API tl_state *tl_trainer_checkpoint(tl_trainer *t);
 /* Waits for what is computed in the background; there is nothing on one machine. */
 TL_API void tl_trainer_join(tl_trainer *t);
