@@ -235,7 +235,9 @@ static tl_status list(names *out, tl_arena *arena, const char *folder)
             st = items ? TL_OK : TL_ENOMEM;
             capacity = wider;
         }
-        if (st == TL_OK && !(out->items[out->count++] = tl_arena_strdup(arena, entry->d_name))) st = TL_ENOMEM;
+        char *name = st == TL_OK ? tl_arena_strdup(arena, entry->d_name) : NULL;
+        if (name) out->items[out->count++] = name;
+        else st = TL_ENOMEM;
     }
     if (st == TL_OK && errno != 0) st = TLI_FAIL_SYSTEM(errno, "search the directory", folder);
     closedir(dir);
@@ -291,7 +293,7 @@ tl_status tli_event_newest(int64_t *out, const char *folder)
     *out = 0;
     TL_TRY(tl_arena_new(&arena));
     tl_status st = list(&found, arena, folder);
-    for (int64_t i = 0; i < found.count; i++) {
+    for (int64_t i = 0; i < found.count && st == TL_OK; i++) {
         if (!is_event_file(found.items[i])) continue;
         int64_t time = strtoll(found.items[i] + 20, NULL, 10);
         if (time > *out && time < INT64_C(9999999999)) *out = time;
