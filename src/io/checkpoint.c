@@ -236,6 +236,9 @@ static tl_status put_entries(tl_state *s, tl_map *tensors, const tl_safetensors 
         st = put_entry(s, tensors, f, row, engine);
         stored += json_array_size(row) == 2;
     }
+    const char *path = tl_safetensors_path(f);
+    if (st != TL_OK && st != TL_ENOMEM && !strstr(tl_error_message(), path)) // names are the state's to judge
+        tl_error_note(st, "'%s'", path);
     if (st == TL_OK && stored != tl_safetensors_count(f))
         st = TL_FAIL(TL_EINVAL, "'%s' has %" PRId64 " entries and lists %" PRId64,
                      tl_safetensors_path(f), tl_safetensors_count(f), stored);
