@@ -22,6 +22,7 @@ typedef struct tli_memory tli_memory;
 struct tl_storage {
     atomic_int refs;
     atomic_int leases; /* readers; -1 while leased for writing */
+    atomic_uint_least64_t version; /* another one after each write in place */
     tli_memory *memory;
     void *data;
     int size_class;
@@ -50,6 +51,15 @@ static inline void tli_storage_retain(tl_storage *s)
 }
 /* NULL is fine. */
 void tli_storage_release(tl_storage *s);
+/* Elements were written in place: who keeps something computed from them sees another version. */
+static inline void tli_storage_touch(tl_storage *s)
+{
+    atomic_fetch_add_explicit(&s->version, 1, memory_order_relaxed);
+}
+static inline uint64_t tli_storage_version(const tl_storage *s)
+{
+    return atomic_load_explicit(&s->version, memory_order_relaxed);
+}
 /* False when a guard zone was written; `*at` is the first such byte, counted from the storage's first.
  * Always true for memory that is not guarded. */
 bool tli_storage_intact(const tl_storage *s, int64_t *at);

@@ -201,10 +201,12 @@ static tl_status claim(const tl_tensor *t, bool write)
 
 static void unclaim(tl_storage *s, bool write)
 {
-    if (write)
+    if (write) {
+        tli_storage_touch(s);
         atomic_store(&s->leases, 0);
-    else
+    } else {
         atomic_fetch_sub(&s->leases, 1);
+    }
 }
 
 static tl_status lease(tl_lease *out, const tl_tensor *t, bool write)

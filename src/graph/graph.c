@@ -162,6 +162,7 @@ void tl_graph_free(tl_graph **graph)
     tl_graph *g = *graph;
     if (!g) return;
     TL_VEC_FREE(&g->outside);
+    TL_VEC_FREE(&g->copies);
     tl_ctx_free(&g->ctx);
     tl_free(g);
     *graph = NULL;
@@ -250,6 +251,9 @@ tl_status tli_infer_again(const tl_node *n)
     tl_tensor *out = n->out[0];
     out->contiguous = tli_tensor_is_row_major(out);
     out->view_of = n->in[0];
+    tl_storage *before = out->storage;
+    if ((out->storage = n->in[0]->storage)) tli_storage_retain(out->storage);
+    tli_storage_release(before);
     return TL_OK;
 }
 

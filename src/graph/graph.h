@@ -10,9 +10,16 @@
 
 /* A tensor from outside and the header that stands for it in the graph. */
 typedef struct tli_outside {
-    const tl_tensor *original;
+    const tl_tensor *original; /* NULL: the graph's own, as copies of weights are */
     tl_tensor *header; /* holds its own count of the storage */
 } tli_outside;
+
+/* A copy of weights, kept from run to run (weight_copies.c). */
+typedef struct tli_weight_copy {
+    tl_node *refresh; /* casts the weights into it; not among the calls of a run */
+    bool valid;
+    uint64_t version; /* of the weights' storage that it shows, when it is valid */
+} tli_weight_copy;
 
 struct tl_graph {
     tl_ctx *ctx; /* owns nodes and headers */
@@ -21,6 +28,7 @@ struct tl_graph {
     tl_named *inputs, *outputs;
     int64_t input_count, output_count;
     struct { tli_outside *items; int64_t count, capacity; } outside;
+    struct { tli_weight_copy *items; int64_t count, capacity; } copies;
 };
 
 /* --- reading ------------------------------------------------------------------------------------ */
@@ -97,6 +105,7 @@ tl_status tli_pass_dead(tl_graph *g, int64_t *changes);
 tl_status tli_pass_simplify(tl_graph *g, int64_t *changes);
 tl_status tli_pass_common(tl_graph *g, int64_t *changes);
 tl_status tli_pass_epilogue(tl_graph *g, int64_t *changes);
+tl_status tli_pass_weight_copies(tl_graph *g, int64_t *changes);
 tl_status tli_pass_recompute(tl_graph *g, int64_t *changes);
 tl_status tli_pass_straighten(tl_graph *g, int64_t *changes);
 tl_status tli_pass_fuse(tl_graph *g, int64_t *changes);

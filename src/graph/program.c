@@ -169,6 +169,36 @@ static tl_status make_steps(tl_program *p, const tli_plan *plan)
     return TL_OK;
 }
 
+static tl_status make_refreshes(tl_program *p)
+{
+    const tl_graph *g = p->graph;
+    p->refreshes = tl_arena_array(g->ctx->arena, g->copies.count, sizeof *p->refreshes);
+    if (!p->refreshes) return TL_ENOMEM;
+    for (int64_t i = 0; i < g->copies.count; i++)
+        TL_TRY(make_step(p, &p->refreshes[i], g->copies.items[i].refresh, NULL));
+    return TL_OK;
+}
+
+static bool is_noted(const tl_program *p, const tl_tensor *t)
+{
+    for (int64_t i = 0; i < p->written_count; i++)
+        if (tli_memory_of(p->written[i]) == tli_memory_of(t)) return true;
+    return false;
+}
+
+static tl_status note_written(tl_program *p)
+{
+    const tl_graph *g = p->graph;
+    p->written = tl_arena_array(g->ctx->arena, g->input_count + g->outside.count, sizeof *p->written);
+    if (!p->written) return TL_ENOMEM;
+    TLI_EACH_NODE(g, n)
+        for (int i = 0; tli_has_effects(n) && i < n->inputs; i++) {
+            tl_tensor *root = tli_root(n->in[i]);
+            if (tli_writes(n, i) && !root->node && !is_noted(p, root)) p->written[p->written_count++] = root;
+        }
+    return TL_OK;
+}
+
 // How the nests are walked, and the memory that they need for it.
 static tl_status plan_nests(tl_program *p, int64_t **scratch)
 {
@@ -199,6 +229,8 @@ static tl_status prepare(tl_program *p)
     bind_planned(p, &plan);
     TL_TRY_DONE(st, note_bindings(p));
     TL_TRY_DONE(st, make_steps(p, &plan));
+    TL_TRY_DONE(st, make_refreshes(p));
+    TL_TRY_DONE(st, note_written(p));
 done:
     tli_plan_free(&plan);
     return st;
@@ -307,12 +339,42 @@ static tl_status run_steps(tl_program *p, const tl_run *run)
     return TL_OK;
 }
 
+static uint64_t version_of_weights(const tli_weight_copy *copy)
+{
+    return tli_storage_version(copy->refresh->in[0]->storage);
+}
+
+// Copies of weights that somebody else has written since the last run.
+static tl_status refresh_copies(tl_program *p, const tl_run *run)
+{
+    for (int64_t i = 0; i < p->graph->copies.count; i++) {
+        tli_weight_copy *copy = &p->graph->copies.items[i];
+        if (!copy->valid || copy->version != version_of_weights(copy))
+            TL_TRY_NOTE(run_step(run, &p->refreshes[i]), "copy of weights");
+    }
+    return TL_OK;
+}
+
+// What was written has other versions now, which the copies show, unless the run ended early.
+static void note_versions(tl_program *p, bool whole)
+{
+    for (int64_t i = 0; i < p->written_count; i++)
+        if (p->written[i]->storage) tli_storage_touch(p->written[i]->storage);
+    for (int64_t i = 0; i < p->graph->copies.count; i++) {
+        tli_weight_copy *copy = &p->graph->copies.items[i];
+        copy->valid = whole;
+        copy->version = version_of_weights(copy);
+    }
+}
+
 tl_status tl_program_run(tl_program *p, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {
     tl_run run = {.engine = c->engine, .threads = c->engine->threads, .draws = c->draws};
     tl_status st = lend_inputs(p, in);
     if (st == TL_OK) st = lend_outputs(p, c, out);
+    if (st == TL_OK) st = refresh_copies(p, &run);
     if (st == TL_OK) st = run_steps(p, &run);
+    note_versions(p, st == TL_OK);
     lend_back(p);
     return st == TL_OK ? TL_OK : tl_error_note(st, "%s", p->name);
 }
@@ -321,6 +383,7 @@ bool tl_program_is_current(const tl_program *p)
 {
     for (int64_t i = 0; i < p->graph->outside.count; i++) {
         const tli_outside *o = &p->graph->outside.items[i];
+        if (!o->original) continue;
         if (o->original->storage != o->header->storage || o->original->offset != o->header->offset)
             return false;
     }

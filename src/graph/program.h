@@ -40,6 +40,9 @@ struct tl_program {
     tl_nest_plan **nests; /* by index of their node */
     tli_step *steps;
     int64_t step_count;
+    tli_step *refreshes; /* as the copies of the graph */
+    tl_tensor **written; /* memory from outside that a run writes, once each */
+    int64_t written_count;
     bool timing;
     double compile_s;
 };

@@ -108,6 +108,8 @@ static tl_status run_call(tl_ctx *c, const tl_node *call)
     tl_kernel kernel;
     TL_TRY(tl_engine_kernel(c->engine, call, &kernel));
     bool straight = kernel.flags & TL_KERNEL_STRIDED;
+    for (int i = 0; i < call->inputs && i < 32; i++)
+        if (call->op->writes >> i & 1) tli_storage_touch(call->in[i]->storage);
     for (int i = 0; !straight && i < call->inputs; i++)
         if (!call->in[i]->contiguous) return run_with_copies(c, call);
     return tl_engine_run(c->engine, &c->draws, call);

@@ -96,16 +96,19 @@ static tl_status check_like(const tl_tensor *t, const tl_tensor *param, const ch
                    tl_tensor_spec(wanted, param));
 }
 
-// Parameters, gradients, hyper-parameters, then slots, whose number the attributes say.
+// Parameters, gradients, hyper-parameters, then slots, whose number the attributes say. One input more is a
+// copy of the parameters in another float type, which compiled programs keep beside them.
 static tl_status check_block(const tl_node *call, int slots)
 {
     const tl_tensor *param = call->in[PARAM], *hyper = call->in[HYPER];
-    if (call->inputs != SLOTS + slots)
+    bool copy = call->inputs == SLOTS + slots + 1 && call->in[SLOTS + slots]->dtype != param->dtype;
+    if (call->inputs != SLOTS + slots + copy)
         return TL_FAIL(TL_EINVAL, "%d slots are given; with these attributes it has %d",
                        call->inputs - SLOTS, slots);
     TL_TRY(check_param(param, "the block of parameters"));
     TL_TRY(check_like(call->in[GRAD], param, "the gradient", true));
-    for (int i = SLOTS; i < call->inputs; i++) {
+    if (copy) TL_TRY(check_like(call->in[SLOTS + slots], param, "the copy", true));
+    for (int i = SLOTS; i < SLOTS + slots; i++) {
         char what[32];
         snprintf(what, sizeof what, "slot %d", i - SLOTS);
         TL_TRY(check_like(call->in[i], param, what, false));
@@ -226,7 +229,7 @@ static tl_status finite_and_norm_infer(const tl_node *call)
 
 /* --- the ops --------------------------------------------------------------------------------- */
 
-// Parameters and slots are written; gradients and hyper-parameters are not.
+// Parameters, slots and the copy are written; gradients and hyper-parameters are not.
 #define WRITES (1u << PARAM | ~0u << SLOTS)
 
 #define UPDATE(T, help_, slots_)                                                                   \
@@ -236,7 +239,7 @@ static tl_status finite_and_norm_infer(const tl_node *call)
         .help = help_,                                                                             \
         .attr = &T##_desc,                                                                         \
         .inputs_min = SLOTS,                                                                       \
-        .inputs_max = SLOTS + (slots_),                                                            \
+        .inputs_max = SLOTS + (slots_) + 1,                                                        \
         .flags = TL_OP_CONSTANT,                                                                   \
         .writes = WRITES,                                                                          \
         .infer = T##_infer,                                                                        \

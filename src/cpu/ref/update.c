@@ -8,7 +8,7 @@ enum { RATE, STEP, SCALE, APPLY, HYPERS }; /* elements of the third */
 
 /* One update: a block and the numbers of this step. */
 typedef struct block {
-    const tl_tensor *w, *grad;
+    const tl_tensor *w, *grad, *copy; /* the copy of w is in another type, or NULL */
     tl_tensor *const *slots;
     double rate, step, scale;
     int64_t count;
@@ -25,6 +25,7 @@ static bool block_of(block *b, const tl_node *n)
                  .step = tli_ref_get(h, STEP),
                  .scale = tli_ref_get(h, SCALE),
                  .count = tl_tensor_count(n->in[PARAM])};
+    if (n->in[n->inputs - 1]->dtype != b->w->dtype && n->inputs > SLOTS) b->copy = n->in[n->inputs - 1];
     return tli_ref_get(h, APPLY) != 0;
 }
 
@@ -38,10 +39,11 @@ static double get(const block *b, int slot, int64_t i)
     return tli_ref_get(b->slots[slot], i);
 }
 
-// Moves a weight, and keeps a slot.
+// Moves a weight and its copy, and keeps a slot.
 static void move(const block *b, int64_t i, double by)
 {
     tli_ref_set(b->w, i, tli_ref_get(b->w, i) + by);
+    if (b->copy) tli_ref_set(b->copy, i, tli_ref_get(b->w, i));
 }
 
 static double keep(const block *b, int slot, int64_t i, double value)

@@ -28,8 +28,9 @@ typedef struct block block;
 typedef void sweep_fn(const block *b, int64_t begin, int64_t end, float decay);
 struct block {
     float *w, *slot[3];
+    void *copy; /* of w in another type, or NULL */
     const void *grad;
-    tl_dtype grad_type;
+    tl_dtype grad_type, copy_type;
     const void *attr;
     sweep_fn *sweep;
     double rate, step;
@@ -53,6 +54,13 @@ TLI_INLINE void put(float *p, int64_t i, vf x, int64_t n)
         vf_store(p + i, x);
     else
         vf_store_n(p + i, x, n);
+}
+
+// A weight that was moved, and its copy.
+TLI_INLINE void put_weight(const block *b, int64_t i, vf w, int64_t n)
+{
+    put(b->w, i, w, n);
+    if (b->copy) any_store(b->copy_type, b->copy, i, w, n);
 }
 
 // The tensor of the block that holds element `at`.
@@ -91,7 +99,14 @@ static void fill_block(const tl_node *n, block *b)
     b->w = tl_kernel_data(n->in[PARAM]);
     b->grad = tl_kernel_data(n->in[GRAD]);
     b->grad_type = n->in[GRAD]->dtype;
-    for (int i = SLOTS; i < n->inputs; i++) b->slot[i - SLOTS] = tl_kernel_data(n->in[i]);
+    for (int i = SLOTS; i < n->inputs; i++) {
+        if (n->in[i]->dtype == TL_F32) {
+            b->slot[i - SLOTS] = tl_kernel_data(n->in[i]);
+            continue;
+        }
+        b->copy = tl_kernel_data(n->in[i]);
+        b->copy_type = n->in[i]->dtype;
+    }
     b->attr = n->attr;
     b->rate = hyper[RATE];
     b->step = hyper[STEP];
@@ -139,7 +154,7 @@ TLI_INLINE void sgd_step(const block *b, const tl_sgd_attr *a, float decay, int6
         put(b->slot[0], i, v, n);
         w = vf_fnma(rate, a->nesterov ? vf_fma(momentum, v, g) : v, w);
     }
-    put(b->w, i, w, n);
+    put_weight(b, i, w, n);
 }
 
 static void sgd_sweep(const block *shared, int64_t begin, int64_t end, float decay)
@@ -177,7 +192,7 @@ TLI_INLINE void adam_steps(const block *b, const adam *a, const int ways, int64_
     UNROLL for (int j = 0; j < ways; j++) m[j] = vf_div(m[j], root[j]);
     UNROLL for (int j = 0; j < ways; j++) {
         const int64_t at = i + j * VF;
-        put(b->w, at, vf_fnma(a->rate, m[j], vf_mul(a->kept, get(b->w, at, n))), n);
+        put_weight(b, at, vf_fnma(a->rate, m[j], vf_mul(a->kept, get(b->w, at, n))), n);
     }
 }
 
@@ -225,7 +240,7 @@ TLI_INLINE void rmsprop_step(const block *b, const tl_rmsprop_attr *a, int64_t i
         put(buffer, i, by, n);
     }
     w = vf_fnma(inside ? vf_set1(1) : rate, by, w);
-    put(b->w, i, w, n);
+    put_weight(b, i, w, n);
 }
 
 static void rmsprop_sweep(const block *shared, int64_t begin, int64_t end, float decay)
@@ -240,7 +255,7 @@ TLI_INLINE void adagrad_step(const block *b, const tl_adagrad_attr *a, int64_t i
     const vf g = load_grad(b, i, n), s = vf_fma(g, g, get(b->slot[0], i, n));
     const vf by = over_root(g, s, vf_set1(1), vf_set1((float)a->epsilon));
     put(b->slot[0], i, s, n);
-    put(b->w, i, vf_fnma(vf_set1((float)b->rate), by, get(b->w, i, n)), n);
+    put_weight(b, i, vf_fnma(vf_set1((float)b->rate), by, get(b->w, i, n)), n);
 }
 
 static void adagrad_sweep(const block *shared, int64_t begin, int64_t end, float decay)
@@ -415,7 +430,7 @@ static void lamb_move(const part *p, int64_t begin, int64_t end)
     {
         const vf w = get(b->w, i, n);
         const vf u = lamb_direction(&l, w, get(b->slot[0], i, n), get(b->slot[1], i, n));
-        put(b->w, i, vf_fnma(rate, u, w), n);
+        put_weight(b, i, vf_fnma(rate, u, w), n);
     }
 }
 
@@ -453,7 +468,7 @@ static void lars_classic_move(const part *p, int64_t begin, int64_t end)
         const vf w = get(b->w, i, n), by = vf_mul(rate, vf_fma(decay, w, load_grad(b, i, n)));
         const vf v = vf_fma(momentum, get(b->slot[0], i, n), by);
         put(b->slot[0], i, v, n);
-        put(b->w, i, vf_sub(w, a->nesterov ? vf_fma(momentum, v, by) : v), n);
+        put_weight(b, i, vf_sub(w, a->nesterov ? vf_fma(momentum, v, by) : v), n);
     }
 }
 
@@ -486,7 +501,7 @@ static void lars_popular_move(const part *p, int64_t begin, int64_t end)
         const vf w = get(b->w, i, n);
         vf u = get(b->slot[0], i, n);
         if (a->nesterov) u = vf_fma(momentum, u, vf_fma(decay, w, load_grad(b, i, n)));
-        put(b->w, i, vf_fnma(rate, u, w), n);
+        put_weight(b, i, vf_fnma(rate, u, w), n);
     }
 }
 
