@@ -38,6 +38,7 @@ tl_status tli_run_reference(const tl_run *run, const tl_node *call)
         .fallback = &tl_backend_reference,                                                         \
         .tables = isa##_tables,                                                                    \
         .supported = isa##_supported,                                                              \
+        .pack = tli_pack_weight_##isa,                                                             \
     };
 TLI_ISA_LIST(SIMD_BACKEND)
 #undef SIMD_BACKEND

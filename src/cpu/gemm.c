@@ -155,6 +155,19 @@ static void merge_batches(tli_gemm *g)
     }
 }
 
+bool tli_gemm_packs_b(tli_isa isa, const tli_gemm *wanted)
+{
+    tli_gemm g = *wanted;
+    if (!tl_dtype_is_float(g.a_type) || !tl_dtype_is_float(g.b_type)) return false;
+    if (is_wide(g.a_type) != is_wide(g.b_type)) return false;
+    merge_batches(&g);
+    const tli_gemm_kernels *k =
+        tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, g.a_type, g.b_type));
+    if (g.batch_rank > 0 || g.m <= 0 || g.n <= 0 || g.k <= 0 || tli_gemm_in_rows(&g, k)) return false;
+    const product p = product_of(&g, k, 0, false);
+    return tli_gemm_makes_panels_of_b(&p);
+}
+
 tl_status tli_gemm_run(tl_pool *pool, tli_isa isa, const tli_gemm *wanted)
 {
     TL_TRY(check_types(wanted));

@@ -114,6 +114,9 @@ TL_NODISCARD tl_status tli_gemm_run(tl_pool *pool, tli_isa isa, const tli_gemm *
 size_t tli_gemm_packed_b_bytes(tli_isa isa, tl_dtype a_type, tl_dtype b_type, int64_t k, int64_t n);
 TL_NODISCARD tl_status tli_gemm_pack_b(void *dst, tl_pool *pool, tli_isa isa, const tli_gemm *g);
 
+/* Whether a product packs b, and has the same bits when that was done before. */
+bool tli_gemm_packs_b(tli_isa isa, const tli_gemm *g);
+
 /* --- kernels ---------------------------------------------------------------------------------- */
 
 /* What the multiply-add units work on. */

@@ -77,6 +77,8 @@ double tli_gemm_weight(const tli_gemm_kernels *k);
 /* Whether a product does best with the kernels' `in_rows`. */
 bool tli_gemm_in_rows(const tli_gemm *g, const tli_gemm_kernels *k);
 void tli_gemm_cut(product *p);
+/* After the cut: whether panels of all of b are made, in blocks of the whole depth. */
+bool tli_gemm_makes_panels_of_b(const product *p);
 TL_NODISCARD tl_status tli_gemm_run_product(tl_pool *pool, const product *p);
 /* Fills both; one without lanes is left alone. */
 TL_NODISCARD tl_status tli_gemm_pack_panels(tl_pool *pool, const product *p, const panels *a,

@@ -788,6 +788,11 @@ static int64_t slices_of(const product *p)
     return slices >= ENOUGH || (slices > tasks && slices >= FEWEST) ? slices : 1;
 }
 
+bool tli_gemm_makes_panels_of_b(const product *p)
+{
+    return p->mode == TLI_GEMM_TILES && p->b_from != TLI_GEMM_DIRECT && slices_of(p) <= 1;
+}
+
 /* --- small products --------------------------------------------------------------------------- */
 
 /* Fewer columns than any vector has lanes: sums along rows of a leave none of them idle. */

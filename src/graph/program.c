@@ -91,7 +91,7 @@ static tl_status plan_pack(tl_program *p, tli_step *s, const tli_plan *plan)
     bool *done = tl_arena_array(p->graph->ctx->arena, n->inputs, sizeof *done);
     if (!done) return TL_ENOMEM;
     for (int i = 0; i < n->inputs; i++) done[i] = tli_plan_is_packed(plan, n, i);
-    s->packed = done;
+    s->in_place = done;
     return TL_OK;
 }
 
@@ -105,7 +105,7 @@ static void run_pack(const tli_step *s)
     for (int i = 0; i < n->inputs; i++) {
         int64_t at = a->offsets.items[i] * size, bytes = (int64_t)tl_tensor_bytes(n->in[i]);
         memset(to + end, 0, (size_t)(at - end));
-        if (!s->packed[i]) memcpy(to + at, tl_kernel_data(n->in[i]), (size_t)bytes);
+        if (!s->in_place[i]) memcpy(to + at, tl_kernel_data(n->in[i]), (size_t)bytes);
         end = at + bytes;
     }
     memset(to + end, 0, (size_t)(a->count * size - end));
@@ -114,7 +114,7 @@ static void run_pack(const tli_step *s)
 static bool any_packed(const tli_step *s)
 {
     for (int i = 0; i < s->node->inputs; i++)
-        if (s->packed[i]) return true;
+        if (s->in_place[i]) return true;
     return false;
 }
 
@@ -143,7 +143,7 @@ static tl_status make_step(tl_program *p, tli_step *s, const tl_node *n, const t
     if (n->op->op == TL_OP_pack) {
         TL_TRY(plan_pack(p, s, plan));
         if (any_packed(s)) return TL_OK;
-        s->packed = NULL;
+        s->in_place = NULL;
     }
     tl_kernel kernel;
     TL_TRY(tl_engine_kernel(p->graph->ctx->engine, n, &kernel));
@@ -229,6 +229,7 @@ static tl_status prepare(tl_program *p)
     bind_planned(p, &plan);
     TL_TRY_DONE(st, note_bindings(p));
     TL_TRY_DONE(st, make_steps(p, &plan));
+    TL_TRY_DONE(st, tli_packed_find(p));
     TL_TRY_DONE(st, make_refreshes(p));
     TL_TRY_DONE(st, note_written(p));
 done:
@@ -259,6 +260,7 @@ void tl_program_free(tl_program **program)
 {
     tl_program *p = *program;
     if (!p) return;
+    tli_packed_free(p);
     tl_graph_free(&p->graph);
     tl_tensor_free(&p->workspace);
     tl_free(p);
@@ -313,15 +315,23 @@ static tl_status lend_outputs(tl_program *p, tl_ctx *c, tl_tensors *out)
     return tl_ctx_status(c);
 }
 
-static tl_status run_step(const tl_run *run, const tli_step *s)
+static tl_status run_kernel(const tl_run *run, const tli_step *s)
 {
     const tl_backend_class *backend = run->engine->backend;
+    return backend->around ? backend->around(run, s->node, s->kernel) : s->kernel(run, s->node);
+}
+
+static tl_status run_step(tl_program *p, const tl_run *run, const tli_step *s)
+{
     if (s->nest) return run_nest(s, run->threads);
-    if (s->packed) {
+    if (s->in_place) {
         run_pack(s);
         return TL_OK;
     }
-    return backend->around ? backend->around(run, s->node, s->kernel) : s->kernel(run, s->node);
+    if (!s->packed) return run_kernel(run, s);
+    tl_run with_weight = *run;
+    TL_TRY(tli_packed_prepare(p, s, &with_weight));
+    return run_kernel(&with_weight, s);
 }
 
 static tl_status run_steps(tl_program *p, const tl_run *run)
@@ -329,7 +339,7 @@ static tl_status run_steps(tl_program *p, const tl_run *run)
     for (int64_t i = 0; i < p->step_count; i++) {
         tli_step *s = &p->steps[i];
         if (p->timing) s->begin_ns = tl_clock_ns();
-        TL_TRY_NOTE(run_step(run, s), "%s%s%s", s->node->path, *s->node->path ? ": " : "",
+        TL_TRY_NOTE(run_step(p, run, s), "%s%s%s", s->node->path, *s->node->path ? ": " : "",
                     s->node->op->name);
         if (!p->timing) continue;
         s->end_ns = tl_clock_ns();
@@ -349,8 +359,9 @@ static tl_status refresh_copies(tl_program *p, const tl_run *run)
 {
     for (int64_t i = 0; i < p->graph->copies.count; i++) {
         tli_weight_copy *copy = &p->graph->copies.items[i];
-        if (!copy->valid || copy->version != version_of_weights(copy))
-            TL_TRY_NOTE(run_step(run, &p->refreshes[i]), "copy of weights");
+        if (copy->valid && copy->version == version_of_weights(copy)) continue;
+        TL_TRY_NOTE(run_kernel(run, &p->refreshes[i]), "copy of weights");
+        tli_storage_touch(copy->refresh->out[0]->storage);
     }
     return TL_OK;
 }

@@ -20,11 +20,20 @@ typedef struct tli_binding {
     int64_t count;
 } tli_binding;
 
+/* A weight that the program does not write, laid out as the kernel of one call reads it. */
+typedef struct tli_packed {
+    const tl_tensor *weight;
+    tl_tensor *panels; /* NULL: not made yet, or not worth it */
+    bool asked, valid;
+    uint64_t version;  /* of the weight's storage that the panels show, when they are valid */
+} tli_packed;
+
 /* One call: a kernel of the backend, a pack whose parts are (partly) in place, or a nest. */
 typedef struct tli_step {
     const tl_node *node;
     tl_kernel_fn *kernel;
-    const bool *packed; /* for each input: it was computed in its place */
+    const bool *in_place; /* for each part of a pack: it was computed in its place */
+    tli_packed *packed;   /* NULL: none */
     const tl_nest_plan *nest;
     tl_nest_fn *compiled; /* NULL: interpreted */
     void **buffers, *scratch;
@@ -45,6 +54,15 @@ struct tl_program {
     int64_t written_count;
     bool timing;
     double compile_s;
+    int64_t packed_bytes;
 };
+
+/* --- packed weights (packed_weights.c) ---------------------------------------------------------- */
+
+/* Finds the calls that read a weight which stays the same. After the steps are made. */
+TL_NODISCARD tl_status tli_packed_find(tl_program *p);
+/* Gives the call its packed weight in `run`, made anew when the weight was written since. */
+TL_NODISCARD tl_status tli_packed_prepare(tl_program *p, const tli_step *s, tl_run *run);
+void tli_packed_free(tl_program *p);
 
 #endif

@@ -12,7 +12,10 @@ void tl_program_set_timing(tl_program *p, bool on)
 void tl_program_measure(const tl_program *p, tl_program_stats *out)
 {
     *out = (tl_program_stats){.kernels = p->step_count, .workspace = p->workspace_bytes,
-                              .unplanned = p->unplanned_bytes, .compile_s = p->compile_s};
+                              .unplanned = p->unplanned_bytes, .packed = p->packed_bytes,
+                              .compile_s = p->compile_s};
+    for (int64_t i = 0; i < p->graph->copies.count; i++)
+        out->copied += (int64_t)tl_tensor_bytes(p->graph->copies.items[i].refresh->out[0]);
     for (int64_t i = 0; i < p->step_count; i++) {
         const tl_node *n = p->steps[i].node;
         out->flops += tl_node_flops(n);
@@ -69,6 +72,8 @@ void tl_program_report(const tl_program *p, const tl_limits *most, tl_str *out)
     tl_str_addf(out, "%s: %" PRId64 " kernels (%" PRId64 " nests, %" PRId64 " compiled), %.3f GFLOP, %.1f MB moved, workspace "
                 "%.1f MB (%.1f MB without planning)", p->name, s.kernels, s.nests, s.compiled, s.flops * 1e-9,
                 s.bytes * 1e-6, (double)s.workspace * 1e-6, (double)s.unplanned * 1e-6);
+    if (s.copied) tl_str_addf(out, ", weights in half precision %.1f MB", (double)s.copied * 1e-6);
+    if (s.packed) tl_str_addf(out, ", packed weights %.1f MB", (double)s.packed * 1e-6);
     if (total > 0) tl_str_addf(out, ", %.3f ms", total * 1e-3);
     tl_str_addf(out, "\n        us     %%   GFLOP/s     GB/s%s  kernel\n", most ? "  least us limit%" : "");
     for (int64_t i = 0; rows && i < p->step_count; i++) rows[i] = &p->steps[i];

@@ -1,4 +1,5 @@
-/* Copies of weights in half precision: read instead of casts, renewed by updates, and never stale. */
+/* What programs keep of weights from run to run: copies in half precision, read instead of casts and renewed by
+ * updates, and panels for the kernels of products. Neither is ever stale. */
 #include "graph_test.h"
 
 enum { ROWS = 6, COLUMNS = 4, WEIGHTS = ROWS * COLUMNS, BIAS = 8, COUNT = WEIGHTS + BIAS };
@@ -278,6 +279,88 @@ static void casts_stay_where_a_copy_would_be_wrong_or_useless(void **state)
     free_layer(&l);
 }
 
+/* --- packed weights ------------------------------------------------------------------------------------- */
+
+enum { EXAMPLES = 160, FEATURES = 200, UNITS = 136 };
+
+typedef struct wide_layer {
+    tl_tensor *weights, *bias, *x;
+    tl_dtype dtype;
+    bool turned; /* the product is with the transpose */
+} wide_layer;
+
+BODY(wide_step)
+{
+    const wide_layer *l = self;
+    UNUSED_BODY_ARGS;
+    tl_tensor *w = tl_cast(c, l->weights, l->dtype);
+    tl_tensor *rows = tl_cast(c, tl_mul(c, l->x, tl_full(c, TL_F32, TL_SHAPE(1, 1), 0.5)), l->dtype);
+    tl_tensor *sums = l->turned ? tl_matmul_with(c, rows, w, false, true)
+                                : tl_linear(c, rows, w, tl_cast(c, l->bias, l->dtype), TL_ACT_RELU);
+    tl_tensors_put(c, out, "sums", tl_cast(c, sums, TL_F32));
+}
+
+static void make_wide(wide_layer *l, fixture *f, tl_dtype dtype, bool turned)
+{
+    *l = (wide_layer){.dtype = dtype, .turned = turned};
+    tl_shape shape = turned ? TL_SHAPE(UNITS, FEATURES) : TL_SHAPE(FEATURES, UNITS);
+    assert_ok(tl_tensor_new(&l->weights, f->engine, TL_F32, shape));
+    assert_ok(tl_tensor_new(&l->bias, f->engine, TL_F32, TL_SHAPE(UNITS)));
+    assert_ok(tl_tensor_new(&l->x, f->engine, TL_F32, TL_SHAPE(EXAMPLES, FEATURES)));
+    tl_tensor *all[] = {l->weights, l->bias, l->x};
+    for (size_t i = 0; i < TL_COUNT(all); i++) {
+        tl_lease lease;
+        assert_ok(tl_lease_write(&lease, all[i]));
+        for (int64_t k = 0; k < tl_tensor_count(all[i]); k++)
+            ((float *)lease.data)[k] = (float)((k * 31 + (int64_t)i * 7) % 97 - 48) / 64;
+        tl_lease_end(&lease);
+    }
+}
+
+// The program's sums are those of the same calls run one by one.
+static void assert_as_eager(fixture *f, tl_program *p, wide_layer *l)
+{
+    static float is[EXAMPLES * UNITS], should[EXAMPLES * UNITS];
+    tl_tensors in = {0}, out = {0}, eager = {0};
+    tl_mark mark = tl_ctx_begin(f->c);
+    tl_tensor *x = tl_full(f->c, TL_F32, TL_SHAPE(4, 6), 0);
+    tl_tensors_put(f->c, &in, "x", x);
+    tl_tensors_put(f->c, &in, "y", x);
+    assert_ok(tl_program_run(p, f->c, &in, &out));
+    assert_ok(wide_step(l, f->c, &in, &eager));
+    assert_ok(tl_tensor_get(tl_tensors_get(f->c, &out, "sums"), is, sizeof is));
+    assert_ok(tl_tensor_get(tl_tensors_get(f->c, &eager, "sums"), should, sizeof should));
+    assert_memory_equal(is, should, sizeof is);
+    tl_ctx_end(f->c, mark);
+}
+
+static void weights_that_stay_are_packed_once(void **state)
+{
+    static const tl_dtype types[] = {TL_F32, TL_BF16};
+    fixture *f = *state;
+    for (int i = 0; i < 4; i++) {
+        wide_layer l;
+        tl_program_stats stats;
+        tl_program *p;
+        make_wide(&l, f, types[i / 2], i % 2);
+        tl_graph *g = captured(f, wide_step, &l);
+        assert_ok(tl_graph_optimize(g, NULL));
+        assert_ok(tl_program_new(&p, &g, &(tl_program_args){.name = "evaluation"}));
+        for (int run = 0; run < 3; run++) assert_as_eager(f, p, &l);
+        tl_program_measure(p, &stats);
+        if (types[i / 2] == TL_F32) assert_true(stats.packed >= (int64_t)tl_tensor_bytes(l.weights));
+        tl_lease lease;
+        assert_ok(tl_lease_write(&lease, l.weights));
+        ((float *)lease.data)[77] = 5;
+        tl_lease_end(&lease);
+        assert_as_eager(f, p, &l);
+        tl_program_free(&p);
+        tl_tensor_free(&l.weights);
+        tl_tensor_free(&l.bias);
+        tl_tensor_free(&l.x);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +369,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_copy_follows_weights_that_others_write, setup, teardown),
         cmocka_unit_test_setup_teardown(an_update_that_is_left_out_leaves_the_copy, setup, teardown),
         cmocka_unit_test_setup_teardown(casts_stay_where_a_copy_would_be_wrong_or_useless, setup, teardown),
+        cmocka_unit_test_setup_teardown(weights_that_stay_are_packed_once, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

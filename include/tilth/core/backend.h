@@ -28,6 +28,7 @@ typedef struct tl_run {
     tl_engine *engine;
     tl_pool *threads;
     tl_draws draws;
+    const void *packed; /* what the backend's `pack` made for this call, or NULL */
 } tl_run;
 
 /* Inputs and outputs are there, of the inferred types and shapes; outputs are row-major without gaps
@@ -57,6 +58,10 @@ struct tl_backend_class {
     tl_status (*supported)(void);
     /* (optional: calls the kernel) Stands around every kernel: for checking and measuring. */
     tl_status (*around)(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel);
+    /* (optional: none) A copy of the call's second input, laid out as its kernel reads it: for weights
+     * that stay the same over many calls. Only asked for its size when `to` is NULL: 0 where the kernel
+     * takes the weight as it lies. Results have the same bits with it and without. */
+    tl_status (*pack)(const tl_run *run, const tl_node *call, void *to, size_t *bytes);
     /* (optional: no) Tensors lie between guard zones, and what nobody has written yet holds a pattern
      * that is NaN in every float type: for checking. */
     bool guards_memory;

@@ -45,6 +45,8 @@ typedef struct tl_program_stats {
     int64_t nests, compiled; /* those that are nests, and those of them that run compiled code */
     int64_t workspace;    /* bytes of planned memory */
     int64_t unplanned;    /* bytes that the same tensors would take side by side */
+    int64_t copied;       /* bytes of copies of weights in half precision */
+    int64_t packed;       /* bytes of weights laid out for their kernels, from the first run on */
     double flops, bytes;  /* of a run */
     double compile_s;     /* that compilers took */
 } tl_program_stats;

@@ -22,6 +22,12 @@ TLI_ISA_LIST(TLI_SIMD_EXTERNS)
 #undef TLI_SIMD_EXTERNS
 #undef TLI_SIMD_EXTERN
 
+/* tl_backend_class.pack of each instruction set. */
+#define TLI_PACK_EXTERN(isa)                                                                       \
+    tl_status tli_pack_weight_##isa(const tl_run *run, const tl_node *call, void *to, size_t *bytes);
+TLI_ISA_LIST(TLI_PACK_EXTERN)
+#undef TLI_PACK_EXTERN
+
 /* Hands a rare case to the reference kernel. Its inputs must have the strides that one takes. */
 TL_NODISCARD tl_status tli_run_reference(const tl_run *run, const tl_node *call);
 

@@ -23,7 +23,7 @@ static void batch_strides(int64_t *out, int batch_rank, const tl_tensor *t)
         out[d] = own >= 0 && t->shape.dims[own] != 1 ? t->strides[own] : 0;
 }
 
-static tl_status matmul_kernel(const tl_run *run, const tl_node *n)
+static tli_gemm matmul_of(const tl_node *n)
 {
     const tl_matmul_attr *attr = n->attr;
     const tl_tensor *a = n->in[0], *b = n->in[1], *y = n->out[0];
@@ -42,6 +42,13 @@ static tl_status matmul_kernel(const tl_run *run, const tl_node *n)
     batch_strides(g.a_batch, g.batch_rank, a);
     batch_strides(g.b_batch, g.batch_rank, b);
     batch_strides(g.c_batch, g.batch_rank, y);
+    return g;
+}
+
+static tl_status matmul_kernel(const tl_run *run, const tl_node *n)
+{
+    tli_gemm g = matmul_of(n);
+    g.packed_b = run->packed;
     return tli_gemm_run(run->threads, THIS_ISA, &g);
 }
 
@@ -61,10 +68,11 @@ static tl_status straight_bias(const void **out, const tl_tensor *bias)
     return TL_OK;
 }
 
-static tl_status linear_kernel(const tl_run *run, const tl_node *n)
+// All but bias and sum.
+static tli_gemm linear_of(const tl_node *n)
 {
     const tl_linear_attr *attr = n->attr;
-    const tl_tensor *x = n->in[0], *w = n->in[1], *y = n->out[0], *sum = n->out[1];
+    const tl_tensor *x = n->in[0], *w = n->in[1], *y = n->out[0];
     const int rank = x->shape.rank;
     tli_gemm g = {
         .m = rank > 1 ? x->shape.dims[rank - 2] : 1, .n = w->shape.dims[1], .k = w->shape.dims[0],
@@ -77,17 +85,36 @@ static tl_status linear_kernel(const tl_run *run, const tl_node *n)
     for (int d = 0; d < g.batch_rank; d++) g.batch[d] = y->shape.dims[d];
     batch_strides(g.a_batch, g.batch_rank, x);
     batch_strides(g.c_batch, g.batch_rank, y);
+    return g;
+}
+
+static tl_status linear_kernel(const tl_run *run, const tl_node *n)
+{
+    const tl_linear_attr *attr = n->attr;
+    tli_gemm g = linear_of(n);
+    g.packed_b = run->packed;
     if (n->inputs > 2) {
         g.bias_type = n->in[2]->dtype;
         TL_TRY(straight_bias(&g.bias, n->in[2]));
     }
     if (attr->keep_sum) {
+        const tl_tensor *sum = n->out[1];
         g.pre_activation = tl_kernel_data(sum);
         g.pre_type = sum->dtype;
         g.pre_row = g.n;
         batch_strides(g.pre_batch, g.batch_rank, sum);
     }
     return tli_gemm_run(run->threads, THIS_ISA, &g);
+}
+
+tl_status TLI_ISA_NAME(tli_pack_weight)(const tl_run *run, const tl_node *n, void *to, size_t *bytes)
+{
+    *bytes = 0;
+    if (n->op->op != TL_OP_matmul && n->op->op != TL_OP_linear) return TL_OK;
+    const tli_gemm g = n->op->op == TL_OP_linear ? linear_of(n) : matmul_of(n);
+    if (!tli_gemm_packs_b(THIS_ISA, &g)) return TL_OK;
+    *bytes = tli_gemm_packed_b_bytes(THIS_ISA, g.a_type, g.b_type, g.k, g.n);
+    return to ? tli_gemm_pack_b(to, run->threads, THIS_ISA, &g) : TL_OK;
 }
 
 #define ROWS(dtype)                                                                                \
