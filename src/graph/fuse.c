@@ -1,13 +1,23 @@
 /* Puts calls into clusters, one loop nest each.
  *
  * A call joins the clusters that made its inputs when all of them can walk along the axes of one
- * iteration space, and when nothing outside would have to run between them. What does not find
+ * iteration space, and when nothing outside would have to run between them. Then clusters that do
+ * not need each other join when they walk over the same space and read the same large tensor, which
+ * is read once then, or when they are so small that starting them counts. What does not find
  * company stays as it is: kernels of the backend are good at single ops. */
 #include "graph/fuse.h"
 
 #include "graph/order.h"
+#include "nest/schedule.h"
 
-enum { MOST_MEMBERS = 48 };
+enum {
+    MOST_MEMBERS = 48,
+    NEAR = 16,           /* calls between clusters that are not tiny: they move that far at most */
+    LEAST_DISTANCE = 16, /* as in recompute.c */
+    TINY = 128,          /* points up to which starting a call takes longer than what it computes */
+    SMALL = 4096,        /* and up to which it counts */
+    MOST_TRIES = 8       /* of clusters beside which one is put */
+};
 
 typedef struct fuser {
     tl_graph *g;
@@ -19,7 +29,7 @@ typedef struct fuser {
     tl_node **nests;       /* of clusters, by index */
 } fuser;
 
-/* --- may they be one? --------------------------------------------------------------------------------- */
+/* --- may they be one? ------------------------------------------------------------------------- */
 
 static int64_t last_of(const tli_cluster *c)
 {
@@ -83,82 +93,7 @@ static bool has_detour(fuser *f, pair p, const tli_cluster *both)
     return false;
 }
 
-static bool always(const tl_tensor *t, const void *payload)
-{
-    (void)t, (void)payload;
-    return true;
-}
-
-static tl_status try_plan(fuser *f, const tli_cluster *c)
-{
-    tl_node *node;
-    tl_arena_mark mark = tl_arena_begin(f->g->ctx->arena);
-    tl_status st = tli_cluster_node(&node, f->g, c, always, NULL);
-    if (st == TL_OK) st = tli_nest_try_plan(f->g, node->attr);
-    tl_arena_end(f->g->ctx->arena, mark);
-    return st;
-}
-
-/* --- merging -------------------------------------------------------------------------------------------- */
-
-static tl_status join(tli_cluster *out, const tli_cluster *a, const tli_cluster *b)
-{
-    *out = (tli_cluster){.space = tl_shape_count(&b->space) > tl_shape_count(&a->space) ? b->space : a->space};
-    int64_t i = 0, k = 0;
-    while (i < a->members.count || k < b->members.count) {
-        bool from_a = k == b->members.count
-                      || (i < a->members.count
-                          && a->members.items[i]->index < b->members.items[k]->index);
-        if (!TL_VEC_PUSH(&out->members, from_a ? a->members.items[i++] : b->members.items[k++]))
-            return TL_ENOMEM;
-    }
-    return TL_OK;
-}
-
-// Fails for want of memory only.
-static tl_status may_join(bool *out, fuser *f, pair p, const tli_cluster *both)
-{
-    tli_walk walks[MOST_MEMBERS];
-    *out = both->members.count <= MOST_MEMBERS && tli_cluster_walks(both, walks)
-           && !has_detour(f, p, both);
-    tl_status st = *out ? try_plan(f, both) : TL_OK;
-    if (st == TL_ENOMEM) return st;
-    *out &= st == TL_OK;
-    return TL_OK;
-}
-
-static tl_status try_join(fuser *f, int64_t a, int64_t b)
-{
-    tli_cluster both;
-    bool joined = false;
-    tl_status st = join(&both, &f->clusters[a], &f->clusters[b]);
-    if (st == TL_OK) st = may_join(&joined, f, (pair){a, b}, &both);
-    if (!joined || st != TL_OK) {
-        TL_VEC_FREE(&both.members);
-        return st;
-    }
-    TL_VEC_FREE(&f->clusters[a].members);
-    TL_VEC_FREE(&f->clusters[b].members);
-    f->clusters[b] = both;
-    for (int64_t i = 0; i < both.members.count; i++) f->cluster_of[both.members.items[i]->index] = b;
-    return TL_OK;
-}
-
-static tl_status find_company(fuser *f, tl_node *n)
-{
-    tli_cluster *own = &f->clusters[n->index];
-    if (!tli_is_nestable(n, &own->space)) return TL_OK;
-    if (!TL_VEC_PUSH(&own->members, n)) return TL_ENOMEM;
-    f->cluster_of[n->index] = n->index;
-    for (int i = 0; i < n->inputs; i++) {
-        const tl_node *maker = tli_root(n->in[i])->node;
-        int64_t other = maker ? f->cluster_of[maker->index] : -1;
-        if (other >= 0 && other != n->index) TL_TRY(try_join(f, other, n->index));
-    }
-    return TL_OK;
-}
-
-/* --- the new list ----------------------------------------------------------------------------------------- */
+/* --- plans ------------------------------------------------------------------------------------ */
 
 typedef struct needed {
     const tl_graph *g;
@@ -178,11 +113,137 @@ static bool is_needed(const tl_tensor *t, const void *payload)
     const needed *w = payload;
     if (tli_is_output(w->g, t)) return true;
     TLI_EACH_NODE(w->g, n) {
-        if (is_member(w->c, n)) continue;
         for (int i = 0; i < n->inputs; i++)
-            if (n->in[i] == t && (!tli_is_view(n) || is_needed(n->out[0], payload))) return true;
+            if (n->in[i] == t && !is_member(w->c, n)
+                && (!tli_is_view(n) || is_needed(n->out[0], payload)))
+                return true;
     }
     return false;
+}
+
+static bool always(const tl_tensor *t, const void *payload)
+{
+    (void)t, (void)payload;
+    return true;
+}
+
+// What matters of the plan of a cluster.
+typedef struct walked {
+    int64_t row, reduced, tasks, scratch;
+    int phases;
+} walked;
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+// While clusters grow nobody knows what others will need of them: `all` is stored.
+static tl_status try_plan(walked *out, fuser *f, const tli_cluster *c, bool all)
+{
+    tl_node *node;
+    tl_nest_plan *plan;
+    tl_arena *arena = f->g->ctx->arena;
+    tl_arena_mark mark = tl_arena_begin(arena);
+    tl_status st = tli_cluster_node(&node, f->g, c, all ? always : is_needed, &(needed){f->g, c});
+    if (st == TL_OK) st = tl_nest_plan_new(&plan, arena, node->attr);
+    if (st == TL_OK)
+        *out = (walked){plan->schedule->row, plan->schedule->reduced_points, plan->phases[0].tasks,
+                        (int64_t)plan->scratch_bytes, plan->phase_count};
+    tl_arena_end(arena, mark);
+    return st;
+}
+
+/* --- merging ---------------------------------------------------------------------------------- */
+
+static tl_status join(tli_cluster *out, const tli_cluster *a, const tli_cluster *b)
+{
+    *out = (tli_cluster){.space = tl_shape_count(&b->space) > tl_shape_count(&a->space) ? b->space : a->space};
+    int64_t i = 0, k = 0;
+    while (i < a->members.count || k < b->members.count) {
+        bool from_a = k == b->members.count
+                      || (i < a->members.count
+                          && a->members.items[i]->index < b->members.items[k]->index);
+        if (!TL_VEC_PUSH(&out->members, from_a ? a->members.items[i++] : b->members.items[k++]))
+            return TL_ENOMEM;
+    }
+    return TL_OK;
+}
+
+// Fails for want of memory only.
+static tl_status may_join(bool *out, walked *plan, fuser *f, pair p, const tli_cluster *both,
+                          bool beside)
+{
+    tli_walk walks[MOST_MEMBERS];
+    *out = both->members.count <= MOST_MEMBERS && tli_cluster_walks(both, walks)
+           && !has_detour(f, p, both);
+    tl_status st = *out ? try_plan(plan, f, both, !beside) : TL_OK;
+    if (st == TL_ENOMEM) return st;
+    *out &= st == TL_OK;
+    return TL_OK;
+}
+
+/* Clusters that need nothing from each other are better apart when they could be walked better so:
+ * along other rows, in more tasks, in fewer phases or with less scratch. */
+static tl_status are_better_together(bool *out, fuser *f, pair p, const walked *both)
+{
+    walked a, b;
+    tl_status st = try_plan(&a, f, &f->clusters[p.a], false);
+    if (st == TL_OK) st = try_plan(&b, f, &f->clusters[p.b], false);
+    if (st != TL_OK) {
+        *out = false;
+        return st == TL_ENOMEM ? st : TL_OK;
+    }
+    *out = both->row == least(a.row, b.row) && both->reduced == most(a.reduced, b.reduced)
+           && both->tasks >= least(a.tasks, b.tasks) && both->phases <= most(a.phases, b.phases)
+           && both->scratch <= a.scratch + b.scratch;
+    return TL_OK;
+}
+
+static tl_status try_join(fuser *f, int64_t a, int64_t b, bool beside)
+{
+    tli_cluster both;
+    walked plan;
+    bool joined = false;
+    tl_status st = join(&both, &f->clusters[a], &f->clusters[b]);
+    if (st == TL_OK) st = may_join(&joined, &plan, f, (pair){a, b}, &both, beside);
+    if (st == TL_OK && joined && beside) st = are_better_together(&joined, f, (pair){a, b}, &plan);
+    if (!joined || st != TL_OK) {
+        TL_VEC_FREE(&both.members);
+        return st;
+    }
+    TL_VEC_FREE(&f->clusters[a].members);
+    TL_VEC_FREE(&f->clusters[b].members);
+    f->clusters[b] = both;
+    for (int64_t i = 0; i < both.members.count; i++) f->cluster_of[both.members.items[i]->index] = b;
+    return TL_OK;
+}
+
+// What is computed again must not be computed at once.
+static bool is_far(const fuser *f, const tli_cluster *c, const tl_node *n)
+{
+    int64_t far = f->order.count / 8 > LEAST_DISTANCE ? f->order.count / 8 : LEAST_DISTANCE;
+    return f->g->recompute && n->index - last_of(c) > far;
+}
+
+static tl_status find_company(fuser *f, tl_node *n)
+{
+    tli_cluster *own = &f->clusters[n->index];
+    if (!tli_is_nestable(n, &own->space)) return TL_OK;
+    if (!TL_VEC_PUSH(&own->members, n)) return TL_ENOMEM;
+    f->cluster_of[n->index] = n->index;
+    for (int i = 0; i < n->inputs; i++) {
+        const tl_node *maker = tli_root(n->in[i])->node;
+        int64_t other = maker ? f->cluster_of[maker->index] : -1;
+        if (other < 0 || other == n->index || is_far(f, &f->clusters[other], n)) continue;
+        TL_TRY(try_join(f, other, n->index, false));
+    }
+    return TL_OK;
 }
 
 static bool is_worth_it(const tli_cluster *c)
@@ -191,6 +252,56 @@ static bool is_worth_it(const tli_cluster *c)
     for (int64_t i = 0; i < c->members.count; i++) ops += c->members.items[i]->op->op != TL_OP_copy;
     return c->members.count > 1 && ops > 0;
 }
+
+/* --- beside each other ------------------------------------------------------------------------ */
+
+static bool reads(const tli_cluster *c, const tl_tensor *t)
+{
+    for (int64_t i = 0; i < c->members.count; i++)
+        for (int k = 0; k < c->members.items[i]->inputs; k++)
+            if (tli_root(c->members.items[i]->in[k]) == t) return true;
+    return false;
+}
+
+// Whether both read a tensor that has an element for most points.
+static bool read_the_same(const tli_cluster *a, const tli_cluster *b)
+{
+    for (int64_t i = 0; i < a->members.count; i++) {
+        const tl_node *n = a->members.items[i];
+        for (int k = 0; k < n->inputs; k++)
+            if (tl_tensor_count(n->in[k]) > tl_shape_count(&a->space) / 2
+                && reads(b, tli_root(n->in[k])))
+                return true;
+    }
+    return false;
+}
+
+static bool suit_each_other(const fuser *f, const tli_cluster *a, const tli_cluster *b)
+{
+    int64_t points = tl_shape_count(&a->space), between = b->members.items[0]->index - last_of(a);
+    bool scalars = points == 1 && tl_shape_count(&b->space) == 1;
+    if (!scalars && !tl_shape_equal(&a->space, &b->space)) return false;
+    if (points <= TINY) return !is_far(f, a, b->members.items[0]);
+    // Of single ops those of the backend are faster: only what is a nest anyway.
+    return is_worth_it(a) && is_worth_it(b) && between <= NEAR
+           && (points <= SMALL || read_the_same(a, b));
+}
+
+// With those that come after it.
+static tl_status find_neighbours(fuser *f, int64_t cluster)
+{
+    int tries = 0;
+    for (int64_t i = cluster + 1; i < f->order.count && tries < MOST_TRIES; i++) {
+        const tli_cluster *c = &f->clusters[cluster], *other = &f->clusters[i];
+        if (!c->members.count) return TL_OK; // it has gone into another one
+        if (!other->members.count || !suit_each_other(f, c, other)) continue;
+        tries++;
+        TL_TRY(try_join(f, cluster, i, true));
+    }
+    return TL_OK;
+}
+
+/* --- the new list ----------------------------------------------------------------------------- */
 
 static tl_status make_nests(fuser *f, int64_t *changes)
 {
@@ -269,7 +380,7 @@ static void emit_all(fuser *f)
     }
 }
 
-/* --- the pass ---------------------------------------------------------------------------------------------- */
+/* --- the pass --------------------------------------------------------------------------------- */
 
 static tl_status fuse(fuser *f, int64_t *changes)
 {
@@ -283,6 +394,7 @@ static tl_status fuse(fuser *f, int64_t *changes)
     if (!f->clusters || !f->cluster_of || !f->seen || !f->emitted || !f->nests) return TL_ENOMEM;
     for (int64_t i = 0; i < f->order.count; i++) f->cluster_of[i] = -1;
     for (int64_t i = 0; i < f->order.count; i++) TL_TRY(find_company(f, f->order.nodes[i]));
+    for (int64_t i = 0; i < f->order.count; i++) TL_TRY(find_neighbours(f, i));
     TL_TRY(make_nests(f, changes));
     if (!*changes) return TL_OK;
     emit_all(f);

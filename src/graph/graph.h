@@ -24,7 +24,7 @@ typedef struct tli_weight_copy {
 struct tl_graph {
     tl_ctx *ctx; /* owns nodes and headers */
     const char *path; /* of the module around it */
-    bool recompute;   /* rather than keep */
+    tl_recompute recompute; /* rather than keep */
     tl_named *inputs, *outputs;
     int64_t input_count, output_count;
     struct { tli_outside *items; int64_t count, capacity; } outside;
@@ -98,6 +98,11 @@ tl_status tli_infer_again(const tl_node *n);
 extern const tl_op_class tli_op_nest;
 /* TL_EUNSUPPORTED when there is no plan for it. */
 TL_NODISCARD tl_status tli_nest_try_plan(tl_graph *g, const tl_nest *nest);
+
+/* --- recomputation ------------------------------------------------------------------------------ */
+
+/* All but what passes from one stretch of the forward pass to the next. */
+tl_status tli_recompute_full(tl_graph *g, int64_t *changes);
 
 /* --- passes ------------------------------------------------------------------------------------- */
 /* Each is one file; tl_graph_passes says what it is for. */

@@ -279,7 +279,7 @@ static int reduce_term(builder *b, const tl_node *n, int in, const tli_walk *spa
         count *= (double)n->in[0]->shape.dims[a->axes.items[i]];
     }
     int sum = t.axes ? add_term(b, t) : in;
-    if (!mean || sum < 0) return sum;
+    if (!mean || !t.axes || sum < 0) return sum;
     int division[] = {sum, number_term(b, t.dtype, count)};
     int quotient = op_term(b, TL_OP_div, t.dtype, NULL, 2, division, note_of(n));
     if (t.dtype == dtype || quotient < 0) return quotient;

@@ -45,31 +45,38 @@ typedef struct reuse {
     int64_t near;   /* the last one before */
 } reuse;
 
-// False when there are none, or when others write the tensor or see it through views.
+// False when there are none, or when others write the tensor or see it early through views.
 static bool is_used_again(const tl_graph *g, int64_t far, const tl_node *maker, reuse *out)
 {
     const tl_tensor *t = maker->out[0];
     *out = (reuse){.near = maker->index};
     for (tl_node *n = maker->after; n; n = n->after) {
-        bool uses = false;
+        bool uses = false, early = n->index - maker->index <= far;
         for (int i = 0; i < n->inputs; i++) uses |= n->in[i] == t;
         if (!uses) continue;
-        if (tli_is_view(n)) return false;
-        if (n->index - maker->index <= far) {
+        if (tli_is_view(n) && early) return false;
+        if (early) {
             out->near = n->index;
             continue;
         }
         if (!out->first) out->first = n;
-        out->last = n->index;
+        // A view is used until the last reader of the memory has come.
+        out->last = tli_is_view(n) ? t->pass : n->index;
     }
     return out->first && !tli_is_output(g, t) && !tli_is_written(g, t);
 }
 
-static void use_instead(tl_node *from, const tl_tensor *t, tl_tensor *instead)
+static tl_status use_instead(tl_node *from, const tl_tensor *t, tl_tensor *instead)
 {
-    for (tl_node *n = from; n; n = n->after)
-        for (int i = 0; i < n->inputs; i++)
+    for (tl_node *n = from; n; n = n->after) {
+        bool changed = false;
+        for (int i = 0; i < n->inputs; i++) {
+            changed |= n->in[i] == t;
             if (n->in[i] == t) ((tl_tensor **)n->in)[i] = instead;
+        }
+        if (changed && tli_is_view(n)) TL_TRY(tli_infer_again(n));
+    }
+    return TL_OK;
 }
 
 static bool is_cheap(const tl_node *n)
@@ -78,9 +85,11 @@ static bool is_cheap(const tl_node *n)
            && (tli_is_elementwise(n) || n->op->op == TL_OP_dropout);
 }
 
+// In the precision that it was computed in: what was rounded on the way out gives other bits.
 static bool hands_out_its_sum(const tl_node *n)
 {
-    return n->op->op == TL_OP_linear && ((const tl_linear_attr *)n->attr)->keep_sum;
+    return n->op->op == TL_OP_linear && ((const tl_linear_attr *)n->attr)->keep_sum
+           && (n->out[1]->dtype == TL_F32 || n->out[1]->dtype == TL_F64);
 }
 
 // What the result of `n` is made of when it is computed again: its inputs, or the sum that it kept.
@@ -132,7 +141,7 @@ static tl_status recompute(tl_graph *g, tl_node *n, int64_t far, int64_t *change
     tl_node *made = end->after;
     tli_move_new(g, end, r.first);
     for (; made != r.first; made = made->after) made->index = r.first->index; // until all are numbered again
-    use_instead(r.first, n->out[0], again);
+    TL_TRY(use_instead(r.first, n->out[0], again));
     n->out[0]->pass = r.near;
     again->pass = r.last;
     ++*changes;
@@ -142,6 +151,7 @@ static tl_status recompute(tl_graph *g, tl_node *n, int64_t far, int64_t *change
 tl_status tli_pass_recompute(tl_graph *g, int64_t *changes)
 {
     if (!g->recompute) return TL_OK;
+    if (g->recompute == TL_RECOMPUTE_FULL) return tli_recompute_full(g, changes);
     int64_t count = tli_number_nodes(g), far = count / 8 > LEAST_DISTANCE ? count / 8 : LEAST_DISTANCE;
     note_readers(g);
     TLI_EACH_NODE(g, n)

@@ -21,8 +21,12 @@ static bool walk_alike(const tl_nest *nest, int i, const tl_access *to)
         if (t->from.offset != to->offset || memcmp(t->from.strides, to->strides, sizeof to->strides) != 0)
             return false;
     }
-    for (int64_t k = 0; k < nest->store_count; k++)
+    for (int64_t k = 0; k < nest->store_count; k++) {
+        const tl_term *stored = &nest->terms[nest->stores[k].term];
         if (nest->stores[k].to.buffer == i) return false; // another output lies there already
+        // What is only copied may be read after others were stored.
+        if (stored->kind == TL_TERM_LOAD && stored->from.buffer == i) return false;
+    }
     return true;
 }
 

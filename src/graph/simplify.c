@@ -4,11 +4,7 @@
 #include <tilth/ops/create.h>
 #include <tilth/ops/pack.h>
 
-#include "graph/graph.h"
-
-/* Each rule gives what takes the place of the call's only output, or NULL when it does not apply.
- * Calls that it makes are put before the call. */
-typedef tl_tensor *rule_fn(tl_graph *g, tl_node *n);
+#include "graph/simplify.h"
 
 /* --- copies ------------------------------------------------------------------------------------- */
 
@@ -135,23 +131,35 @@ static tl_tensor *make_numbers(tl_graph *g, tl_node *n)
 
 /* --- the pass ----------------------------------------------------------------------------------- */
 
-static rule_fn *const rules[] = {drop_copy, drop_cast, pack_narrow, fold_numbers, make_numbers};
+static tli_rule *const other_rules[] = {drop_copy,    drop_cast,    pack_narrow,
+                                        fold_numbers, make_numbers, NULL};
+
+static tli_rule *const *const rules[] = {other_rules, tli_arithmetic_rules, tli_view_rules};
+
+// What the first rule gives that applies; NULL: none does.
+static tl_tensor *apply_rules(tl_graph *g, tl_node *n)
+{
+    for (size_t k = 0; k < TL_COUNT(rules); k++) {
+        for (tli_rule *const *rule = rules[k]; *rule; rule++) {
+            tl_tensor *instead = (*rule)(g, n);
+            if (instead || tl_ctx_status(g->ctx) != TL_OK) return instead;
+        }
+    }
+    return NULL;
+}
 
 tl_status tli_pass_simplify(tl_graph *g, int64_t *changes)
 {
     TLI_EACH_NODE_SAFE(g, n, next) {
-        for (size_t r = 0; r < TL_COUNT(rules) && n->outputs == 1; r++) {
-            tl_node *last = g->ctx->last;
-            tl_tensor *instead = rules[r](g, n);
-            TL_TRY(tl_ctx_status(g->ctx));
-            if (!instead) continue;
-            tli_move_new(g, last, n);
-            TL_TRY(tli_replace(g, n->out[0], instead));
-            tli_remove(g, n);
-            next = n->after;
-            ++*changes;
-            break;
-        }
+        tl_node *last = g->ctx->last;
+        tl_tensor *instead = n->op != &tli_op_nest && n->outputs == 1 ? apply_rules(g, n) : NULL;
+        TL_TRY(tl_ctx_status(g->ctx));
+        if (!instead) continue;
+        tli_move_new(g, last, n);
+        TL_TRY(tli_replace(g, n->out[0], instead));
+        tli_remove(g, n);
+        next = n->after;
+        ++*changes;
     }
     return TL_OK;
 }

@@ -79,7 +79,7 @@ static bool find_weights(const tl_graph *g, const tl_node *first, weights *w)
         take_in(w, n->in[0]);
         w->cast += tl_tensor_count(n->in[0]);
     }
-    return w->cast * 2 >= w->end - w->begin; // what nobody reads is not worth writing
+    return w->cast && w->cast * 2 >= w->end - w->begin; // what nobody reads is not worth writing
 }
 
 /* --- headers ------------------------------------------------------------------------------------ */

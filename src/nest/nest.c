@@ -268,6 +268,8 @@ static void attr_text(tl_str *out, const tl_term *t)
                 tl_str_add(out, ", ");
         }
         tl_str_addc(out, '}');
+    } else {
+        out->failed = true; // a text without them would be that of another nest
     }
     tl_str_deinit(&yaml);
 }

@@ -220,7 +220,8 @@ static tl_status schedule_with_row(tli_schedule **out, tl_arena *arena, const tl
     tli_schedule *s = *out = tl_arena_alloc(arena, sizeof *s);
     if (!s) return TL_ENOMEM;
     TL_TRY(tli_schedule_axes(s, arena, nest, row));
-    const bool cut_rows = long_rows(s) && tli_schedule_can_cut(s, arena);
+    bool cut_rows = false;
+    if (long_rows(s)) TL_TRY(tli_schedule_can_cut(&cut_rows, s, arena));
     return tli_schedule_stages(s, arena, cut_rows);
 }
 

@@ -108,12 +108,12 @@ static tl_status find_deferred(tli_schedule *s, tl_arena *arena, bool cut_rows)
     return TL_OK;
 }
 
-bool tli_schedule_can_cut(const tli_schedule *s, tl_arena *arena)
+tl_status tli_schedule_can_cut(bool *out, const tli_schedule *s, tl_arena *arena)
 {
     const tl_nest *n = &s->nest;
     bool any = false, possible = s->reduced == 0;
     tli_term_info *infos = tl_arena_array(arena, n->term_count, sizeof *infos);
-    if (!infos) return false;
+    if (!infos) return TL_ENOMEM;
     variance(s, infos);
     for (int64_t i = 0; i < n->term_count; i++) {
         const tl_term *t = &n->terms[i];
@@ -123,7 +123,8 @@ bool tli_schedule_can_cut(const tli_schedule *s, tl_arena *arena)
             possible = false;
         if (t->kind == TL_TERM_REDUCE && t->axes) any = infos[i].late = true;
     }
-    return any && possible;
+    *out = any && possible;
+    return TL_OK;
 }
 
 /* --- sections --------------------------------------------------------------------------------- */

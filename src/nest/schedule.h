@@ -100,6 +100,6 @@ TL_NODISCARD tl_status tli_schedule_axes(tli_schedule *s, tl_arena *arena, const
  * deferred, so that it can be cut. */
 TL_NODISCARD tl_status tli_schedule_stages(tli_schedule *s, tl_arena *arena, bool cut_rows);
 /* Whether cut_rows is possible, once the axes are there. */
-bool tli_schedule_can_cut(const tli_schedule *s, tl_arena *arena);
+TL_NODISCARD tl_status tli_schedule_can_cut(bool *out, const tli_schedule *s, tl_arena *arena);
 
 #endif

@@ -88,13 +88,28 @@ static tl_status build_functions(tl_trainer *t)
 {
     tl_trainer_parts *p = t->parts;
     bool eager = t->config->runtime.run_eagerly;
-    p->optimize.recompute = t->config->tilth.recompute != TL_RECOMPUTE_NONE;
+    p->optimize.recompute = t->config->tilth.recompute;
     if (p->trains && t->params->train_tf_function && !eager) {
         TL_TRY(make_function(t, &p->train, "train_step", tli_train_body));
         if (p->accumulation > 1) TL_TRY(make_function(t, &p->apply, "apply", tli_apply_body));
     }
     if (p->evaluates && t->params->eval_tf_function && !eager)
         TL_TRY(make_function(t, &p->eval, "eval_step", tli_eval_body));
+    return TL_OK;
+}
+
+/* With one batch a step, running statistics wait for the flag; with several they are moved by each. */
+static tl_status build_guard(tl_trainer *t)
+{
+    tli_guard *g = &t->parts->guard;
+    tli_guard_deinit(g);
+    if (!t->train_loss) return TL_OK;
+    TL_TRY(tli_guard_add_all(g, t->engine, &t->train_loss->states));
+    for (int64_t i = 0; i < tl_metrics_count(t->train_metrics); i++)
+        TL_TRY(tli_guard_add_all(g, t->engine, &tl_metrics_at(t->train_metrics, i)->states));
+    for (int64_t i = 0; t->parts->accumulation > 1 && i < tl_model_block_count(t->model); i++)
+        if (tl_model_block(t->model, i)->state)
+            TL_TRY(tli_guard_add(g, t->engine, tl_model_block(t->model, i)->values));
     return TL_OK;
 }
 
@@ -106,6 +121,7 @@ static tl_status build(tl_trainer *t)
         TL_TRY(build_model(t));
         if (t->parts->trains) TL_TRY(build_train(t));
         if (t->parts->evaluates) TL_TRY(build_evaluate(t));
+        TL_TRY(build_guard(t));
         TL_TRY(build_functions(t));
         if (t->optimizer) tl_optimizer_set_accumulating(t->optimizer, t->parts->accumulation > 1);
     }
@@ -170,6 +186,7 @@ void tl_trainer_free(tl_trainer **trainer)
     tl_function_free(&t->parts->train);
     tl_function_free(&t->parts->apply);
     tl_function_free(&t->parts->eval);
+    tli_guard_deinit(&t->parts->guard);
     tl_metric_free(&t->train_loss);
     tl_metric_free(&t->validation_loss);
     tl_metrics_free(&t->train_metrics);
@@ -298,6 +315,7 @@ tl_status tl_trainer_set_model(tl_trainer *t, tl_model **model, tl_optimizer **o
         t->model = *model;
         *model = NULL;
     }
+    TL_TRY(build_guard(t));
     if (t->optimizer && tl_optimizer_model(t->optimizer) != t->model)
         return TL_FAIL(TL_EINVAL, "the optimizer is that of another model than the trainer's");
     return t->parts->state ? fill_model(t, t->parts->state) : TL_OK;

@@ -56,7 +56,7 @@ static const tl_field trainer_fields[] = {
     TL_F(tl_trainer_config, validation_summary_subdir, .s = "validation",
          .help = "folder in the model's folder for summaries of evaluations"),
     TL_F(tl_trainer_config, preemption_on_demand_checkpoint, .b = true,
-         .help = "save a checkpoint when the system asks the process to end"),
+         .help = "save a checkpoint when the system asks the process to end; false ends it without one"),
     TL_F_END,
 };
 const tl_desc tl_trainer_config_desc = {
@@ -100,24 +100,20 @@ static const tl_field own_fields[] = {
     TL_F(tl_own_config, gradient_accumulation, .i = 1, TL_AT_LEAST(1), OWN_FLAGS,
          .help = "batches whose gradients make one step"),
     TL_F(tl_own_config, recompute, .names = recomputations, OWN_FLAGS,
-         .help = "what the backward pass computes again instead of keeping it: none, selective or "
-                 "full"),
+         .help = "what the backward pass computes again instead of keeping it: none, selective (cheap "
+                 "results) or full (all but what stretches of layers hand on; about half as many "
+                 "operations more, for the least memory)"),
     TL_F_OPTIONAL(tl_own_config, early_stopping, &tl_early_stopping_config_desc, OWN_FLAGS,
                   .help = "end when a metric stops getting better; null trains to the end"),
+    TL_F(tl_own_config, survive_write_failures, OWN_FLAGS,
+         .help = "train on when a checkpoint or summary cannot be written (a full disk), and try again at the next "
+                 "one; false ends the run. The last checkpoint must be written"),
     TL_F_END,
 };
-
-static tl_status check_own(const void *value)
-{
-    const tl_own_config *c = value;
-    if (c->recompute != TL_RECOMPUTE_FULL) return TL_OK;
-    return TL_FAIL(TL_EUNSUPPORTED, "recompute: 'full' is not available yet; use selective or none");
-}
 
 const tl_desc tl_own_config_desc = {
     .name = "tilth",
     .help = "what Model Garden does not have",
     .size = sizeof(tl_own_config),
     .fields = own_fields,
-    .check = check_own,
 };

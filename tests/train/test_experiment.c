@@ -533,7 +533,6 @@ static void test_fields_without_a_feature_are_refused_by_name(void **state)
         "task.train_data.enable_shared_tf_data_service_between_parallel_trainers=true",
         "task.train_data.apply_tf_data_service_before_batching=true",
         "task.train_data.trainer_id=x", "task.train_data.autotune_algorithm=hill_climb",
-        "tilth.recompute=full",
     };
     for (int64_t i = 0; i < TL_COUNT(changes); i++) {
         tl_config *c;
@@ -541,6 +540,20 @@ static void test_fields_without_a_feature_are_refused_by_name(void **state)
         snprintf(path, sizeof path, "%.*s", (int)strcspn(changes[i], "="), changes[i]);
         assert_fails(parse(&c, "mock", changes[i]), TL_EUNSUPPORTED, path);
         assert_non_null(strstr(tl_error_message(), "--params_override"));
+    }
+}
+
+static void test_recomputation_is_chosen(void **state)
+{
+    static const char *const changes[] = {"tilth.recompute=none", "tilth.recompute=selective",
+                                          "tilth.recompute=full"};
+    (void)state;
+    for (int64_t i = 0; i < TL_COUNT(changes); i++) {
+        tl_config *c;
+        assert_ok(parse(&c, "mock", changes[i]));
+        const tl_experiment_config *e = tl_config_value(c);
+        assert_int_equal(e->tilth.recompute, TL_RECOMPUTE_NONE + i);
+        tl_config_free(&c);
     }
 }
 
@@ -793,6 +806,7 @@ int main(void)
         TEST(test_our_section_is_quiet),
         TEST(test_params_yaml_needs_a_folder),
         TEST(test_fields_without_a_feature_are_refused_by_name),
+        TEST(test_recomputation_is_chosen),
         TEST(test_choices_without_a_feature_are_refused_by_name),
         TEST(test_sections_without_a_feature_are_refused_by_name),
         TEST(test_a_default_that_is_written_out_is_fine),

@@ -54,10 +54,18 @@ typedef struct tl_pass {
 /* In the order in which they run, then one whose name is NULL. */
 TL_API extern const tl_pass tl_graph_passes[];
 
+/* What the backward pass computes again instead of keeping it: less memory, more time, the same
+ * draws and bits. */
+typedef enum tl_recompute {
+    TL_RECOMPUTE_NONE,
+    TL_RECOMPUTE_SELECTIVE, /* cheap results that are needed again much later */
+    TL_RECOMPUTE_FULL /* all but what passes from one stretch of the forward pass to the next; where
+                       * it is cut into stretches follows from the sizes of what would be kept */
+} tl_recompute;
+
 typedef struct tl_optimize {
     const char *const *skip; /* (optional) names of passes that are left out, then NULL */
-    bool recompute; /* cheap results that are needed again much later are computed again: less memory,
-                     * some more time, the same draws */
+    tl_recompute recompute;  /* (optional: none) */
     /* (optional) Called before the first pass with NULL, and after each with how much it changed. */
     void (*watch)(const tl_graph *g, const tl_pass *pass, int64_t changes, void *payload);
     void *payload;

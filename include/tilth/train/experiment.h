@@ -22,6 +22,7 @@
 
 #include <tilth/data/config.h>
 #include <tilth/desc/config.h>
+#include <tilth/graph/graph.h>
 #include <tilth/nn/optimization.h>
 
 TL_BEGIN
@@ -105,12 +106,6 @@ typedef struct tl_task_config {
 
 /* --- what is Tilth's own ---------------------------------------------------------------------- */
 
-typedef enum tl_recompute {
-    TL_RECOMPUTE_NONE,
-    TL_RECOMPUTE_SELECTIVE,
-    TL_RECOMPUTE_FULL
-} tl_recompute;
-
 typedef struct tl_early_stopping_config {
     const char *metric;
     tl_metric_comp comp;
@@ -125,6 +120,7 @@ typedef struct tl_own_config {
     int64_t gradient_accumulation;
     tl_recompute recompute;
     tl_early_stopping_config *early_stopping; /* or NULL */
+    bool survive_write_failures; /* as in tl_controller_args */
 } tl_own_config;
 
 /* --- the whole -------------------------------------------------------------------------------- */
