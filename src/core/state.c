@@ -297,7 +297,7 @@ static tl_status own_words(tli_state_entry **out, int64_t count)
 
 tl_status tl_state_put_words(tl_state *s, const char *path, const uint64_t *words, int64_t count)
 {
-    tli_state_entry *e;
+    tli_state_entry *e = NULL;
     TL_TRY(own_words(&e, count));
     if (count) memcpy(e->at.words, words, (size_t)count * sizeof *words);
     return add_entry(s, path, e);
@@ -305,7 +305,7 @@ tl_status tl_state_put_words(tl_state *s, const char *path, const uint64_t *word
 
 tl_status tl_state_bind_rng(tl_state *s, const char *path, tl_rng *rng)
 {
-    tli_state_entry *e;
+    tli_state_entry *e = NULL;
     TL_TRY(own_words(&e, TL_RNG_WORDS));
     e->rng = rng;
     return add_entry(s, path, e);

@@ -135,7 +135,7 @@ static tl_status outcome(tl_checkpoint_manager *m, bool wait)
 }
 
 // Steps that went back without a restore count from here: what lies behind is not due again.
-static bool is_due(tl_checkpoint_manager *m, bool check_interval)
+bool tl_checkpoint_manager_due(tl_checkpoint_manager *m, bool check_interval)
 {
     const int64_t step = *m->args.step, interval = m->args.interval;
     if (interval == 0 || (m->at.is_saved && m->at.saved == step)) return false;
@@ -150,7 +150,7 @@ tl_status tl_checkpoint_manager_save(tl_checkpoint_manager *m, bool check_interv
     const int64_t step = *m->args.step;
     if (path) *path = NULL;
     TL_TRY(outcome(m, false));
-    if (!is_due(m, check_interval)) return TL_OK;
+    if (!tl_checkpoint_manager_due(m, check_interval)) return TL_OK;
     TL_TRY(outcome(m, true));
     if (!m->swept) tli_checkpoint_folder_sweep(m->args.directory, m->args.name);
     m->swept = true;
@@ -326,6 +326,33 @@ tl_status tl_checkpoint_manager_list(tl_path_list *out, tl_checkpoint_manager *m
     }
     out->count = m->list.count;
     return TL_OK;
+}
+
+static tl_status add_candidate(tl_path_list *out, tl_arena *arena, const char *directory,
+                               const char *item)
+{
+    const char *file = tli_checkpoint_list_file(arena, directory, item);
+    if (!file) return TL_ENOMEM;
+    out->items[out->count++] = file;
+    return TL_OK;
+}
+
+tl_status tl_checkpoint_manager_candidates(tl_path_list *out, const tl_checkpoint_manager *m,
+                                           tl_arena *arena)
+{
+    const char *directory = m->args.directory;
+    tli_checkpoint_list l;
+    tl_status st = TL_OK;
+    *out = (tl_path_list){NULL, 0};
+    TL_TRY(tli_checkpoint_folder_list(&l, directory, m->args.name));
+    out->items = tl_arena_array(arena, l.count + 1, sizeof *out->items);
+    if (!out->items) st = TL_ENOMEM;
+    if (st == TL_OK && l.latest) st = add_candidate(out, arena, directory, l.latest);
+    for (int64_t i = l.count - 1; i >= 0 && st == TL_OK; i--)
+        if (!l.latest || strcmp(l.items[i].path, l.latest) != 0)
+            st = add_candidate(out, arena, directory, l.items[i].path);
+    tli_checkpoint_list_deinit(&l);
+    return st;
 }
 
 tl_status tl_checkpoint_latest(const char **path, tl_arena *arena, const char *directory)

@@ -142,6 +142,7 @@ tl_status tli_checkpoint_restore(tl_state *into, const tl_checkpoint *c,
     }
     TL_TRY_DONE(st, restoring_init(&r, into, report));
     TL_TRY_DONE(st, restore_leaves(&r, false));
+    if (args->rehearse) goto done;
     TL_TRY_DONE(st, restore_leaves(&r, true));
     warn_of_numerics(c, args->numerics);
 done:

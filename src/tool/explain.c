@@ -32,18 +32,7 @@ static tl_status explain(tli_run *run, const tl_experiment_config *params)
     tl_trainer *trainer = NULL;
     uint64_t seed = tl_experiment_seed(params);
     tl_status st;
-    TL_TRY_DONE(st, tl_set_mixed_precision_policy(
-                        tl_mixed_precision_name(params->runtime.mixed_precision_dtype)));
-    TL_TRY_DONE(st, tl_get_distribution_strategy(
-                        &strategy, &(tl_strategy_args){
-                                       .distribution_strategy = params->runtime.distribution_strategy,
-                                       .num_gpus = params->runtime.num_gpus,
-                                       .all_reduce_alg = params->runtime.all_reduce_alg,
-                                       .tpu_address = params->runtime.tpu,
-                                       .threads = (int)params->tilth.threads}));
-    TL_TRY_DONE(st, tl_get_task(&task, &(tl_task_args){.registry = run->registry,
-                                                       .config = &params->task, .seed = seed,
-                                                       .engine = tl_strategy_engine(strategy)}));
+    TL_TRY_DONE(st, tl_experiment_open(&strategy, &task, run->registry, params, NULL, seed));
     TL_TRY_DONE(st, tl_create_trainer(&trainer, params, task, strategy, true, false, NULL, NULL, seed));
     tl_model_summary(trainer->model, &run->text);
     tl_str_add(&run->text, "\n");

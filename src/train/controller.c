@@ -40,13 +40,23 @@ bool tli_controller_stopping(const tl_controller *c)
     return __atomic_load_n(&c->stop, __ATOMIC_ACQUIRE) || (c->given.heed_signals && tli_signal);
 }
 
+tl_status tli_controller_forgive(const tl_controller *c, tl_status st)
+{
+    if (st != TL_EIO || !c->given.survive_write_failures) return st;
+    TL_LOG_ERROR("%s. The training goes on (survive_write_failures)", tl_error_message());
+    tl_error_clear();
+    return TL_OK;
+}
+
 /* --- hooks ------------------------------------------------------------------------------------ */
 
 #define EACH_HOOK(c, method, ...)                                                                  \
     for (int64_t i = 0; i < (c)->hook_count; i++) {                                                \
         tl_hook *h = (c)->hooks[i];                                                                \
         const tl_hook_class *with = TLI_HOOK_METHOD(h, method);                                    \
-        if (with) TL_TRY_NOTE(with->method(__VA_ARGS__), "hook '%s'", h->name);                    \
+        if (!with) continue;                                                                       \
+        tl_status st = with->method(__VA_ARGS__);                                                  \
+        if (st != TL_OK) TL_TRY(tli_controller_forgive(c, tl_error_note(st, "hook '%s'", h->name))); \
     }
 
 tl_status tli_hooks_before_train(tl_controller *c)
@@ -133,6 +143,7 @@ static tl_status bind_state(tl_controller *c)
     tl_state *state = tl_trainer_checkpoint(c->trainer), *sub;
     if (!state) return tl_error_code();
     TL_TRY(tl_state_bind_int(state, "controller/evaluated", &c->evaluated));
+    if (c->given.steps_of_loop) TL_TRY(tl_state_bind_int(state, "controller/loop_end", &c->open_end));
     c->bound = true;
     for (int64_t i = 0; i < c->hook_count; i++) {
         tl_hook *h = c->hooks[i];
@@ -239,6 +250,7 @@ void tl_controller_free(tl_controller **controller)
     tl_summary_manager_free(&c->own_summaries);
     tl_summary_manager_free(&c->own_eval_summaries);
     TL_VEC_FREE(&c->told);
+    tl_str_deinit(&c->restored);
     tl_event_storage_free(&c->storage);
     tl_arena_free(&c->arena);
     tl_free(c);
@@ -264,11 +276,53 @@ static tl_status restore_to_evaluate(tl_controller *c, const char *path)
     return st;
 }
 
+/* Whether it is the file itself that is at fault, and not what it was to be restored into. */
+static bool is_unusable(const char *path)
+{
+    tl_error kept;
+    tl_checkpoint *c = NULL;
+    tl_error_save(&kept);
+    tl_status st = tl_checkpoint_open(&c, path);
+    tl_checkpoint_free(&c);
+    tl_error_restore(&kept);
+    return st == TL_EINVAL || st == TL_ENOTFOUND;
+}
+
+/* The newest checkpoint that can be read; *restored is NULL when there is none at all, and it is TL_ENOTFOUND when none
+ * of those that there are can be. They are left where they are: the folder is that of the run which trains. */
+static tl_status restore_usable(tl_controller *c, const char **restored)
+{
+    tl_arena *arena;
+    tl_path_list all;
+    int64_t i = 0;
+    *restored = NULL;
+    TL_TRY(tl_arena_new(&arena));
+    tl_status st = tl_checkpoint_manager_candidates(&all, c->manager, arena);
+    for (; st == TL_OK && i < all.count; i++) {
+        st = c->trainer ? tl_checkpoint_manager_restore(c->manager, all.items[i])
+                        : restore_to_evaluate(c, all.items[i]);
+        if (st == TL_OK || !is_unusable(all.items[i])) break;
+        TL_LOG_ERROR("the checkpoint '%s' cannot be used: %s", all.items[i], tl_error_message());
+        st = TL_OK;
+    }
+    if (st == TL_OK && i == all.count && i > 0)
+        st = TL_FAIL(TL_ENOTFOUND, "no checkpoint in '%s' can be used; the log says why",
+                     tl_checkpoint_manager_directory(c->manager));
+    if (st == TL_OK && i < all.count) {
+        if (i > 0) TL_LOG_ERROR("taking '%s' instead", all.items[i]);
+        tl_str_cut(&c->restored, 0);
+        tl_str_add(&c->restored, all.items[i]);
+        st = tl_str_status(&c->restored);
+        *restored = tl_str_text(&c->restored);
+    }
+    tl_arena_free(&arena);
+    return st;
+}
+
 static tl_status restore_latest_to_evaluate(tl_controller *c, const char **restored)
 {
-    *restored = tl_checkpoint_manager_latest(c->manager);
-    if (*restored) return restore_to_evaluate(c, *restored);
-    return tl_trainer_initialize(c->evaluator);
+    TL_TRY(restore_usable(c, restored));
+    return *restored ? TL_OK : tl_trainer_initialize(c->evaluator);
 }
 
 tl_status tl_controller_restore_checkpoint(tl_controller *c, const char *path, const char **restored)
@@ -292,18 +346,29 @@ tl_status tl_controller_restore_checkpoint(tl_controller *c, const char *path, c
     return TL_OK;
 }
 
+static tl_status save(const char **path, tl_controller *c, bool check_interval)
+{
+    *path = NULL;
+    if (tl_checkpoint_manager_due(c->manager, check_interval))
+        TL_TRY(tli_controller_forgive(c, tl_summary_manager_flush(c->summaries)));
+    return tl_checkpoint_manager_save(c->manager, check_interval, path);
+}
+
 tl_status tli_controller_save(tl_controller *c, bool check_interval, bool *saved)
 {
-    const char *path = NULL;
+    const char *path;
     if (saved) *saved = false;
     if (!c->manager || !c->trainer || !tl_checkpoint_manager_interval(c->manager)) return TL_OK;
     if (c->in_step && c->trainer->global_step == c->loop_end) {
         c->save_at_end = true; // the metrics of the loop are told and reset first
         return TL_OK;
     }
+    int64_t step = c->trainer->global_step, interval = tl_checkpoint_manager_interval(c->manager);
+    if (check_interval && step < c->again_at) return TL_OK;
     int64_t begin = tl_clock_ns();
-    if (c->summaries) TL_TRY(tl_summary_manager_flush(c->summaries));
-    TL_TRY(tl_checkpoint_manager_save(c->manager, check_interval, &path));
+    tl_status st = save(&path, c, check_interval);
+    c->again_at = st == TL_OK ? 0 : (step / interval + 1) * interval;
+    TL_TRY(check_interval ? tli_controller_forgive(c, st) : st); // the last one must be written
     if (path) {
         tli_controller_say(c, "saved checkpoint to %s.", path);
         if (saved) *saved = true;
@@ -338,7 +403,7 @@ static tl_status tell_evaluation(tl_controller *c, int64_t steps, double seconds
     tl_str_deinit(&text);
     if (st == TL_OK) st = tl_summary_manager_write(c->eval_summaries, logs);
     if (st == TL_OK) st = tl_summary_manager_flush(c->eval_summaries);
-    return st;
+    return tli_controller_forgive(c, st);
 }
 
 static tl_status evaluate(tl_controller *c, int64_t steps, tl_logs *logs)
@@ -408,10 +473,30 @@ static tl_status wait_for_checkpoint(const char **path, tl_controller *c, tl_are
     return TL_OK;
 }
 
+/* Evaluates what can be restored, unless that was evaluated already. What cannot is waited out: who trains will save
+ * again, and keeps only the newest. */
+static tl_status evaluate_newest(tl_controller *c, int64_t steps, tl_str *evaluated, tl_logs *logs)
+{
+    const char *path;
+    tl_status st = restore_usable(c, &path);
+    if (st == TL_ENOTFOUND) {
+        tl_error_clear();
+        return TL_OK;
+    }
+    TL_TRY(st);
+    if (!path || strcmp(path, tl_str_text(evaluated)) == 0) return TL_OK;
+    tl_str_cut(evaluated, 0);
+    tl_str_add(evaluated, path);
+    TL_TRY(tl_str_status(evaluated));
+    tli_controller_say(c, "restored model from %s.", path);
+    if (logs) tl_logs_clear(logs);
+    return tl_controller_evaluate(c, steps, logs);
+}
+
 static tl_status evaluate_all(tl_controller *c, int64_t steps, double timeout_s,
                               bool (*done)(void *payload), void *payload, tl_logs *logs)
 {
-    tl_str seen = TL_STR_INIT;
+    tl_str seen = TL_STR_INIT, evaluated = TL_STR_INIT;
     tl_arena *arena;
     TL_TRY(tl_arena_new(&arena));
     tl_status st = TL_OK;
@@ -420,21 +505,16 @@ static tl_status evaluate_all(tl_controller *c, int64_t steps, double timeout_s,
         tl_arena_mark mark = tl_arena_begin(arena);
         st = wait_for_checkpoint(&path, c, arena, tl_str_text(&seen), timeout_s);
         if (st == TL_OK && path) {
-            tl_str_deinit(&seen);
-            seen = (tl_str)TL_STR_INIT;
-            tl_str_addf(&seen, "%s", path);
-            if (logs) tl_logs_clear(logs);
-            st = tl_controller_restore_checkpoint(c, path, NULL);
-            if (st == TL_OK) st = tl_controller_evaluate(c, steps, logs);
-            else if (st == TL_ENOTFOUND) { // removed meanwhile, for newer ones
-                TL_LOG_WARNING("%s", tl_error_message());
-                st = TL_OK;
-            }
+            tl_str_cut(&seen, 0);
+            tl_str_add(&seen, path);
+            tli_controller_say(c, "restoring model from %s...", path);
+            st = evaluate_newest(c, steps, &evaluated, logs);
         }
         tl_arena_end(arena, mark);
         if (st != TL_OK || (!path && !done) || (done && done(payload))) break;
     }
     tl_str_deinit(&seen);
+    tl_str_deinit(&evaluated);
     tl_arena_free(&arena);
     return st;
 }

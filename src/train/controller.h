@@ -25,11 +25,14 @@ struct tl_controller {
     int64_t hook_count;
     tl_event_storage *storage;
     int64_t evaluated;      /* the last step that was; in checkpoints */
+    tl_str restored;        /* the file that was, to evaluate it */
     /* While it trains: */
     tl_trainer_watch watch;
     int64_t last_step;      /* where the training ends */
     int64_t loop_end;       /* where this loop ends */
+    int64_t open_end;       /* where a loop that was begun ends, 0: none was; in checkpoints with steps_of_loop */
     bool left;              /* the loop was left before its end */
+    int64_t again_at;       /* the step at which saving is tried again after a failure; 0: there was none */
     bool bound;             /* the trainer's state holds what is ours */
     bool in_step;           /* hooks are being called after a step */
     bool save_at_end;       /* one of them wants a checkpoint when the loop is told */
@@ -57,6 +60,8 @@ TL_NODISCARD tl_status tli_hooks_after_eval(tl_controller *c, tl_logs *logs);
 TL_NODISCARD tl_status tli_hooks_on_error(tl_controller *c, tl_status status, bool *handled);
 /* Saves when it is due, or whenever it is not saved. */
 TL_NODISCARD tl_status tli_controller_save(tl_controller *c, bool check_interval, bool *saved);
+/* A failure to write that the run shall survive is told as an error, and TL_OK; others are handed on. */
+TL_NODISCARD tl_status tli_controller_forgive(const tl_controller *c, tl_status st);
 /* Whether the run is to end: a signal, or someone asked. */
 bool tli_controller_stopping(const tl_controller *c);
 TL_NODISCARD tl_status tli_controller_require(const void *what, const char *name, const char *method);

@@ -80,8 +80,8 @@ static tl_status call_after_step(tl_controller *c, tl_trainer *t)
     for (int64_t i = 0; i < c->hook_count; i++) {
         tl_hook *h = c->hooks[i];
         const tl_hook_class *with = TLI_HOOK_METHOD(h, after_step);
-        if (with && t->global_step % h->period == 0)
-            TL_TRY_NOTE(with->after_step(h), "hook '%s'", h->name);
+        tl_status st = with && t->global_step % h->period == 0 ? with->after_step(h) : TL_OK;
+        if (st != TL_OK) TL_TRY(tli_controller_forgive(c, tl_error_note(st, "hook '%s'", h->name)));
     }
     return TL_OK;
 }
@@ -101,7 +101,7 @@ static tl_status write_outputs(tl_controller *c, const tl_trainer *t)
     }
     if (st == TL_OK) st = tl_summary_manager_write(c->summaries, logs);
     tl_logs_free(&logs);
-    return st;
+    return tli_controller_forgive(c, st);
 }
 
 /* At the end of a loop the checkpoint comes after its report. */
@@ -160,8 +160,9 @@ static tl_status tell_loop(tl_controller *c, tl_logs *logs)
     tl_str_deinit(&text);
     TL_TRY(st);
     TL_TRY(tl_logs_put(logs, "steps_per_second", c->steps_per_second));
-    TL_TRY(tl_summary_manager_write(c->summaries, logs));
-    return tl_summary_manager_flush(c->summaries);
+    st = tl_summary_manager_write(c->summaries, logs);
+    if (st == TL_OK) st = tl_summary_manager_flush(c->summaries);
+    return tli_controller_forgive(c, st);
 }
 
 static tl_status end_loop(tl_controller *c, int64_t from, double seconds, tl_logs *logs)
@@ -177,7 +178,7 @@ static tl_status end_loop(tl_controller *c, int64_t from, double seconds, tl_log
     TL_TRY(tell_loop(c, logs));
     bool asked = c->save_at_end;
     c->save_at_end = false;
-    return tli_controller_save(c, !asked, NULL);
+    return tli_controller_forgive(c, tli_controller_save(c, !asked, NULL));
 }
 
 /* The state is that of the last good step: it is kept, whatever comes. */
@@ -204,7 +205,7 @@ static tl_status train_loop(tl_controller *c, int64_t steps)
     tl_trainer *t = c->trainer;
     tl_logs *logs;
     int64_t from = t->global_step;
-    c->loop_end = from + steps;
+    c->loop_end = c->open_end = from + steps;
     c->left = false;
     c->away_s = 0;
     c->save_at_end = false;
@@ -213,6 +214,7 @@ static tl_status train_loop(tl_controller *c, int64_t steps)
     int64_t begin = tl_clock_ns();
     tl_status st = tl_trainer_train(t, steps, logs);
     double seconds = (double)(tl_clock_ns() - begin) * 1e-9 - c->away_s;
+    if (st == TL_OK && !c->left) c->open_end = 0;
     if (st != TL_OK) st = after_failure(c, st);
     else if (!c->left) st = end_loop(c, from, seconds, logs);
     tl_logs_free(&logs);
@@ -224,6 +226,7 @@ static int64_t loop_length(const tl_controller *c, int64_t step)
 {
     const tl_controller_args *a = &c->given;
     if (!a->steps_of_loop) return a->steps_per_loop - step % a->steps_per_loop;
+    if (c->open_end > step) return c->open_end - step; // it was left, and is gone on with
     int64_t steps = a->steps_of_loop(a->payload, step);
     return steps > 0 ? steps : 1;
 }
@@ -258,10 +261,19 @@ static void begin_training(tl_controller *c, int64_t steps)
                        c->trainer->global_step, steps);
 }
 
+static bool is_left_unsaved(const tl_controller *c)
+{
+    return c->given.heed_signals && tli_signal && c->given.leave_unsaved;
+}
+
 static tl_status end_training(tl_controller *c, tl_status st, bool save)
 {
     bool stopping = tli_controller_stopping(c);
-    if (st == TL_OK && (save || stopping)) st = tli_controller_save(c, false, NULL);
+    // What went wrong in the background is made good by the last checkpoint.
+    if (st == TL_OK && c->manager) st = tli_controller_forgive(c, tl_checkpoint_manager_sync(c->manager));
+    if (is_left_unsaved(c)) save = false;
+    else save |= stopping;
+    if (st == TL_OK && save) st = tli_controller_save(c, false, NULL);
     st = tli_hooks_after_train(c, st);
     stopping |= tli_controller_stopping(c);
     tl_event_storage_pop(c->storage);
@@ -274,7 +286,7 @@ static tl_status end_training(tl_controller *c, tl_status st, bool save)
     if (number)
         return TL_FAIL(TL_ESTOPPED, "%s ended the training at step %" PRId64 "%s",
                        tli_signal_name(number), c->trainer->global_step,
-                       c->manager && tl_checkpoint_manager_interval(c->manager)
+                       save && c->manager && tl_checkpoint_manager_interval(c->manager)
                            ? ", which is saved: the same command goes on" : "");
     tli_controller_say(c, "train | step: % 6" PRId64 " | stopped: %s", c->trainer->global_step,
                        c->reason);

@@ -256,6 +256,7 @@ static tl_status build_controller(tl_default_trainer *t)
                               .steps_per_loop = t->max_iter > 0 ? t->max_iter : 1,
                               .checkpoint_manager = t->checkpointer,
                               .hooks = t->hooks.items, .hook_count = t->hooks.count,
+                              .survive_write_failures = t->config->tilth.survive_write_failures,
                               .heed_signals = t->heed_signals, .quiet = true});
 }
 

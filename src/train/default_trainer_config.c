@@ -54,8 +54,9 @@ tl_status tli_default_experiment(tl_default_trainer *t)
     e->tilth.seed = (tl_opt_int){true, train->seed};
     e->tilth.threads = t->config->tilth.threads;
     e->tilth.jit = t->config->tilth.jit;
+    e->tilth.survive_write_failures = t->config->tilth.survive_write_failures;
     e->tilth.gradient_accumulation = train->num_accumulation_steps.value;
-    if (train->activation_checkpoint.enabled) e->tilth.recompute = TL_RECOMPUTE_SELECTIVE;
+    if (train->activation_checkpoint.enabled) e->tilth.recompute = TL_RECOMPUTE_FULL;
     return fill_task(t);
 }
 

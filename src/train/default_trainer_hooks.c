@@ -120,6 +120,11 @@ tl_status tli_default_build_hooks(tl_default_trainer *t)
         &(tl_hook_args){.config = &(tl_lr_scheduler_config){.every = train->log_period}}));
     TL_TRY(tl_hooks_add(&t->hooks, NULL, &tl_train_metrics_hook,
                         &(tl_hook_args){.period = train->log_period}));
+    TL_TRY(tl_hooks_add(
+        &t->hooks, NULL, &tl_throughput_hook,
+        &(tl_hook_args){.period = train->log_period,
+                        .config = &(tl_throughput_config){
+                            .peak_flops = t->config->tilth.peak_tflops * 1e12}}));
     TL_TRY(tl_hooks_add(&t->hooks, NULL, &tl_periodic_checkpointer_hook,
                         &(tl_hook_args){.period = train->checkpointer.period}));
     if (train->evaluation.enabled) TL_TRY(add_evaluation(t));

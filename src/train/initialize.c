@@ -7,16 +7,22 @@
 
 /* --- one part --------------------------------------------------------------------------------- */
 
+typedef struct part {
+    const char *name;
+    tl_state *into;
+    const char *place;  /* where it lies in the file; NULL: everything */
+    const char *report; /* what was found there */
+} part;
+
 static bool fits(const tl_state_report *r)
 {
     return r->counts[TL_STATE_MISSING] == 0 && r->counts[TL_STATE_DIFFERENT] == 0;
 }
 
 /* Strict about what lacks, lenient about what the file has beside it. */
-static tl_status restore_from(tl_state *into, const char *file, const char *place,
-                              tl_state_report *report)
+static tl_status try_place(tl_state *into, const char *file, const char *place, tl_state_report *report)
 {
-    tl_checkpoint_restore_args args = {.part = place, .cast = true, .weights = true};
+    tl_checkpoint_restore_args args = {.part = place, .cast = true, .weights = true, .rehearse = true};
     tl_status st = tl_checkpoint_restore(into, file, &args, report);
     if (st != TL_EINVAL || !report->matched || !fits(report)) return st;
     tl_state_report_deinit(report);
@@ -25,26 +31,29 @@ static tl_status restore_from(tl_state *into, const char *file, const char *plac
     return tl_checkpoint_restore(into, file, &args, report);
 }
 
-static void tell(const char *what, const char *file, const tl_state_report *report)
+static tl_status keep_report(part *p, tl_arena *arena, const tl_state_report *report)
 {
     tl_str text = TL_STR_INIT;
     tl_state_report_text(&text, report, 10);
-    TL_LOG_INFO("initialized %s from %s: %s", what, file, tl_str_text(&text));
+    p->report = tl_str_status(&text) == TL_OK ? tl_arena_strdup(arena, tl_str_text(&text)) : NULL;
     tl_str_deinit(&text);
+    return p->report ? TL_OK : TL_ENOMEM;
 }
 
 /* Tries the places where the part may lie in the file, likeliest first; the failure is that of the place
- * where most was found. */
-static tl_status restore_part(tl_state *into, const char *what, const char *file,
-                              const char *const *places, int64_t count)
+ * where most was found. Nothing is written. */
+static tl_status find_place(part *p, tl_arena *arena, const char *file, const char *const *places,
+                            int64_t count)
 {
     tl_state_report report = {0};
     tl_error worst = {.code = TL_OK};
     int64_t matched = -1;
     for (int64_t i = 0; i < count; i++) {
-        tl_status st = restore_from(into, file, places[i], &report);
-        if (st == TL_OK) tell(what, file, &report);
-        if (st != TL_OK && report.matched > matched) {
+        tl_status st = try_place(p->into, file, places[i], &report);
+        if (st == TL_OK) {
+            p->place = places[i];
+            st = keep_report(p, arena, &report);
+        } else if (report.matched > matched) {
             matched = report.matched;
             tl_error_save(&worst);
         }
@@ -53,7 +62,43 @@ static tl_status restore_part(tl_state *into, const char *what, const char *file
         if (st == TL_OK || (st != TL_EINVAL && st != TL_ENOTFOUND)) return st;
     }
     tl_error_restore(&worst);
-    return tl_error_note(worst.code, "%s of %s", what, file);
+    return tl_error_note(worst.code, "%s of %s", p->name, file);
+}
+
+/* --- all parts -------------------------------------------------------------------------------- */
+
+static bool lies_in(const char *place, const char *outer)
+{
+    size_t length = strlen(outer);
+    return strncmp(place, outer, length) == 0 && (place[length] == '/' || !place[length]);
+}
+
+/* Another part brings it along; of two that are the same, the first. */
+static bool is_within(const part *parts, int64_t count, int64_t i)
+{
+    for (int64_t k = 0; k < count; k++) {
+        bool same = strcmp(parts[i].place, parts[k].place) == 0;
+        if (k != i && lies_in(parts[i].place, parts[k].place) && (!same || k < i)) return true;
+    }
+    return false;
+}
+
+/* In one go, which writes nothing unless it can write everything. */
+static tl_status read_all(const part *parts, int64_t count, const char *file)
+{
+    tl_checkpoint_restore_args args = {.cast = true, .weights = true, .partial = true};
+    tl_state *all = NULL;
+    tl_status st = TL_OK;
+    if (count == 1) {
+        args.part = parts[0].place;
+        return tl_checkpoint_restore(parts[0].into, file, &args, NULL);
+    }
+    TL_TRY(tl_state_new(&all));
+    for (int64_t i = 0; i < count && st == TL_OK; i++)
+        if (!is_within(parts, count, i)) st = tl_state_mount(all, parts[i].place, parts[i].into);
+    if (st == TL_OK) st = tl_checkpoint_restore(all, file, &args, NULL);
+    tl_state_free(&all);
+    return st;
 }
 
 /* --- parts of a model ------------------------------------------------------------------------- */
@@ -62,8 +107,8 @@ static tl_status restore_part(tl_state *into, const char *what, const char *file
 static const char *path_of_part(const tl_model *m, const char *name)
 {
     for (int64_t i = 0; i < tl_model_item_count(m); i++) {
-        tl_layer *part;
-        if (strcmp(tl_model_item(m, i, &part), name) == 0) return part->path;
+        tl_layer *item;
+        if (strcmp(tl_model_item(m, i, &item), name) == 0) return item->path;
     }
     return name;
 }
@@ -71,17 +116,17 @@ static const char *path_of_part(const tl_model *m, const char *name)
 static tl_status unknown_part(const tl_model *m, const char *name)
 {
     tl_str names = TL_STR_INIT;
-    tl_layer *part;
+    tl_layer *item;
     for (int64_t i = 0; i < tl_model_item_count(m); i++)
-        tl_str_addf(&names, "%s%s", i ? ", " : "", tl_model_item(m, i, &part));
+        tl_str_addf(&names, "%s%s", i ? ", " : "", tl_model_item(m, i, &item));
     tl_status st = TL_FAIL(TL_ENOTFOUND, "the model has no part '%.80s'; it has %s", name,
                            names.length ? tl_str_text(&names) : "none that are named");
     tl_str_deinit(&names);
     return st;
 }
 
-static tl_status initialize_part(tl_arena *arena, const tl_model *m, const tl_state *state,
-                                 const char *name, const char *file)
+static tl_status find_part(part *out, tl_arena *arena, const tl_model *m, const tl_state *state,
+                           const char *name, const char *file)
 {
     const char *path = path_of_part(m, name);
     tl_state_entry entry;
@@ -91,23 +136,34 @@ static tl_status initialize_part(tl_arena *arena, const tl_model *m, const tl_st
                                   tl_path_join(arena, "model", name), path, name};
     for (int i = 0; i < 2; i++)
         if (!places[i]) return TL_ENOMEM;
-    return restore_part(entry.state, name, file, places, TL_COUNT(places));
+    *out = (part){.name = name, .into = entry.state};
+    return find_place(out, arena, file, places, TL_COUNT(places));
 }
 
-tl_status tl_model_initialize_from(tl_model *m, const char *path, tl_strings parts)
+tl_status tl_model_initialize_from(tl_model *m, const char *path, tl_strings names)
 {
     static const char *const places[] = {"model", NULL};
+    int64_t count = names.count ? names.count : 1;
     tl_state *state = NULL;
     tl_arena *arena = NULL;
     const char *file;
+    part *parts;
     tl_status st;
     TL_TRY_DONE(st, tl_arena_new(&arena));
     TL_TRY_DONE(st, tl_checkpoint_resolve(&file, arena, path));
     TL_TRY_DONE(st, tl_state_new(&state));
     TL_TRY_DONE(st, tl_model_state(m, state));
-    if (!parts.count) st = restore_part(state, "the model", file, places, TL_COUNT(places));
-    for (int64_t i = 0; i < parts.count && st == TL_OK; i++)
-        st = initialize_part(arena, m, state, parts.items[i], file);
+    parts = tl_arena_array(arena, count, sizeof *parts);
+    if (!parts) st = TL_ENOMEM;
+    if (st == TL_OK && !names.count) {
+        parts[0] = (part){.name = "the model", .into = state};
+        st = find_place(&parts[0], arena, file, places, TL_COUNT(places));
+    }
+    for (int64_t i = 0; i < names.count && st == TL_OK; i++)
+        st = find_part(&parts[i], arena, m, state, names.items[i], file);
+    if (st == TL_OK) st = read_all(parts, count, file);
+    for (int64_t i = 0; i < count && st == TL_OK; i++)
+        TL_LOG_INFO("initialized %s from %s: %s", parts[i].name, file, parts[i].report);
 done:
     tl_state_free(&state);
     tl_arena_free(&arena);

@@ -66,13 +66,23 @@ static tl_status read_gin(tl_gin **out, tl_registry *registry, const tl_train_fl
     return tl_gin_parse_files_and_params(*out, flags->gin_file, flags->gin_params, true);
 }
 
-static tl_status get_strategy(tl_strategy **out, const tl_experiment_config *e)
+tl_status tl_experiment_open(tl_strategy **strategy, tl_task **task, const tl_registry *registry,
+                             const tl_experiment_config *params, const char *logging_dir, uint64_t seed)
 {
-    return tl_get_distribution_strategy(
-        out, &(tl_strategy_args){.distribution_strategy = e->runtime.distribution_strategy,
-                                 .num_gpus = e->runtime.num_gpus,
-                                 .all_reduce_alg = e->runtime.all_reduce_alg,
-                                 .tpu_address = e->runtime.tpu, .threads = (int)e->tilth.threads});
+    const tl_runtime_config *r = &params->runtime;
+    *strategy = NULL;
+    *task = NULL;
+    TL_TRY(tl_set_mixed_precision_policy(tl_mixed_precision_name(r->mixed_precision_dtype)));
+    TL_TRY(tl_get_distribution_strategy(
+        strategy, &(tl_strategy_args){.distribution_strategy = r->distribution_strategy,
+                                      .num_gpus = r->num_gpus, .all_reduce_alg = r->all_reduce_alg,
+                                      .tpu_address = r->tpu, .threads = (int)params->tilth.threads}));
+    tl_status st = tl_get_task(task, &(tl_task_args){.registry = registry, .config = &params->task,
+                                                     .logging_dir = logging_dir,
+                                                     .engine = tl_strategy_engine(*strategy),
+                                                     .seed = seed});
+    if (st != TL_OK) tl_strategy_free(strategy);
+    return st;
 }
 
 /* Pure evaluation does not write params.yaml: it would race the job that trains. */
@@ -135,18 +145,12 @@ tl_status tl_launch(tl_logs *logs, const tl_launch_args *args)
     TL_TRY_DONE(st, check_flags(args->flags));
     TL_TRY_DONE(st, read_gin(&gin, args->registry, args->flags));
     TL_TRY_DONE(st, log_params(args->config));
-    TL_TRY_DONE(st, tl_set_mixed_precision_policy(
-                        tl_mixed_precision_name(params->runtime.mixed_precision_dtype)));
-    TL_TRY_DONE(st, get_strategy(&run.strategy, params));
     run.gin = gin;
     run.seed = tl_experiment_seed(params);
     if (task_config->allow_image_summary && !run.eval_summary_cls)
         run.eval_summary_cls = &tl_summary_manager_images;
-    TL_TRY_DONE(st, tl_get_task(&run.task, &(tl_task_args){.registry = args->registry,
-                                                           .config = &params->task,
-                                                           .logging_dir = args->flags->model_dir,
-                                                           .engine = tl_strategy_engine(run.strategy),
-                                                           .seed = run.seed}));
+    TL_TRY_DONE(st, tl_experiment_open(&run.strategy, &run.task, args->registry, params,
+                                       args->flags->model_dir, run.seed));
     TL_TRY_DONE(st, write_params(args->config, args->flags));
     TL_TRY_DONE(st, tl_run_experiment(&result, &run));
     if (logs) TL_TRY_DONE(st, tl_logs_walk(result.logs, keep_value, logs));

@@ -282,6 +282,12 @@ static const tl_field own_fields[] = {
                  "the same results"),
     TL_F(tl_libai_own_config, train_examples, TL_AT_LEAST(1), .flags = TL_FIELD_QUIET,
          .help = "examples of an epoch; null asks the data, which may not know"),
+    TL_F(tl_libai_own_config, peak_tflops, TL_AT_LEAST(0), .flags = TL_FIELD_QUIET,
+         .help = "what the machine can do at most, in 10^12 operations a second, of which `mfu` is the share; 0 "
+                 "leaves that out"),
+    TL_F(tl_libai_own_config, survive_write_failures, .flags = TL_FIELD_QUIET,
+         .help = "train on when a checkpoint or a line of metrics cannot be written (a full disk), and try again at "
+                 "the next one; false ends the run. The last checkpoint must be written"),
     TL_F_END,
 };
 static const tl_desc own_desc = {

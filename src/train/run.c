@@ -142,6 +142,8 @@ static tl_status base_build_controller(tl_runner *r, tl_controller **out)
                                    .eval_summary_manager = a->eval_summary_manager,
                                    .eval_summary_cls = a->eval_summary_cls,
                                    .hooks = hooks, .hook_count = count,
+                                   .survive_write_failures = a->params->tilth.survive_write_failures,
+                                   .leave_unsaved = !p->preemption_on_demand_checkpoint,
                                    .heed_signals = a->heed_signals, .quiet = a->quiet});
 }
 

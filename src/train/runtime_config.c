@@ -1,15 +1,10 @@
 #include <tilth/train/experiment.h>
 
 #include <string.h>
-#include <strings.h>
 
 #include <tilth/base/str.h>
 
-/* Those that run one replica come first. */
-static const char *const strategies[] = {
-    "off", "one_device", "mirrored", "multi_worker_mirrored", "parameter_server", "tpu",
-};
-enum { AVAILABLE_STRATEGIES = 3 };
+#include "train/strategy.h"
 
 static const char *const precisions[] = {
     [TL_PRECISION_UNSET] = "null",
@@ -68,25 +63,6 @@ static const tl_field runtime_fields[] = {
     TL_F_END,
 };
 
-static tl_status check_strategy(const char *strategy)
-{
-    for (int64_t i = 0; i < TL_COUNT(strategies); i++) {
-        if (strcasecmp(strategy, strategies[i]) != 0) continue;
-        if (i < AVAILABLE_STRATEGIES) return TL_OK;
-        return TL_FAIL(TL_EUNSUPPORTED, "distribution_strategy: '%s' is not available yet; use "
-                                        "mirrored, one_device or off", strategy);
-    }
-    // Readers of YAML 1.1 take a bare `off` for false, and write it down so.
-    if (strcasecmp(strategy, "false") == 0)
-        return TL_FAIL(TL_EINVAL, "distribution_strategy: 'false' is what became of an unquoted "
-                                  "off; write 'off' in quotes");
-    const char *near = tl_nearest(strategy, strategies, TL_COUNT(strategies));
-    return TL_FAIL(TL_EINVAL,
-                   "distribution_strategy: expected off, one_device, mirrored, "
-                   "multi_worker_mirrored, parameter_server or tpu, found '%s'%s%s%s",
-                   strategy, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
-}
-
 static tl_status check_loss_scale(const tl_value *v)
 {
     double scale;
@@ -107,7 +83,8 @@ static tl_status check_loss_scale(const tl_value *v)
 static tl_status check_runtime(const void *value)
 {
     const tl_runtime_config *c = value;
-    TL_TRY(check_strategy(c->distribution_strategy));
+    tli_strategy_kind strategy;
+    TL_TRY(tli_strategy_find(&strategy, c->distribution_strategy));
     return check_loss_scale(c->loss_scale);
 }
 

@@ -118,6 +118,7 @@ void tl_step_minimize(tl_step *s, tl_tensor *losses, tl_tensor *weights)
 {
     tl_tensor *weight, *total = share(s->ctx, losses, weights, &weight);
     tl_tensor *grads[TL_STEP_BLOCKS];
+    s->losses = losses;
     total = with_aux(s, total, weight);
     if (!total) return;
     if (tl_step_gradients(s, tl_optimizer_scaled_loss(s->optimizer, s->ctx, total), grads) != TL_OK) {

@@ -1,4 +1,4 @@
-#include <tilth/train/strategy.h>
+#include "train/strategy.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -15,30 +15,35 @@ struct tl_strategy {
 
 /* --- strategies ------------------------------------------------------------------------------- */
 
+/* Those that run one replica come first, in the order of their kinds. */
 static const char *const names[] = {
     "off", "one_device", "mirrored", "multi_worker_mirrored", "parameter_server", "tpu",
 };
-enum { OFF, ONE_DEVICE, MIRRORED };
 
-static tl_status find_strategy(int64_t *out, const char *name)
+tl_status tli_strategy_find(tli_strategy_kind *out, const char *name)
 {
     for (int64_t i = 0; i < TL_COUNT(names); i++) {
         if (strcasecmp(name, names[i]) != 0) continue;
-        *out = i;
-        if (i <= MIRRORED) return TL_OK;
-        return TL_FAIL(TL_EUNSUPPORTED, "the distribution strategy '%s' is not available yet; use "
-                                        "mirrored, one_device or off", names[i]);
+        *out = (tli_strategy_kind)i;
+        if (i <= TLI_STRATEGY_MIRRORED) return TL_OK;
+        return TL_FAIL(TL_EUNSUPPORTED, "distribution_strategy: '%s' is not available yet; use "
+                                        "mirrored, one_device or off", name);
     }
+    // Readers of YAML 1.1 take a bare `off` for false, and write it down so.
+    if (strcasecmp(name, "false") == 0)
+        return TL_FAIL(TL_EINVAL, "distribution_strategy: 'false' is what became of an unquoted "
+                                  "off; write 'off' in quotes");
     const char *near = tl_nearest(name, names, TL_COUNT(names));
-    return TL_FAIL(TL_EINVAL, "there is no distribution strategy '%.80s'%s%s%s; there are off, "
-                              "one_device, mirrored, multi_worker_mirrored, parameter_server, tpu",
+    return TL_FAIL(TL_EINVAL,
+                   "distribution_strategy: expected off, one_device, mirrored, "
+                   "multi_worker_mirrored, parameter_server or tpu, found '%.80s'%s%s%s",
                    name, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
 }
 
-static tl_status check_gpus(int64_t strategy, int64_t gpus)
+static tl_status check_gpus(tli_strategy_kind strategy, int64_t gpus)
 {
     if (gpus < 0) return TL_FAIL(TL_EINVAL, "num_gpus is %" PRId64 " and must be 0 or more", gpus);
-    if (gpus > 1 && strategy <= ONE_DEVICE)
+    if (gpus > 1 && strategy <= TLI_STRATEGY_ONE_DEVICE)
         return TL_FAIL(TL_EINVAL, "the strategy '%s' takes one device, num_gpus is %" PRId64,
                        names[strategy], gpus);
     if (gpus > 0)
@@ -50,8 +55,8 @@ static tl_status check_gpus(int64_t strategy, int64_t gpus)
 tl_status tl_get_distribution_strategy(tl_strategy **out, const tl_strategy_args *args)
 {
     *out = NULL;
-    int64_t which = MIRRORED;
-    if (args->distribution_strategy) TL_TRY(find_strategy(&which, args->distribution_strategy));
+    tli_strategy_kind which = TLI_STRATEGY_MIRRORED;
+    if (args->distribution_strategy) TL_TRY(tli_strategy_find(&which, args->distribution_strategy));
     TL_TRY(check_gpus(which, args->num_gpus));
     if (args->tpu_address && *args->tpu_address)
         return TL_FAIL(TL_EUNSUPPORTED, "TPUs are not available; the address '%.80s' was given",

@@ -6,6 +6,8 @@
 
 #include <tilth/train/trainer.h>
 
+#include "train/guard.h"
+
 struct tl_trainer_parts {
     tl_function *train, *apply, *eval; /* NULL: eager */
     tl_optimize optimize;              /* how they are optimised */
@@ -24,6 +26,7 @@ struct tl_trainer_parts {
     /* Where the training data stood when the loop began, and how many batches were taken since. */
     tl_state *position, *position_then;
     int64_t taken;
+    tli_guard guard;                   /* of what a step that comes to nothing leaves as it was */
 };
 
 /* The nearest class up the chain that fills a method, the base at last. */

@@ -92,6 +92,15 @@ void tli_eval_leave(tl_trainer *t, void *state)
     if (state) tl_task_release_aggregated(t->task, state);
 }
 
+static tl_status export_best(tl_trainer *t, tl_logs *logs)
+{
+    tl_status st = tl_exporter_maybe_export(t->exporter, tl_trainer_checkpoint(t), logs, t->global_step, NULL);
+    if (st != TL_EIO || !t->config || !t->config->tilth.survive_write_failures) return st;
+    TL_LOG_ERROR("%s. The training goes on (survive_write_failures)", tl_error_message());
+    tl_error_clear();
+    return TL_OK;
+}
+
 tl_status tli_eval_end(tl_trainer *t, void *state, tl_logs *logs)
 {
     tl_trainer_join(t);
@@ -104,9 +113,7 @@ tl_status tli_eval_end(tl_trainer *t, void *state, tl_logs *logs)
         TL_LOG_INFO("The task did not report validation loss.");
     if (state)
         TL_TRY_DONE(st, tl_task_reduce_aggregated_logs(t->task, state, t->global_step, logs));
-    if (t->exporter)
-        TL_TRY_DONE(st, tl_exporter_maybe_export(t->exporter, tl_trainer_checkpoint(t), logs,
-                                                 t->global_step, NULL));
+    if (t->exporter) st = export_best(t, logs);
 done:
     tl_ctx_end(t->ctx, mark);
     return st;

@@ -24,6 +24,8 @@ tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
     tl_step s = {.ctx = c, .task = t->task, .model = t->model, .optimizer = t->optimizer,
                  .batch = &batch, .metrics = t->train_metrics, .logs = out,
                  .replicas = tl_strategy_replicas(t->strategy)};
+    bool whole = !tl_optimizer_accumulating(t->optimizer); // the step is this batch
+    if (whole) tli_guard_keep(&t->parts->guard, c);
     bool taping = tl_ctx_set_taping(c, true), holding = tl_model_hold_updates(t->model, true);
     tl_tensors *log = tl_ctx_set_log(c, out);
     tl_status st = tl_task_train_step(t->task, &s);
@@ -36,10 +38,10 @@ tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
     if (st == TL_OK) {
         loss = tl_mean(c, loss, TL_ALL, false);
         // Whether gradients that are summed up are finite is known when they are applied.
-        tl_model_apply_updates(c, t->model,
-                               tl_optimizer_accumulating(t->optimizer)
-                                   ? tl_isfinite(c, loss) : tl_optimizer_finite(t->optimizer));
+        tl_tensor *finite = tl_optimizer_finite(t->optimizer);
+        tl_model_apply_updates(c, t->model, whole ? finite : tl_isfinite(c, loss));
         update_loss(t, c, loss, s.weight);
+        if (whole) tli_guard_settle(&t->parts->guard, c, finite);
         st = tl_ctx_status(c);
     }
     tl_model_hold_updates(t->model, holding);
@@ -53,6 +55,7 @@ tl_status tli_apply_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
     (void)in;
     (void)out;
     tl_optimizer_flush(t->optimizer, c);
+    tli_guard_settle(&t->parts->guard, c, tl_optimizer_finite(t->optimizer));
     return tl_ctx_status(c);
 }
 
@@ -108,6 +111,16 @@ static tl_status run_batch(tl_trainer *t, int64_t microbatch)
     return st;
 }
 
+/* Before the first of several batches. */
+static tl_status begin_sum(tl_trainer *t)
+{
+    tl_mark mark = tl_ctx_begin(t->ctx);
+    tli_guard_keep(&t->parts->guard, t->ctx);
+    tl_status st = tl_ctx_status(t->ctx);
+    tl_ctx_end(t->ctx, mark);
+    return st;
+}
+
 static tl_status apply_sum(tl_trainer *t)
 {
     tl_tensors none = {0}, out = {0};
@@ -115,12 +128,13 @@ static tl_status apply_sum(tl_trainer *t)
     return tl_function_call(t->parts->apply, t->ctx, &none, &out);
 }
 
-/* Without a loss scale, numbers that are not finite are a mistake. */
+/* Without a loss scale that could be lowered, numbers that are not finite are a mistake. */
 static tl_status check_finite(tl_trainer *t)
 {
     double finite;
     TL_TRY(tl_tensor_item(tl_optimizer_finite(t->optimizer), &finite));
-    if (finite != 0 || t->task->dtype == TL_F16 || t->params->recovery_max_trials < 0) return TL_OK;
+    if (finite != 0 || t->params->recovery_max_trials < 0) return TL_OK;
+    if (t->task->dtype == TL_F16 && tl_optimizer_loss_scale(t->optimizer) > 1) return TL_OK;
     return tli_trainer_diagnose(t);
 }
 
@@ -129,6 +143,7 @@ tl_status tli_train_step(tl_trainer *t)
     tl_trainer_parts *p = t->parts;
     if (p->unfinished) TL_TRY(tl_optimizer_discard(t->optimizer));
     p->unfinished = p->accumulation > 1;
+    if (p->accumulation > 1) TL_TRY(begin_sum(t));
     for (int64_t i = 0; i < p->accumulation; i++) TL_TRY(run_batch(t, i));
     if (p->accumulation > 1) TL_TRY(apply_sum(t));
     p->unfinished = false;

@@ -14,14 +14,7 @@
 
 #include "desc/sample.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define OWN_MALLOC 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define OWN_MALLOC 0
-#endif
-#endif
-#if !defined(OWN_MALLOC) && defined(__GLIBC__)
+#if !SANITIZED && defined(__GLIBC__)
 #define OWN_MALLOC 1
 #endif
 
@@ -242,7 +235,7 @@ static void test_own_allocator_and_mistakes(void **state)
 
 /* --- malloc itself ---------------------------------------------------------------------------- */
 
-#if OWN_MALLOC
+#ifdef OWN_MALLOC
 
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t size);

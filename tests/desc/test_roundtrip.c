@@ -6,7 +6,7 @@
 
 #include "desc/sample.h"
 
-enum { CONFIGS = 10000 };
+enum { CONFIGS = SANITIZED ? 2000 : 10000 };
 
 static tl_arena *arena;
 static uint64_t seed;

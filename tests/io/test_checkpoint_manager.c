@@ -817,6 +817,42 @@ static void test_allocation_failures(void **state)
     assert_true(lost <= 6);
 }
 
+/* --- readers beside it -------------------------------------------------------------------------- */
+
+static const char *candidates(const tl_checkpoint_manager *m)
+{
+    static char text[512];
+    tl_arena *arena;
+    tl_path_list list;
+    text[0] = '\0';
+    assert_ok(tl_arena_new(&arena));
+    assert_ok(tl_checkpoint_manager_candidates(&list, m, arena));
+    for (int64_t i = 0; i < list.count; i++)
+        sprintf(text + strlen(text), "%s%d", i ? " " : "", atoi(strrchr(list.items[i], '-') + 1));
+    tl_arena_free(&arena);
+    return text;
+}
+
+/* A manager that was made before another one saved. */
+static void test_candidates(void **state)
+{
+    (void)state;
+    const tl_checkpoint_manager_args args = plain_args();
+    tl_checkpoint_manager *reader = manager_of(&args), *m = manager_of(&args);
+    assert_string_equal(candidates(reader), "");
+    assert_false(tl_checkpoint_manager_due(m, true));
+    for (step = 5; step <= 15; step += 5) {
+        assert_true(tl_checkpoint_manager_due(m, true));
+        save(m, true);
+        assert_false(tl_checkpoint_manager_due(m, false));
+        now += 1;
+    }
+    assert_string_equal(candidates(reader), "15 10 5"); // the newest first
+    assert_string_equal(listed(reader), "");            // which it has not read anew
+    tl_checkpoint_manager_free(&reader);
+    tl_checkpoint_manager_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -841,6 +877,7 @@ int main(void)
         LAB_TEST(test_background_bytes),
         LAB_TEST(test_kills),
         LAB_TEST(test_allocation_failures),
+        LAB_TEST(test_candidates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

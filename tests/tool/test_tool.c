@@ -19,14 +19,6 @@
 
 #include "tool/tool.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED true
-#elif defined(__has_feature)
-#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#else
-#define SANITIZED false
-#endif
-
 /* --- running ------------------------------------------------------------------------------------ */
 
 static char *out, *err;
@@ -172,10 +164,11 @@ static void test_list(void **state)
     (void)state;
     run("list");
     went_well();
-    has(out, "experiments:\n  mock  ");
+    has(out, "\n\nexperiments:\n");
+    has(out, "\n  mock  ");
     has(out, "\n\noptimizers:\n");
     has(out, "\n  sgd ");
-    has(out, "\n\ntasks:\n  mock  ");
+    has(out, "\n\ntasks:\n");
     run("list", "optimizers");
     went_well();
     has(out, "  sgd ");
@@ -193,7 +186,9 @@ static void test_list_for_scripts(void **state)
     (void)state;
     run("list", "experiments", "--names");
     went_well();
-    assert_string_equal(out, "mock\n");
+    has(out, "\nmock\n");
+    has(out, "vision/local\n");
+    has_not(out, " ");
     run("list", "--names");
     went_well();
     has(out, "experiment:mock\n");
@@ -545,7 +540,7 @@ static void test_application(void **state)
                                 .flags = &mine_flags_desc, .flags_value = &given};
     run("list", "experiments", "--names");
     went_well();
-    assert_string_equal(out, "mine/small\nmock\n");
+    has(out, "mine/small\nmock\n");
     run("params", "--experiment=mine/small", "--hospital=Basel");
     went_well();
     has(out, "  train_steps: 77\n");

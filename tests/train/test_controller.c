@@ -3,8 +3,6 @@
 
 #include <signal.h>
 
-#include <tilth/io/event_file.h>
-
 /* --- hooks that count ------------------------------------------------------------------------- */
 
 typedef struct counts {
@@ -156,6 +154,8 @@ static void evaluations_shorten_loops(void **state)
     assert_files("run/ckpt-*", "run/ckpt-10.safetensors run/ckpt-5.safetensors");
     assert_int_equal(plan.evaluated, 2);
     assert_files("run/all/events*.1", ""); // one file for both
+    tl_controller_free(&y->c);
+    assert_told("run/all", "accuracy", "accuracy@5=0 accuracy@10=0 ");
 }
 
 static void folders_are_made_for_what_is_done(void **state)

@@ -524,6 +524,7 @@ static tl_status add_all(tl_hooks *hooks, tl_event_writer **w)
         {&tl_iteration_timer_hook, NULL},     {&tl_lr_scheduler_hook, NULL},
         {&tl_periodic_checkpointer_hook, NULL}, {&tl_eval_hook, NULL},
         {&tl_best_checkpointer_hook, &best},  {&tl_memory_stats_hook, NULL},
+        {&tl_throughput_hook, NULL},
         {&tl_profiler_hook, &profiler},       {&tl_periodic_writer_hook, &writers},
     };
     for (size_t i = 0; i < TL_COUNT(all); i++)
@@ -532,6 +533,47 @@ static tl_status add_all(tl_hooks *hooks, tl_event_writer **w)
 }
 
 /* Each way ends with a message and with nothing left behind; steps that were done are done. */
+static double last_of(toy *y, const char *name)
+{
+    const tl_history *h;
+    assert_ok(tl_event_storage_history(&h, tl_controller_storage(y->c), name));
+    return h ? tl_history_latest(h) : -1;
+}
+
+/* Batches of two examples with five tokens each. */
+static void speed_is_told(void **state)
+{
+    toy *y = *state;
+    tl_iteration_timer_config timed = {.warmup = -1};
+    tl_throughput_config speed = {.window = 4, .peak_flops = 1e30};
+    tl_hook *hooks[2] = {hook_of(&tl_iteration_timer_hook, 0, &timed), hook_of(&tl_throughput_hook, 2, &speed)};
+    tl_tensor *tokens;
+    toy_open(y, "optimizer: {type: sgd}\nlearning_rate: {type: constant, constant: {learning_rate: 0.125}}\n", NULL);
+    assert_ok(tl_tensor_new(&tokens, y->t->engine, TL_I32, TL_SHAPE(2, 5)));
+    tl_named field = {"tokens", tokens};
+    y->t->parts->in = (tl_tensors){.items = &field, .count = 1};
+    toy_control(y, hooks, 2, (toy_options){0});
+    assert_ok(tl_controller_train(y->c, 5, true));
+    assert_near(last_of(y, "tokens_per_second") / last_of(y, "examples_per_second"), 5, 1e-9);
+    const tl_history *times, *speeds;
+    assert_ok(tl_event_storage_history(&times, tl_controller_storage(y->c), "time"));
+    assert_ok(tl_event_storage_history(&speeds, tl_controller_storage(y->c), "examples_per_second"));
+    assert_int_equal(tl_history_count(speeds), 2); // at its period
+    double four = 0;
+    for (int i = 0; i < 4; i++) four += tl_history_value(times, i) / 4;
+    assert_near(last_of(y, "examples_per_second") * four, 2, 1e-9);
+    assert_true(last_of(y, "memory_bytes") > 0);
+    assert_true(last_of(y, "mfu") == -1); // the toy computes nothing
+    assert_true(last_of(y, "data_wait") == -1); // and waits for nothing
+    y->t->parts->in = (tl_tensors){0};
+    tl_tensor_free(&tokens);
+    toy_close(y);
+    for (int i = 0; i < 2; i++) tl_hook_free(&hooks[i]);
+    speed.peak_flops = -1;
+    assert_fails(tl_hook_new(&hooks[0], &tl_throughput_hook, &(tl_hook_args){.config = &speed}), TL_EINVAL,
+                 "peak_flops is -1");
+}
+
 static void without_memory(void **state)
 {
     toy *y = *state;
@@ -576,7 +618,8 @@ int main(void)
         TOY_TEST(the_end_is_not_removed),
         TOY_TEST(the_best_is_kept),                 TOY_TEST(the_best_may_be_low_or_unknown),
         TOY_TEST(kernels_are_timed),                TOY_TEST(a_short_profile_is_written),
-        TOY_TEST(memory_is_told),                   TOY_TEST(without_memory),
+        TOY_TEST(memory_is_told),                   TOY_TEST(speed_is_told),
+        TOY_TEST(without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

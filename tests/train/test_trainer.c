@@ -1,6 +1,7 @@
 /* Trainers on a real model: eager and compiled, accumulated, resumed, blown up, exchanged. */
 #include "test.h"
 
+#include <ftw.h>
 #include <stdlib.h>
 
 #include <tilth/base/alloc.h>
@@ -13,11 +14,18 @@
 #include <tilth/ops/reduce.h>
 #include <tilth/train/run.h>
 
+static int remove_one(const char *path, const struct stat *info, int type, struct FTW *where)
+{
+    (void)info, (void)type, (void)where;
+    return remove(path);
+}
+
 /* --- a task: two classes, dropout and running statistics --------------------------------------- */
 
 enum { EXAMPLES = 48, WIDTH = 6 };
 
-static bool spoiled; /* one example makes the model blow up */
+static bool spoiled;  /* one example makes the model blow up */
+static bool hopeless; /* then all do */
 
 typedef struct net {
     tl_model base;
@@ -35,15 +43,20 @@ static tl_status net_build(tl_model *m, tl_scope *s, const void *config)
     return tl_scope_status(s);
 }
 
+/* What a usual example does not hurt. */
+static tl_tensor *fragile(tl_ctx *c, tl_tensor *x)
+{
+    if (!spoiled) return x;
+    tl_ctx_enter(c, "fragile");
+    x = tl_log(c, tl_affine(c, x, -1, 50));
+    tl_ctx_leave(c);
+    return x;
+}
+
 static tl_tensor *net_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
 {
     net *n = (net *)m;
-    x = tl_call(c, n->hidden, x);
-    if (spoiled) { // what a usual example does not hurt
-        tl_ctx_enter(c, "fragile");
-        x = tl_log(c, tl_affine(c, x, -1, 50));
-        tl_ctx_leave(c);
-    }
+    x = fragile(c, tl_call(c, n->hidden, x));
     x = tl_relu(c, tl_call(c, n->norm, x));
     tl_ctx_log(c, "active", tl_mean(c, x, TL_ALL, false)); // from within the model
     return tl_call(c, n->head, tl_call(c, n->drop, x));
@@ -52,7 +65,7 @@ static const tl_layer_class net_class = {
     .cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL), .build = net_build, .forward = net_forward};
 
 static float xs[EXAMPLES][WIDTH], weights[EXAMPLES];
-static int32_t ys[EXAMPLES];
+static int32_t ys[EXAMPLES], ids[EXAMPLES];
 static int64_t batch_size;
 static bool weighted;
 
@@ -61,12 +74,13 @@ static void make_examples(void)
     srand(1);
     for (int i = 0; i < EXAMPLES; i++) {
         ys[i] = i % 2;
+        ids[i] = 100 + i;
         weights[i] = (float)(1 + i % 3);
         for (int k = 0; k < WIDTH; k++)
             xs[i][k] = (float)rand() / (float)RAND_MAX - 0.5f + (k == 0 ? 0.6f * (float)ys[i] : 0);
     }
-    if (spoiled)
-        for (int k = 0; k < WIDTH; k++) xs[17][k] = 1e5f;
+    for (int i = 0; spoiled && i < EXAMPLES; i++)
+        for (int k = 0; k < WIDTH && (i == 17 || hopeless); k++) xs[i][k] = 1e5f;
 }
 
 static tl_status build_model(tl_task *t, tl_model **out)
@@ -173,7 +187,7 @@ static int setup(void **state)
 {
     (void)state;
     batch_size = 8;
-    weighted = spoiled = false;
+    weighted = spoiled = hopeless = false;
     return 0;
 }
 
@@ -249,7 +263,7 @@ static void eager_and_compiled_agree(void **state)
 static tl_tensor *plain_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
 {
     net *n = (net *)m;
-    return tl_call(c, n->head, tl_relu(c, tl_call(c, n->hidden, x)));
+    return tl_call(c, n->head, tl_relu(c, fragile(c, tl_call(c, n->hidden, x))));
 }
 static tl_status plain_build(tl_model *m, tl_scope *s, const void *config)
 {
@@ -374,6 +388,16 @@ static void a_restored_trainer_goes_on_exactly(void **state)
     close_two(&b);
 }
 
+static void assert_finite_model(const tl_model *m)
+{
+    for (int64_t i = 0; i < tl_model_param_count(m); i++) {
+        double v[256];
+        const tl_tensor *p = tl_model_param(m, i)->tensor;
+        assert_ok(tl_tensor_get_doubles(p, v, tl_tensor_count(p)));
+        for (int64_t k = 0; k < tl_tensor_count(p); k++) assert_true(isfinite(v[k]));
+    }
+}
+
 static void numbers_that_blow_up_are_found(void **state)
 {
     (void)state;
@@ -396,19 +420,133 @@ static void numbers_that_blow_up_are_found(void **state)
     for (int i = 0; i < 4; i++)
         if (!strstr(tl_error_message(), said[i])) fail_msg("'%s' lacks '%s'", tl_error_message(), said[i]);
     // All is as it was before the step: weights, statistics, data.
-    for (int64_t i = 0; i < tl_model_param_count(w.t->model); i++) {
-        double v[256];
-        const tl_tensor *p = tl_model_param(w.t->model, i)->tensor;
-        assert_ok(tl_tensor_get_doubles(p, v, tl_tensor_count(p)));
-        for (int64_t k = 0; k < tl_tensor_count(p); k++) assert_true(isfinite(v[k]));
-    }
+    assert_finite_model(w.t->model);
     assert_ok(tl_state_compare(&report, before, tl_trainer_checkpoint(w.t),
                                &(tl_state_compare_args){.values = true}));
-    for (int64_t i = 0; i < report.count; i++)
-        if (strncmp(report.items[i].path, "metrics/", 8) != 0) // which count what was tried
-            fail_msg("'%s' has changed", report.items[i].path);
+    for (int64_t i = 0; i < report.count; i++) fail_msg("'%s' has changed", report.items[i].path);
     tl_state_report_deinit(&report);
     tl_state_free(&before);
+    close_two(&w);
+}
+
+/* --- steps that come to nothing ----------------------------------------------------------------- */
+
+static double counted, loss_counted; /* examples, at the end of the last loop */
+
+static tl_status counting_loop_end(tl_trainer *t, tl_logs *logs)
+{
+    const tl_metric *accuracy = tl_metrics_find(t->train_metrics, "accuracy");
+    TL_TRY(tl_tensor_item(tl_tensors_peek(&accuracy->states, "count"), &counted));
+    TL_TRY(tl_tensor_item(tl_tensors_peek(&t->train_loss->states, "count"), &loss_counted));
+    return tl_base_trainer.train_loop_end(t, logs);
+}
+static const tl_trainer_class counting_trainer = {
+    .cls = TL_CLASS(tl_trainer_class, "counting", &tl_base_trainer.cls, tl_trainer, NULL),
+    .train_loop_end = counting_loop_end};
+
+/* One pass is six steps, of which one is left out: whatever it would have told does not count. */
+static void steps_that_are_left_out_do_not_count(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *override;
+        int64_t batch;
+        bool scaled;
+    } cases[] = {
+        {"trainer.recovery_max_trials=-1", 8, false}, // goes on whatever comes
+        {"trainer.recovery_max_trials=-1,runtime.run_eagerly=true", 8, false},
+        {"trainer.recovery_max_trials=-1,tilth.gradient_accumulation=2", 4, false},
+        {"runtime.mixed_precision_dtype=float16", 8, true}, // an overflow under loss scaling
+        {"runtime.mixed_precision_dtype=float16,tilth.gradient_accumulation=2", 4, true},
+    };
+    spoiled = true;
+    for (size_t i = 0; i < TL_COUNT(cases); i++) {
+        two w;
+        batch_size = cases[i].batch;
+        open_two(&w, cases[i].override, &counting_trainer);
+        assert_ok(tl_trainer_train(w.t, 6, w.logs));
+        assert_int_equal(w.t->global_step, 6);
+        int64_t done = tl_optimizer_iterations(w.t->optimizer);
+        assert_true(cases[i].scaled ? done >= 2 && done <= 5 : done == 5); // the scale has to be found first
+        assert_near(counted, (double)(8 * done), 0);
+        assert_near(loss_counted, (double)(8 * done), 0);
+        assert_true(isfinite(told(&w, "training_loss")) && told(&w, "training_loss") > 0);
+        assert_finite_model(w.t->model); // running statistics too
+        close_two(&w);
+    }
+    assert_ok(tl_set_mixed_precision_policy("float32"));
+}
+
+/* A loss scale that cannot be lowered any more is not what is wrong. */
+static void no_scale_is_small_enough(void **state)
+{
+    (void)state;
+    two w;
+    spoiled = hopeless = true;
+    open_two(&w, "runtime.mixed_precision_dtype=float16", NULL);
+    assert_fails(tl_trainer_train(w.t, 100, w.logs), TL_ENAN, "numbers are not finite");
+    assert_true(w.t->global_step > 10 && w.t->global_step < 20); // from 32768 down to 1
+    close_two(&w);
+    assert_ok(tl_set_mixed_precision_policy("float32"));
+}
+
+/* A loop of six good steps is told, though seven were tried. */
+static void what_recovery_went_back_from_does_not_count(void **state)
+{
+    (void)state;
+    two w;
+    char folder[] = "/tmp/tilth-test-trainer-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    spoiled = true;
+    open_two(&w, "trainer: {train_steps: 6, steps_per_loop: 6, summary_interval: 6, checkpoint_interval: 1, "
+                 "recovery_max_trials: 1}", NULL);
+    tl_run_result result;
+    assert_ok(tl_run_experiment(&result, &(tl_run_args){
+        .strategy = w.strategy, .task = w.task, .mode = "train", .params = tl_config_value(w.config),
+        .model_dir = folder, .trainer_cls = &counting_trainer, .seed = 11, .quiet = true}));
+    assert_int_equal(result.trainer->global_step, 6);
+    assert_near(counted, 48, 0);
+    assert_near(loss_counted, 48, 0);
+    tl_run_result_deinit(&result);
+    close_two(&w);
+    assert_int_equal(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+static tl_status step_by_hand(tl_task *t, tl_step *s)
+{
+    tl_tensor *y = tl_batch_get(s->batch, "y");
+    tl_tensor *o = tl_step_forward(s, tl_batch_get(s->batch, "x"));
+    (void)t;
+    tl_step_minimize(s, tl_sparse_cross_entropy(s->ctx, y, o), NULL);
+    return tl_step_metrics(s, y, o, NULL);
+}
+static const tl_task_class task_by_hand = {
+    .cls = TL_CLASS(tl_task_class, "by_hand", &two_task.cls, tl_task, &task_desc), .train_step = step_by_hand};
+
+/* Example 17 is the second of the fifth batch, that is of the first of step 3: all of that is told. */
+static void the_example_is_named(void **state)
+{
+    (void)state;
+    const tl_array arrays[] = {{"x", TL_F32, TL_SHAPE(EXAMPLES, WIDTH), xs}, {"y", TL_I32, TL_SHAPE(EXAMPLES), ys},
+                               {"id", TL_I32, TL_SHAPE(EXAMPLES), ids}};
+    static const char *const said[] = {
+        "step 3:", "gradient norm ", "learning rate 0.0", "microbatch 1 of 2", "epoch 0, position 16",
+        "examples 1 (id 117) of 4", "First seen in fragile: log"};
+    two w;
+    tl_dataset *data;
+    spoiled = true;
+    open_two(&w, "tilth.gradient_accumulation=2", NULL);
+    w.task->cls = &task_by_hand;
+    exchange_model(&w);
+    assert_ok(tl_dataset_from_arrays(&data, &(tl_arrays_args){.arrays = arrays, .count = 3, .batch_size = 4}));
+    assert_ok(tl_trainer_set_train_dataset(w.t, &data));
+    assert_int_equal(tl_trainer_train(w.t, 6, w.logs), TL_ENAN);
+    for (size_t i = 0; i < TL_COUNT(said); i++)
+        if (!strstr(tl_error_message(), said[i])) fail_msg("'%s' lacks '%s'", tl_error_message(), said[i]);
+    // The data stands before the step.
+    tl_state_entry e;
+    assert_true(tl_state_find(&e, tl_trainer_checkpoint(w.t), "data/position"));
+    assert_int_equal(e.i, 16);
     close_two(&w);
 }
 
@@ -502,6 +640,10 @@ int main(void)
         TEST(parts_are_exchanged_in_mid_run),
         TEST(a_restored_trainer_goes_on_exactly),
         TEST(numbers_that_blow_up_are_found),
+        TEST(steps_that_are_left_out_do_not_count),
+        TEST(no_scale_is_small_enough),
+        TEST(what_recovery_went_back_from_does_not_count),
+        TEST(the_example_is_named),
         TEST(mistakes_of_tasks_are_named),
         TEST(evaluation_counts_each_example_once),
         TEST(methods_are_overridden_one_by_one),

@@ -12,6 +12,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
+#include <tilth/io/event_file.h>
 #include <tilth/train/controller.h>
 
 #include "nn/settings.h"
@@ -58,6 +59,35 @@ static inline void assert_files(const char *pattern, const char *wanted)
     assert_string_equal(tl_str_text(&names), wanted);
     tl_str_deinit(&names);
     tl_arena_free(&arena);
+}
+
+/* Numbers in the event files of a folder, in the order of their files: "tag@step=value ". `tag` NULL: all. */
+static inline void toy_events(tl_str *out, const char *folder, const char *tag)
+{
+    tl_arena *arena;
+    tl_path_list files;
+    assert_ok(tl_arena_new(&arena));
+    assert_ok(tl_glob(&files, arena, tl_arena_printf(arena, "%s/events*", folder)));
+    for (int64_t i = 0; i < files.count; i++) {
+        tl_event_reader *r;
+        tl_event e;
+        bool more = true;
+        assert_ok(tl_event_reader_open(&r, files.items[i]));
+        while (tl_event_reader_next(r, &e, &more) == TL_OK && more)
+            for (int64_t k = 0; k < e.count; k++)
+                if (!tag || strcmp(e.values[k].tag, tag) == 0)
+                    tl_str_addf(out, "%s@%lld=%g ", e.values[k].tag, (long long)e.step, e.values[k].number);
+        tl_event_reader_close(&r);
+    }
+    tl_arena_free(&arena);
+}
+
+static inline void assert_told(const char *folder, const char *tag, const char *wanted)
+{
+    tl_str said = TL_STR_INIT;
+    toy_events(&said, folder, tag);
+    assert_string_equal(tl_str_text(&said), wanted);
+    tl_str_deinit(&said);
 }
 
 /* --- what was logged -------------------------------------------------------------------------- */

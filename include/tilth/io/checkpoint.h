@@ -67,6 +67,7 @@ typedef struct tl_checkpoint_restore_args {
     bool partial;         /* restores what matches; otherwise any finding is a failure */
     bool cast;            /* floats of different types are converted */
     bool weights;         /* plain safetensors will do, and checkpoints that are too new */
+    bool rehearse;        /* nothing is written: it only looks whether it could be */
     const char *optional; /* what does not fit below this path ("hooks") stays as it is, with a warning; NULL:
                            * nothing is optional */
     const char *part;     /* `into` is what lies below this path ("model"); NULL: all of the file */

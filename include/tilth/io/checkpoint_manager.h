@@ -79,6 +79,8 @@ TL_API void tl_checkpoint_manager_free(tl_checkpoint_manager **m);
  * file is there after sync. `path` may be NULL. */
 TL_API TL_NODISCARD tl_status tl_checkpoint_manager_save(tl_checkpoint_manager *m,
                                                          bool check_interval, const char **path);
+/* Whether tl_checkpoint_manager_save would save now. */
+TL_API bool tl_checkpoint_manager_due(tl_checkpoint_manager *m, bool check_interval);
 /* Restores the latest checkpoint, which must fit the state exactly, or calls init: `*path` is NULL
  * then. `path` may be NULL. */
 TL_API TL_NODISCARD tl_status tl_checkpoint_manager_restore_or_initialize(tl_checkpoint_manager *m,
@@ -95,6 +97,11 @@ TL_API const char *tl_checkpoint_manager_latest(tl_checkpoint_manager *m);
 /* Those that are managed, oldest first; in the arena. Waits for the background save. */
 TL_API TL_NODISCARD tl_status tl_checkpoint_manager_list(tl_path_list *out,
                                                          tl_checkpoint_manager *m, tl_arena *arena);
+/* The same as the directory has them at this moment, for readers beside the process that saves: the latest first, then
+ * the others from the newest on. Whoever needs one that can be used tries them in turn; some may be gone. */
+TL_API TL_NODISCARD tl_status tl_checkpoint_manager_candidates(tl_path_list *out,
+                                                               const tl_checkpoint_manager *m,
+                                                               tl_arena *arena);
 TL_API const char *tl_checkpoint_manager_directory(const tl_checkpoint_manager *m);
 TL_API int64_t tl_checkpoint_manager_interval(const tl_checkpoint_manager *m);
 

@@ -13,7 +13,9 @@
  * was not would have done, with the same bits. What each loop and evaluation tells is printed, logged and
  * written as summaries.
  *
- * A new controller restores the latest checkpoint, or initializes the trainer.
+ * A new controller restores the latest checkpoint, or initializes the trainer. When the latest one is damaged, the one
+ * before it is taken, with an error in the log. A controller that trains sets the damaged file aside; one that only
+ * evaluates leaves the folder as it is.
  *
  * Ownership: the caller's; what it is given is borrowed. Thread word: one thread at a time, but for
  * tl_controller_request_stop. */
@@ -32,7 +34,8 @@ typedef struct tl_controller_args {
     tl_trainer *trainer;   /* who trains; NULL: nobody */
     tl_trainer *evaluator; /* who evaluates; NULL: nobody. Most often the trainer */
     int64_t steps_per_loop;
-    int64_t (*steps_of_loop)(void *payload, int64_t step); /* (optional) instead: the loop that begins here */
+    /* (optional) instead: the loop that begins here. Checkpoints then hold where their loop ends. */
+    int64_t (*steps_of_loop)(void *payload, int64_t step);
     void *payload;
     tl_checkpoint_manager *checkpoint_manager; /* (optional: nothing is saved or restored) */
     int64_t summary_interval; /* (optional: none) of what the step logs; a multiple of steps_per_loop */
@@ -41,7 +44,12 @@ typedef struct tl_controller_args {
     const tl_summary_manager_class *eval_summary_cls; /* (optional: scalars) of the new one */
     tl_hook *const *hooks;
     int64_t hook_count;
+    /* A checkpoint or summary that cannot be written (TL_EIO: a full disk) is an error in the log, and the training
+     * goes on and tries again at the next one. Otherwise it ends. What was saved before stays in both cases; the
+     * checkpoint at the end must be written. */
+    bool survive_write_failures;
     bool heed_signals; /* SIGTERM, SIGINT and SIGUSR1 save and stop; the second ends the process at once */
+    bool leave_unsaved; /* a signal ends the training without a checkpoint of its own */
     bool quiet;        /* no lines on standard output; the log has them all the same */
 } tl_controller_args;
 TL_API TL_NODISCARD tl_status tl_controller_new(tl_controller **out, const tl_controller_args *args);

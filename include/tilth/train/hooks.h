@@ -106,6 +106,20 @@ typedef struct tl_memory_stats_config {
 } tl_memory_stats_config;
 TL_API extern const tl_hook_class tl_memory_stats_hook;
 
+/* Puts at its period how fast the training is, by the times that the iteration timer and LiBai's trainer have put (as
+ * "time" and "data_time"); the writers write it.
+ *
+ *     examples_per_second
+ *     tokens_per_second    where the batch has a field of whole numbers [examples, length]
+ *     data_wait            share of the time that was spent waiting for batches
+ *     mfu                  share of the machine's peak that the model's operations make, where that is given
+ *     memory_bytes         the most memory that tensors have taken so far */
+typedef struct tl_throughput_config {
+    int64_t window;    /* (optional: 20) steps that are averaged */
+    double peak_flops; /* (optional: no mfu) additions and multiplications a second that the machine can do */
+} tl_throughput_config;
+TL_API extern const tl_hook_class tl_throughput_hook;
+
 TL_END
 
 #endif

@@ -42,9 +42,16 @@ typedef struct tl_launch_args {
     const tl_run_args *run; /* (optional) what differs from the usual: trainer_cls, hooks, managers, runner */
 } tl_launch_args;
 /* Runs an experiment as `tilth train` does. `logs`, which may be NULL, get the numbers and texts of the last
- * evaluation, those of logs within logs by their path. What is wrong with mode, strategy or gin files is found before anything is written. */
+ * evaluation, those of logs within logs by their path. What is wrong with mode, strategy or gin files is found before
+ * anything is written. */
 TL_API TL_NODISCARD tl_status tl_launch(tl_logs *logs, const tl_launch_args *args);
 
+/* What an experiment runs on and is about, under its precision; `logging_dir` may be NULL. Both are the caller's, the
+ * task first to be freed; after a failure both are NULL. */
+TL_API TL_NODISCARD tl_status tl_experiment_open(tl_strategy **strategy, tl_task **task,
+                                                 const tl_registry *registry,
+                                                 const tl_experiment_config *params,
+                                                 const char *logging_dir, uint64_t seed);
 /* The seed of an experiment: its own, or one that is drawn. */
 TL_API uint64_t tl_experiment_seed(const tl_experiment_config *params);
 /* Writes what gin's bindings were used for into model_dir/operative_config.SUFFIX.gin. */

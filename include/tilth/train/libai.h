@@ -170,6 +170,8 @@ typedef struct tl_libai_own_config {
     int64_t threads; /* 0: one for each processor */
     bool jit;
     tl_opt_int train_examples; /* of one epoch, where the data does not know */
+    bool survive_write_failures; /* as in tl_controller_args */
+    double peak_tflops;          /* of the machine, for mfu; 0: is not known */
 } tl_libai_own_config;
 
 typedef struct tl_libai_config {

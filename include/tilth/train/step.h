@@ -49,6 +49,7 @@ typedef struct tl_step {
     int64_t replica, replicas;
     tl_tensors *logs;  /* what was told so far */
     tl_tensor *weight; /* of the loss that was told: a float32 scalar; NULL: 1 */
+    tl_tensor *losses; /* what was minimized, as it was given; NULL: nothing yet. For who looks for examples */
     bool has_aux;      /* the model's own losses have been asked for */
 } tl_step;
 

@@ -1,0 +1,358 @@
+/* What goes wrong around a training: damaged checkpoints, disks that are full, signals at bad moments. */
+#include "train/toy.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <tilth/base/clock.h>
+
+#include "io/checkpoint_manager_impl.h"
+
+/* --- damaged checkpoints ---------------------------------------------------------------------- */
+
+static void damage(const char *path)
+{
+    char *bytes;
+    size_t size;
+    assert_ok(tl_file_read(&bytes, &size, path, 1 << 20));
+    bytes[size / 2] ^= 4;
+    assert_ok(tl_file_write_atomic(path, bytes, size));
+    tl_free(bytes);
+}
+
+static void train_to(toy *y, int64_t steps)
+{
+    toy_open(y, NULL, NULL);
+    toy_control(y, NULL, 0, (toy_options){.steps_per_loop = 5, .interval = 5});
+    assert_ok(tl_controller_train(y->c, steps, true));
+    toy_close(y);
+}
+
+/* A controller that only evaluates. */
+static tl_status open_evaluation(toy *y)
+{
+    toy_open(y, NULL, NULL);
+    assert_ok(tl_checkpoint_manager_new(&y->manager, &(tl_checkpoint_manager_args){
+        .directory = "run", .state = tl_trainer_checkpoint(y->t), .step = &y->t->global_step, .interval = 5}));
+    return tl_controller_new(&y->c, &(tl_controller_args){.evaluator = y->t, .checkpoint_manager = y->manager,
+                                                          .quiet = true});
+}
+
+static void evaluation_takes_the_one_before(void **state)
+{
+    toy *y = *state;
+    train_to(y, 15);
+    damage("run/ckpt-15.safetensors");
+    char *before = toy_read("run/checkpoint");
+    assert_ok(open_evaluation(y));
+    assert_int_equal(y->t->global_step, 10);
+    assert_int_equal(toy_count("the checkpoint 'run/ckpt-15.safetensors' cannot be used"), 1);
+    assert_int_equal(toy_count("taking 'run/ckpt-10.safetensors' instead"), 1);
+    assert_ok(tl_controller_evaluate(y->c, 1, NULL));
+    // The folder is another's.
+    assert_files("run/ckpt*", "run/ckpt-10.safetensors run/ckpt-15.safetensors run/ckpt-5.safetensors");
+    assert_file("run/checkpoint", before);
+    tl_free(before);
+    toy_close(y);
+    damage("run/ckpt-10.safetensors");
+    assert_int_equal(remove("run/ckpt-5.safetensors"), 0);
+    assert_fails(open_evaluation(y), TL_ENOTFOUND, "no checkpoint in 'run' can be used");
+}
+
+/* One that can be read and does not fit is no reason to take another. */
+static void what_does_not_fit_is_a_failure(void **state)
+{
+    toy *y = *state;
+    train_to(y, 5);
+    toy_open(y, "optimizer: {type: sgd}\nlearning_rate: {type: constant, constant: {learning_rate: 0.125}}\n",
+             NULL); // with a model, which the checkpoint lacks
+    assert_ok(tl_checkpoint_manager_new(&y->manager, &(tl_checkpoint_manager_args){
+        .directory = "run", .state = tl_trainer_checkpoint(y->t), .step = &y->t->global_step, .interval = 5}));
+    assert_fails(tl_controller_new(&y->c, &(tl_controller_args){.evaluator = y->t, .quiet = true,
+                                                                .checkpoint_manager = y->manager}),
+                 TL_EINVAL, "does not fit");
+    assert_int_equal(toy_count("cannot be used"), 0);
+}
+
+/* Somebody else trains on, beginning where the damage lies. */
+static bool train_once(void *payload)
+{
+    int *asked = payload;
+    toy other = {0};
+    if (++*asked > 1) return true;
+    assert_ok(tl_get_distribution_strategy(
+        &other.strategy, &(tl_strategy_args){.distribution_strategy = "off", .threads = 1}));
+    train_to(&other, 15);
+    tl_strategy_free(&other.strategy);
+    return false;
+}
+
+static void continuous_evaluation_outlasts_damage(void **state)
+{
+    toy *y = *state;
+    int asked = 0;
+    train_to(y, 10);
+    damage("run/ckpt-10.safetensors");
+    assert_ok(open_evaluation(y));
+    plan.evaluated = 0;
+    assert_ok(tl_controller_evaluate_continuously(y->c, 1, 5, train_once, &asked, NULL));
+    assert_int_equal(plan.evaluated, 2); // 5 and 15
+    assert_int_equal(y->t->global_step, 15);
+    // Nothing can be used: it waits for what can.
+    damage("run/ckpt-5.safetensors");
+    damage("run/ckpt-10.safetensors");
+    damage("run/ckpt-15.safetensors");
+    asked = 1;
+    assert_ok(tl_controller_evaluate_continuously(y->c, 1, 0.1, train_once, &asked, NULL));
+    assert_int_equal(plan.evaluated, 2);
+}
+
+/* --- loops that a resume cuts ----------------------------------------------------------------- */
+
+static int64_t two_then_four(void *payload, int64_t step)
+{
+    (void)payload;
+    return step > 4 ? 4 : 2;
+}
+
+static tl_status stops_at_seven(tl_controller *c, void *self)
+{
+    (void)self;
+    if (tl_controller_step(c) == 7) tl_controller_request_stop(c, "seven");
+    return TL_OK;
+}
+
+static void control_loops(toy *y, tl_hook *const *hook)
+{
+    toy_open(y, NULL, NULL);
+    assert_ok(tl_checkpoint_manager_new(&y->manager, &(tl_checkpoint_manager_args){
+        .directory = "run", .state = tl_trainer_checkpoint(y->t), .step = &y->t->global_step, .interval = 100}));
+    assert_ok(tl_controller_new(&y->c, &(tl_controller_args){
+        .trainer = y->t, .steps_of_loop = two_then_four, .checkpoint_manager = y->manager, .hooks = hook,
+        .hook_count = 1, .quiet = true}));
+}
+
+/* 2, 4, 6, 10, 14: also when a process ends at 7. */
+static void a_loop_ends_where_it_would_have(void **state)
+{
+    toy *y = *state;
+    tl_hook *h;
+    assert_ok(tl_hook_from_callbacks(&h, &(tl_callbacks){.after_step = stops_at_seven}, NULL));
+    control_loops(y, &h);
+    assert_ok(tl_controller_train(y->c, 14, true));
+    assert_int_equal(y->t->global_step, 7);
+    toy_close(y);
+    tl_str_cut(&toy_log, 0);
+    control_loops(y, &h);
+    assert_int_equal(y->t->global_step, 7);
+    assert_ok(tl_controller_train(y->c, 14, true));
+    assert_int_equal(toy_count("| steps/sec"), 2);
+    assert_int_equal(toy_count("train | step:     10 | steps/sec"), 1);
+    assert_int_equal(toy_count("train | step:     14 | steps/sec"), 1);
+    toy_close(y);
+    tl_hook_free(&h);
+}
+
+/* --- full disks ------------------------------------------------------------------------------- */
+
+/* Files that may not grow stand for a disk that is full: they fail in the same place. */
+static void set_room(rlim_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static tl_status fill_and_empty(tl_controller *c, void *self)
+{
+    const int64_t *empty_at = self;
+    if (tl_controller_step(c) == 7) {
+        TL_TRY(tl_checkpoint_manager_sync(tl_controller_manager(c))); // step 5 is to be there
+        set_room(16);
+    }
+    if (tl_controller_step(c) == *empty_at) set_room(RLIM_INFINITY);
+    return TL_OK;
+}
+
+static tl_status train_on_full_disk(toy *y, bool survive, bool background, int64_t empty_at)
+{
+    tl_hook *h;
+    assert_ok(tl_hook_from_callbacks(&h, &(tl_callbacks){.after_step = fill_and_empty, .self = &empty_at}, NULL));
+    toy_open(y, NULL, NULL);
+    assert_ok(tl_checkpoint_manager_new(&y->manager, &(tl_checkpoint_manager_args){
+        .directory = "run", .state = tl_trainer_checkpoint(y->t), .step = &y->t->global_step, .interval = 5,
+        .background = background}));
+    assert_ok(tl_controller_new(&y->c, &(tl_controller_args){
+        .trainer = y->t, .steps_per_loop = 5, .checkpoint_manager = y->manager, .hooks = &h, .hook_count = 1,
+        .summary_dir = "run/train", .survive_write_failures = survive, .quiet = true}));
+    tl_status st = tl_controller_train(y->c, 25, true);
+    set_room(RLIM_INFINITY);
+    tl_error kept;
+    tl_error_save(&kept);
+    toy_close(y);
+    tl_hook_free(&h);
+    tl_error_restore(&kept);
+    return st;
+}
+
+static void clear_run(void)
+{
+    assert_int_equal(nftw("run", toy_remove, 8, FTW_DEPTH | FTW_PHYS), 0);
+    tl_str_cut(&toy_log, 0);
+}
+
+static void a_full_disk_ends_the_training(void **state)
+{
+    toy *y = *state;
+    for (int background = 0; background < 2; background++) {
+        assert_int_equal(train_on_full_disk(y, false, background, 1000), TL_EIO);
+        assert_non_null(strstr(tl_error_message(), "File too large"));
+        assert_true(plan.trained < 25);
+        // What was there is whole, and the run goes on from it.
+        assert_files("run/ckpt*", "run/ckpt-5.safetensors");
+        toy_open(y, NULL, NULL);
+        toy_control(y, NULL, 0, (toy_options){.interval = 5});
+        assert_int_equal(y->t->global_step, 5);
+        toy_close(y);
+        clear_run();
+        plan.trained = 0;
+    }
+}
+
+static void a_full_disk_is_survived(void **state)
+{
+    toy *y = *state;
+    for (int background = 0; background < 2; background++) {
+        assert_ok(train_on_full_disk(y, true, background, 18)); // room again before step 20
+        assert_true(toy_count("The training goes on (survive_write_failures)") >= 2);
+        assert_true(tl_file_exists("run/ckpt-5.safetensors") && tl_file_exists("run/ckpt-25.safetensors"));
+        assert_false(tl_file_exists("run/ckpt-10.safetensors"));
+        assert_true(toy_count("'run/ckpt-10.safetensors' was not saved") == 1); // not tried at each step
+        assert_files("run/.*.tmp", "");
+        clear_run();
+        assert_int_equal(train_on_full_disk(y, true, background, 1000), TL_EIO); // the last one must be written
+        assert_files("run/ckpt*", "run/ckpt-5.safetensors");
+        clear_run();
+    }
+}
+
+/* --- signals ---------------------------------------------------------------------------------- */
+
+static int signals;
+
+/* Called while a checkpoint is being saved. */
+static double clock_with_signal(void)
+{
+    if (signals > 0) {
+        signals--;
+        kill(getpid(), SIGTERM); // the thread that writes leaves signals to others
+    }
+    return tl_clock_wall();
+}
+
+static tl_status train_with_signals(toy *y, bool background)
+{
+    toy_open(y, NULL, NULL);
+    assert_ok(tl_checkpoint_manager_new(&y->manager, &(tl_checkpoint_manager_args){
+        .directory = "run", .state = tl_trainer_checkpoint(y->t), .step = &y->t->global_step, .interval = 5,
+        .background = background}));
+    assert_ok(tl_controller_new(&y->c, &(tl_controller_args){
+        .trainer = y->t, .steps_per_loop = 1, .checkpoint_manager = y->manager, .heed_signals = true,
+        .quiet = true}));
+    signals = 1;
+    return tl_controller_train(y->c, 20, true);
+}
+
+static void a_signal_in_a_save(void **state)
+{
+    toy *y = *state;
+    for (int background = 0; background < 2; background++) {
+        tli_checkpoint_clock = clock_with_signal;
+        assert_fails(train_with_signals(y, background), TL_ESTOPPED, "SIGTERM ended the training at step ");
+        int64_t step = y->t->global_step;
+        assert_true(step >= 5 && step < 20);
+        toy_close(y);
+        toy_open(y, NULL, NULL);
+        toy_control(y, NULL, 0, (toy_options){.interval = 5});
+        assert_int_equal(y->t->global_step, step); // which is saved, and whole
+        toy_close(y);
+        tli_checkpoint_clock = tl_clock_wall;
+        clear_run();
+    }
+}
+
+static tl_status raises_at_three(tl_controller *c, void *self)
+{
+    (void)self;
+    if (tl_controller_step(c) == 3) raise(SIGTERM);
+    return TL_OK;
+}
+
+static void a_signal_may_leave_it_unsaved(void **state)
+{
+    toy *y = *state;
+    tl_hook *h;
+    assert_ok(tl_hook_from_callbacks(&h, &(tl_callbacks){.after_step = raises_at_three}, NULL));
+    toy_open(y, NULL, NULL);
+    assert_ok(tl_checkpoint_manager_new(&y->manager, &(tl_checkpoint_manager_args){
+        .directory = "run", .state = tl_trainer_checkpoint(y->t), .step = &y->t->global_step, .interval = 2}));
+    assert_ok(tl_controller_new(&y->c, &(tl_controller_args){
+        .trainer = y->t, .steps_per_loop = 10, .checkpoint_manager = y->manager, .hooks = &h, .hook_count = 1,
+        .heed_signals = true, .leave_unsaved = true, .quiet = true}));
+    assert_fails(tl_controller_train(y->c, 20, true), TL_ESTOPPED, "SIGTERM ended the training at step 3");
+    assert_null(strstr(tl_error_message(), "saved"));
+    assert_files("run/ckpt*", "run/ckpt-2.safetensors");
+    toy_close(y);
+    tl_hook_free(&h);
+}
+
+static tl_status raises_twice(tl_controller *c, void *self)
+{
+    (void)self;
+    if (tl_controller_step(c) != 3) return TL_OK;
+    raise(SIGTERM);
+    raise(SIGTERM);
+    _exit(1); // it would have gone on
+}
+
+static void the_second_signal_leaves_at_once(void **state)
+{
+    toy *y = *state;
+    tl_hook *h;
+    int status;
+    assert_ok(tl_hook_from_callbacks(&h, &(tl_callbacks){.after_step = raises_twice}, NULL));
+    toy_open(y, NULL, NULL);
+    assert_ok(tl_controller_new(&y->c, &(tl_controller_args){.trainer = y->t, .steps_per_loop = 10, .hooks = &h,
+                                                             .hook_count = 1, .heed_signals = true,
+                                                             .quiet = true}));
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        (void)!tl_controller_train(y->c, 20, true);
+        _exit(2);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 128 + SIGTERM);
+    toy_close(y);
+    tl_hook_free(&h);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TOY_TEST(evaluation_takes_the_one_before),
+        TOY_TEST(what_does_not_fit_is_a_failure),
+        TOY_TEST(continuous_evaluation_outlasts_damage),
+        TOY_TEST(a_loop_ends_where_it_would_have),
+        TOY_TEST(a_full_disk_ends_the_training),
+        TOY_TEST(a_full_disk_is_survived),
+        TOY_TEST(a_signal_in_a_save),
+        TOY_TEST(a_signal_may_leave_it_unsaved),
+        TOY_TEST(the_second_signal_leaves_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
