@@ -4,10 +4,12 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libjansson-dev libpng-dev)
+BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libjansson-dev libpng-dev
+                libjpeg62-turbo-dev zlib1g-dev)
 TEST_PACKAGES=(g++ clang libclang-rt-14-dev libcmocka-dev universal-ctags)
 PYTHON_PACKAGES=(python3 python3-venv)
 BENCH_PACKAGES=(libopenblas0-pthread)
+DEMO_PACKAGES=(dataset-fashion-mnist)
 
 FUZZ_SECONDS=3 # for each target, in `test`
 
@@ -144,21 +146,34 @@ show()
         END { if (NR > lines) printf "... (%d lines more)\n", NR - lines }'
 }
 
+# Trains to the end, or until somebody says Ctrl-C; the next time goes on from there.
+train_demo()
+{
+    local run=$1 status=0
+    local command=(tilth train --experiment=fashion_mnist/cnn --mode=train_and_eval "--model_dir=$run")
+    [[ ! -f $run/finished ]] || rm -r "$run"
+    printf '\n$ %s\n' "${command[*]}"
+    "${command[@]}" --verbosity=-1 || status=$?
+    [[ $status != 3 ]] || echo "stopped, and saved: ./build.sh demo goes on from there"
+    [[ $status == 0 ]] || exit "$status"
+    touch "$run/finished"
+}
+
 word_demo()
 {
     build_release
+    need_packages "${DEMO_PACKAGES[@]}"
     export PATH=$PWD/build:$PATH
-    local changed='--params_override=trainer.train_steps=100' mistake status=0
-    mistake=${changed/steps/stps}
-    show 40 tilth list
-    show 40 tilth list optimizers
-    show 25 tilth describe mock
-    show 25 tilth params --experiment=mock "$changed"
-    echo
-    echo "what the override changed:"
-    diff -U 1 <(tilth params --experiment=mock) <(tilth params --experiment=mock "$changed") \
-        | tail -n +4 || true
-    show 25 tilth params --experiment=mock "$mistake" || status=$?
+    local run=build/demo/fashion_mnist status=0
+    local images=/usr/share/datasets/fashion-mnist/t10k-images-idx3-ubyte.gz
+    local change=trainer.optimizer_config.optimizer.adam.beta_1=0.8
+    train_demo "$run"
+    show 10 tilth eval "--model_dir=$run" --checkpoint=best --verbosity=-1
+    [[ ! -f $images ]] || show 10 tilth predict "--model_dir=$run" --count=4 "$images" --verbosity=-1
+    printf '\nwhat %s changes:\n' "$change"
+    diff -U 1 <(tilth params --experiment=fashion_mnist/cnn) \
+        <(tilth params --experiment=fashion_mnist/cnn "$change") | tail -n +4 || true
+    show 10 tilth params --experiment=fashion_mnist/cnn "${change/beta/bata}" || status=$?
     echo "(exit code $status)"
     [[ $status != 0 ]] || die "the demo's mistake was not noticed"
 }
@@ -358,7 +373,7 @@ word_help()
 {
     cat <<'TEXT'
 usage: ./build.sh WORD
-  demo               build the program and show what it does
+  demo               build the program, train a model in a minute, and show what else there is
   test               build and run all tests and checks
   build              build the program (build/tilth) and the libraries
   install [PREFIX]   build and install, into /usr/local when nothing is said

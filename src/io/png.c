@@ -9,6 +9,7 @@
 #include <tilth/base/alloc.h>
 
 #include "core/element.h"
+#include "io/image_impl.h"
 
 /* What the library calls back with: where bytes go or come from, and what went wrong. */
 typedef struct job {
@@ -185,12 +186,21 @@ tl_status tl_png_from_batch(tl_str *out, const tl_tensor *images, int64_t index)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
+static bool has_alpha(png_structp png, png_infop info)
+{
+    return (png_get_color_type(png, info) & PNG_COLOR_MASK_ALPHA) != 0
+        || png_get_valid(png, info, PNG_INFO_tRNS) != 0;
+}
+
+static bool has_colors(png_structp png, png_infop info)
+{
+    return (png_get_color_type(png, info) & PNG_COLOR_MASK_COLOR) != 0;
+}
+
 // Asks for pixels of 8 bits and that many channels; says how many there will be.
 static int64_t set_channels(png_structp png, png_infop info, int64_t wanted)
 {
-    int color = png_get_color_type(png, info);
-    bool alpha = (color & PNG_COLOR_MASK_ALPHA) != 0 || png_get_valid(png, info, PNG_INFO_tRNS) != 0;
-    bool colored = (color & PNG_COLOR_MASK_COLOR) != 0;
+    bool alpha = has_alpha(png, info), colored = has_colors(png, info);
     png_set_expand(png); // palettes, small depths, transparent colours
     png_set_scale_16(png);
     if (!wanted) return (colored ? 3 : 1) + (alpha ? 1 : 0);
@@ -219,6 +229,30 @@ static void read_image(png_structp png, png_infop info, tl_png_image *out, int64
         for (int64_t y = 0; y < out->height; y++)
             png_read_row(png, out->pixels + (size_t)y * row, NULL);
     png_read_end(png, NULL);
+}
+
+static bool look_guarded(png_structp png, png_infop info, job *j, tl_image_head *out)
+{
+    if (setjmp(png_jmpbuf(png)) != 0) return false;
+    png_set_read_fn(png, j, job_read);
+    png_set_user_limits(png, TL_PNG_LONGEST, TL_PNG_LONGEST);
+    png_read_info(png, info);
+    int64_t channels = (has_colors(png, info) ? 3 : 1) + (has_alpha(png, info) ? 1 : 0);
+    *out = (tl_image_head){TL_FORMAT_PNG, png_get_image_height(png, info), png_get_image_width(png, info),
+                           channels};
+    return true;
+}
+
+tl_status tli_png_look(tl_image_head *out, const void *data, size_t size)
+{
+    job j = {.data = data, .size = size};
+    png_structp png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &j, job_fail, job_warn, &j, job_alloc,
+                                               job_free);
+    png_infop info = png ? png_create_info_struct(png) : NULL;
+    j.no_memory = !info;
+    tl_status st = info && look_guarded(png, info, &j, out) ? TL_OK : fail(&j, "reading");
+    png_destroy_read_struct(&png, &info, NULL);
+    return st;
 }
 
 static bool read_guarded(png_structp png, png_infop info, job *j, tl_png_image *out, int64_t channels,

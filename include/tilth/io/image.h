@@ -1,0 +1,84 @@
+/* Images from encoded files: JPEG and PNG, told apart by their first bytes.
+ *
+ *     tl_image image = TL_IMAGE_INIT;
+ *     tl_image_args args = {.channels = 3, .window = {32, 0, 224, 224}};   // x, y, width, height
+ *     TL_TRY_DONE(st, tl_image_decode(&image, file.data, file.size, &args));
+ *     use(image.pixels, image.height, image.width);
+ *     ... another one into the same image, whose memory is used again where it is large enough ...
+ * done:
+ *     tl_image_deinit(&image);
+ *
+ * Pixels are bytes, row by row from the top, channels together: 1 channel is grey, 2 grey with
+ * alpha, 3 RGB, 4 RGBA.
+ *
+ * Ownership: the caller's. Thread word: free-threaded; an image one thread at a time. */
+#ifndef TILTH_IO_IMAGE_H
+#define TILTH_IO_IMAGE_H
+
+#include <tilth/base/str.h>
+
+TL_BEGIN
+
+typedef struct tl_image {
+    int64_t height, width, channels;
+    uint8_t *pixels; /* height * width * channels of them */
+    size_t capacity; /* bytes there is room for; 0 when the pixels belong to somebody else */
+} tl_image;
+#define TL_IMAGE_INIT {0, 0, 0, NULL, 0}
+
+TL_API void tl_image_deinit(tl_image *image);
+/* Gives the image this size; what it shows is not defined. Its memory grows when it must. */
+TL_API TL_NODISCARD tl_status tl_image_resize_memory(tl_image *image, int64_t height, int64_t width,
+                                                     int64_t channels);
+
+/* A part of an image, in pixels; width and height of 0 mean all of it. */
+typedef struct tl_window {
+    int64_t x, y, width, height;
+} tl_window;
+
+/* How the inverse cosine transform of JPEG is computed. TensorFlow's default is the fast one, PIL's
+ * and ours the accurate one; with today's vector instructions they take about the same time. */
+typedef enum tl_jpeg_dct { TL_JPEG_ACCURATE, TL_JPEG_FAST, TL_JPEG_FLOAT } tl_jpeg_dct;
+
+/* Zero is the default of everything. */
+typedef struct tl_image_args {
+    int64_t channels; /* 0: those of the file; 1 to 4. An alpha that the file does not have is 255. */
+    tl_window window; /* what is decoded, in pixels of the whole image. A JPEG's other parts cost
+                       * little. */
+    int shrink;       /* 0 and 1: as it is; 2, 4 and 8 make the image smaller by that factor, sizes
+                       * rounded up, from as much of a JPEG's data; a PNG's pixels are averaged. The
+                       * window's corners are then rounded outwards. */
+    int64_t limit;    /* (optional: 2^28) the most pixels an image may have, window or not */
+    tl_jpeg_dct dct;
+    bool plain_upsampling; /* colours of a JPEG are repeated and not interpolated */
+    bool cut_is_fine;      /* a JPEG that ends early, or is damaged, is shown as far as it goes */
+} tl_image_args;
+
+typedef enum tl_image_format {
+    TL_FORMAT_UNKNOWN,
+    TL_FORMAT_JPEG,
+    TL_FORMAT_PNG,
+    TL_FORMAT_GIF,
+    TL_FORMAT_BMP,
+    TL_FORMAT_WEBP,
+    TL_FORMAT_TIFF
+} tl_image_format;
+/* By the first bytes. */
+TL_API tl_image_format tl_image_format_of(const void *data, size_t size);
+/* "JPEG", "PNG", ...; "unknown". */
+TL_API const char *tl_image_format_name(tl_image_format format);
+
+typedef struct tl_image_head {
+    tl_image_format format;
+    int64_t height, width, channels; /* of the file, as channels = 0 gives them */
+} tl_image_head;
+/* What the file's head says; the pixels are not looked at. JPEG and PNG only, as everywhere here:
+ * others are refused by their names. */
+TL_API TL_NODISCARD tl_status tl_image_look(tl_image_head *out, const void *data, size_t size);
+/* NULL arguments are the defaults. After a failure the image has no size, but keeps its memory. */
+TL_API TL_NODISCARD tl_status tl_image_decode(tl_image *out, const void *data, size_t size,
+                                              const tl_image_args *args);
+
+TL_END
+
+#endif

@@ -1,0 +1,202 @@
+#include <tilth/io/image.h>
+
+#include <inttypes.h>
+#include <string.h>
+
+#include <tilth/base/alloc.h>
+#include <tilth/io/jpeg.h>
+#include <tilth/io/png.h>
+
+#include "io/image_impl.h"
+
+static const int64_t default_limit = 1 << 28;
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+void tl_image_deinit(tl_image *image)
+{
+    if (image->capacity) tl_free(image->pixels);
+    *image = (tl_image)TL_IMAGE_INIT;
+}
+
+tl_status tl_image_resize_memory(tl_image *image, int64_t height, int64_t width, int64_t channels)
+{
+    TL_ASSERT(height >= 0 && width >= 0 && channels >= 1 && channels <= 4);
+    if (width && height > INT64_MAX / 8 / width)
+        return TL_FAIL(TL_ELIMIT, "an image of %" PRId64 " x %" PRId64 " pixels is too large",
+                       height, width);
+    size_t bytes = (size_t)(height * width * channels);
+    if (!image->pixels || bytes > image->capacity) {
+        // What is in it need not be kept, so nothing is copied.
+        size_t capacity = bytes ? bytes : 1;
+        tl_image_deinit(image);
+        image->pixels = tl_alloc(capacity);
+        if (!image->pixels) return TL_FAIL_NOMEM(capacity);
+        image->capacity = capacity;
+    }
+    image->height = height;
+    image->width = width;
+    image->channels = channels;
+    return TL_OK;
+}
+
+/* --- arguments -------------------------------------------------------------------------------- */
+
+tl_status tli_image_args_check(const tl_image_args *args)
+{
+    int s = args->shrink;
+    if (args->channels < 0 || args->channels > 4)
+        return TL_FAIL(
+            TL_EINVAL,
+            "an image has 1 (grey) to 4 (RGBA) channels, or 0 for those of the file, not "
+            "%" PRId64,
+            args->channels);
+    if (s != 0 && s != 1 && s != 2 && s != 4 && s != 8)
+        return TL_FAIL(TL_EINVAL, "images can be shrunk by 2, 4 or 8, not by %d", s);
+    if (args->dct < TL_JPEG_ACCURATE || args->dct > TL_JPEG_FLOAT)
+        return TL_FAIL(TL_EINVAL, "there is no cosine transform %d", (int)args->dct);
+    return TL_OK;
+}
+
+tl_status tli_image_window(tl_window *out, const tl_image_args *args, int64_t height, int64_t width)
+{
+    tl_window w = args->window;
+    int64_t limit = args->limit > 0 ? args->limit : default_limit,
+            s = args->shrink ? args->shrink : 1;
+    if (height < 1 || width < 1 || width > limit / height)
+        return TL_FAIL(TL_ELIMIT,
+                       "an image of %" PRId64 " x %" PRId64 " pixels: no more than %" PRId64
+                       " are accepted",
+                       height, width, limit);
+    if (!w.width && !w.height) w = (tl_window){w.x, w.y, width - w.x, height - w.y};
+    if (w.x < 0 || w.y < 0 || w.width < 1 || w.height < 1 || w.width > width
+        || w.x > width - w.width || w.height > height || w.y > height - w.height)
+        return TL_FAIL(TL_EINVAL,
+                       "a window of %" PRId64 " x %" PRId64 " pixels at row %" PRId64
+                       ", column %" PRId64 " does not lie in an image of %" PRId64 " x %" PRId64,
+                       w.height, w.width, w.y, w.x, height, width);
+    int64_t right = (w.x + w.width + s - 1) / s, bottom = (w.y + w.height + s - 1) / s;
+    *out = (tl_window){w.x / s, w.y / s, right - w.x / s, bottom - w.y / s};
+    return TL_OK;
+}
+
+/* --- formats ---------------------------------------------------------------------------------- */
+
+static const struct {
+    tl_image_format format;
+    const char *name;
+    size_t at, size; /* of the bytes that it is known by */
+    const char *magic;
+} formats[] = {
+    {TL_FORMAT_JPEG, "JPEG", 0, 3, "\xff\xd8\xff"},
+    {TL_FORMAT_PNG, "PNG", 0, 8, "\x89PNG\r\n\x1a\n"},
+    {TL_FORMAT_GIF, "GIF", 0, 4, "GIF8"},
+    {TL_FORMAT_WEBP, "WebP", 8, 4, "WEBP"},
+    {TL_FORMAT_TIFF, "TIFF", 0, 4, "II*\0"},
+    {TL_FORMAT_TIFF, "TIFF", 0, 4, "MM\0*"},
+    {TL_FORMAT_BMP, "BMP", 0, 2, "BM"},
+};
+
+tl_image_format tl_image_format_of(const void *data, size_t size)
+{
+    for (int64_t i = 0; i < TL_COUNT(formats); i++)
+        if (size >= formats[i].at + formats[i].size
+            && memcmp((const char *)data + formats[i].at, formats[i].magic, formats[i].size) == 0)
+            return formats[i].format;
+    return TL_FORMAT_UNKNOWN;
+}
+
+const char *tl_image_format_name(tl_image_format format)
+{
+    for (int64_t i = 0; i < TL_COUNT(formats); i++)
+        if (formats[i].format == format) return formats[i].name;
+    return "unknown";
+}
+
+static tl_status refuse(tl_image_format format, size_t size)
+{
+    if (format != TL_FORMAT_UNKNOWN)
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "this is a %s image; only JPEG and PNG can be read, convert it first",
+                       tl_image_format_name(format));
+    if (size == 0) return TL_FAIL(TL_EINVAL, "an image of no bytes");
+    return TL_FAIL(TL_EINVAL, "these %zu bytes are no image: neither JPEG nor PNG begins so", size);
+}
+
+/* --- PNG -------------------------------------------------------------------------------------- */
+
+// The mean of each square of pixels, rounded; squares at the right and at the bottom may be cut.
+static void shrink_pixels(const tl_image *out, const tl_png_image *in, tl_window w, int s)
+{
+    int64_t c = in->channels;
+    for (int64_t y = 0; y < w.height; y++)
+        for (int64_t x = 0; x < w.width; x++) {
+            int64_t top = (w.y + y) * s, left = (w.x + x) * s;
+            int64_t rows = in->height - top < s ? in->height - top : s;
+            int64_t columns = in->width - left < s ? in->width - left : s;
+            for (int64_t k = 0; k < c; k++) {
+                int sum = 0;
+                for (int64_t i = 0; i < rows; i++)
+                    for (int64_t j = 0; j < columns; j++)
+                        sum += in->pixels[((top + i) * in->width + left + j) * c + k];
+                int count = (int)(rows * columns);
+                out->pixels[(y * w.width + x) * c + k] = (uint8_t)((sum + count / 2) / count);
+            }
+        }
+}
+
+static void cut_pixels(const tl_image *out, const tl_png_image *in, tl_window w)
+{
+    size_t row = (size_t)(w.width * in->channels);
+    for (int64_t y = 0; y < w.height; y++)
+        memcpy(out->pixels + (size_t)y * row,
+               in->pixels + ((w.y + y) * in->width + w.x) * in->channels, row);
+}
+
+static tl_status decode_png(tl_image *out, const void *data, size_t size, const tl_image_args *args)
+{
+    tl_image_head head;
+    tl_window window;
+    tl_png_image whole;
+    TL_TRY(tli_png_look(&head, data, size));
+    TL_TRY(tli_image_window(&window, args, head.height, head.width)); // before anything is unpacked
+    TL_TRY(tl_png_decode(&whole, data, size, args->channels, head.height * head.width));
+    int shrink = args->shrink ? args->shrink : 1;
+    if (shrink == 1 && window.width == whole.width && window.height == whole.height) {
+        tl_image_deinit(out);
+        *out = (tl_image){whole.height, whole.width, whole.channels, whole.pixels,
+                          (size_t)(whole.height * whole.width * whole.channels)};
+        return TL_OK;
+    }
+    tl_status st = tl_image_resize_memory(out, window.height, window.width, whole.channels);
+    if (st == TL_OK && shrink > 1)
+        shrink_pixels(out, &whole, window, shrink);
+    else if (st == TL_OK)
+        cut_pixels(out, &whole, window);
+    tl_free(whole.pixels);
+    return st;
+}
+
+/* --- either ----------------------------------------------------------------------------------- */
+
+tl_status tl_image_look(tl_image_head *out, const void *data, size_t size)
+{
+    tl_image_format format = tl_image_format_of(data, size);
+    *out = (tl_image_head){0};
+    if (format == TL_FORMAT_JPEG) return tl_jpeg_look(out, data, size);
+    return format == TL_FORMAT_PNG ? tli_png_look(out, data, size) : refuse(format, size);
+}
+
+tl_status tl_image_decode(tl_image *out, const void *data, size_t size, const tl_image_args *args)
+{
+    static const tl_image_args defaults = {0};
+    tl_image_format format = tl_image_format_of(data, size);
+    if (!args) args = &defaults;
+    tl_status st = tli_image_args_check(args);
+    if (st == TL_OK) {
+        if (format == TL_FORMAT_JPEG) return tl_jpeg_decode(out, data, size, args);
+        st = format == TL_FORMAT_PNG ? decode_png(out, data, size, args) : refuse(format, size);
+    }
+    if (st != TL_OK) out->height = out->width = out->channels = 0;
+    return st;
+}

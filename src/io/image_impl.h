@@ -1,0 +1,16 @@
+/* Private to io: what the decoders of images share. */
+#ifndef TLI_IO_IMAGE_IMPL_H
+#define TLI_IO_IMAGE_IMPL_H
+
+#include <tilth/io/image.h>
+
+tl_status tli_image_args_check(const tl_image_args *args);
+/* The window of what comes out for a file of this size: shrunk, never empty. Sizes and windows that
+ * are not accepted fail. */
+tl_status tli_image_window(tl_window *out, const tl_image_args *args, int64_t height,
+                           int64_t width);
+
+/* What the head of a PNG file says. */
+tl_status tli_png_look(tl_image_head *out, const void *data, size_t size);
+
+#endif

@@ -1,0 +1,123 @@
+#include "tool/data.h"
+
+#include <string.h>
+
+#include <tilth/base/file.h>
+
+static const char *const encoding_names[] = {"png", "jpeg", "raw", NULL};
+
+static const tl_field data_fields[] = {
+    TL_F(tli_data_flags, examples, .i = 1, TL_AT_LEAST(0),
+         .help = "show: how many of the first examples are shown"),
+    TL_F(tli_data_flags, out, .flags = TL_FIELD_NULLABLE,
+         .help = "convert: beginning of the names of what is written, as in out/train, which gives "
+                 "out/train-00000-of-00004"),
+    TL_F(tli_data_flags, shards, .i = 1, TL_AT_LEAST(1), .help = "convert: number of files"),
+    TL_F(tli_data_flags, gzip, .help = "convert: the files are compressed"),
+    TL_F(tli_data_flags, overwrite, .help = "convert: files that are there are replaced"),
+    TL_F(tli_data_flags, shuffle, .b = true,
+         .help = "convert: examples are written in random order"),
+    TL_F(tli_data_flags, seed, .i = 0, .help = "convert: of the random order"),
+    TL_F(tli_data_flags, encoding, .names = encoding_names,
+         .help =
+             "convert: how the images of an idx file are stored; files of images stay as they are"),
+    TL_F_END};
+static const tl_desc data_flags_desc = {
+    .name = "data",
+    .help = "flags of `data`",
+    .size = sizeof(tli_data_flags),
+    .fields = data_fields,
+};
+
+/* --- what a word names ------------------------------------------------------------------------ */
+
+static tl_status open_records(tli_data_input *out)
+{
+    tl_tfrecord first;
+    bool more;
+    TL_TRY(tl_tfrecord_open(&out->records, out->path, NULL));
+    tl_status st = tl_tfrecord_head(out->records, 0, 0, &first, &more);
+    if (st != TL_OK) tl_tfrecord_close(&out->records);
+    return st;
+}
+
+// A file says itself what it is; when it says nothing we know, both readers tell what they miss.
+static tl_status open_file(tli_data_input *out)
+{
+    tl_str why = TL_STR_INIT;
+    tl_status st = open_records(out);
+    out->kind = TLI_DATA_TFRECORD;
+    if (st != TL_EINVAL) return st;
+    tl_str_addf(&why, "%s\n%s", tl_error_message(), "and as an idx file: ");
+    out->kind = TLI_DATA_IDX;
+    st = tl_idx_open(&out->array, out->path);
+    if (st == TL_EINVAL) {
+        tl_str_add(&why, tl_error_message());
+        st = TL_FAIL(TL_EINVAL, "'%s' is neither a TFRecord file nor an idx file. As TFRecord: %s",
+                     out->path, tl_str_text(&why));
+    }
+    tl_str_deinit(&why);
+    return st;
+}
+
+tl_status tli_data_open(tli_data_input *out, tl_arena *arena, const char *path)
+{
+    *out = (tli_data_input){.path = path};
+    if (!tl_dir_exists(path)) return open_file(out);
+    out->kind = TLI_DATA_FOLDER;
+    return tl_image_folder_list(&out->folder, arena, path);
+}
+
+void tli_data_close(tli_data_input *in)
+{
+    tl_tfrecord_close(&in->records);
+    tl_idx_close(&in->array);
+}
+
+void tli_data_add_size(tl_str *out, double bytes)
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    int unit = 0;
+    for (; bytes >= 1024 && unit < 4; unit++) bytes /= 1024;
+    tl_str_addf(out, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+}
+
+/* --- the command ------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *name;
+    tl_status (*run)(tli_run *run, const tli_data_flags *given);
+} verbs[] = {{"show", tli_data_show}, {"convert", tli_data_convert}};
+
+static tl_status run_data(tli_run *run)
+{
+    const char *names[TL_COUNT(verbs)];
+    const char *word = run->words.count ? run->words.items[0] : "";
+    for (int64_t i = 0; i < TL_COUNT(verbs); i++) {
+        names[i] = verbs[i].name;
+        if (strcmp(word, names[i]) != 0) continue;
+        if (run->words.count == 1)
+            return TL_FAIL(TL_EINVAL, "`%s` needs a file, or a folder of images", word);
+        return verbs[i].run(run, run->given[0]);
+    }
+    const char *near = tl_nearest(word, names, TL_COUNT(names));
+    return TL_FAIL(TL_EINVAL, "'%.80s' is neither show nor convert%s%s%s", word,
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+const tli_command tli_command_data = {
+    .name = "data",
+    .brief = "what is in files of training data, and other files made of them",
+    .usage = "show FILE... | convert FILE [LABELS] --out=PREFIX [flags]\n\n"
+             "show tells what is in TFRecord files (features, their types and counts, with every "
+             "checksum "
+             "verified), in idx files and in folders of images, which have a subfolder for each "
+             "class. convert "
+             "writes TFRecord files of tf.train.Example with image/encoded and image/class/label, "
+             "from a folder "
+             "of images or from an idx file of images and one of their labels. show ends with 1 "
+             "when a file is "
+             "damaged.",
+    .flags = {{"Data", &data_flags_desc}},
+    .run = run_data,
+};

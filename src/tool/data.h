@@ -1,0 +1,42 @@
+/* Private to tool: `tilth data`. */
+#ifndef TILTH_SRC_TOOL_DATA_H
+#define TILTH_SRC_TOOL_DATA_H
+
+#include <tilth/data/image_folder.h>
+#include <tilth/io/idx.h>
+#include <tilth/io/tfrecord.h>
+
+#include "tool/tool.h"
+
+typedef enum tli_data_encoding { TLI_DATA_PNG, TLI_DATA_JPEG, TLI_DATA_RAW } tli_data_encoding;
+
+typedef struct tli_data_flags {
+    int64_t examples;
+    const char *out;
+    int64_t shards;
+    bool gzip;
+    bool overwrite;
+    bool shuffle;
+    int64_t seed;
+    tli_data_encoding encoding;
+} tli_data_flags;
+
+/* What a word of the command line names. */
+typedef enum tli_data_kind { TLI_DATA_FOLDER, TLI_DATA_TFRECORD, TLI_DATA_IDX } tli_data_kind;
+typedef struct tli_data_input {
+    const char *path;
+    tli_data_kind kind;
+    tl_image_folder folder; /* one of the three */
+    tl_tfrecord_file *records;
+    tl_idx array;
+} tli_data_input;
+tl_status tli_data_open(tli_data_input *out, tl_arena *arena, const char *path);
+void tli_data_close(tli_data_input *in);
+
+/* "12.5 MiB". */
+void tli_data_add_size(tl_str *out, double bytes);
+
+tl_status tli_data_show(tli_run *run, const tli_data_flags *given);
+tl_status tli_data_convert(tli_run *run, const tli_data_flags *given);
+
+#endif

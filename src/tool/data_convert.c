@@ -1,0 +1,231 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include <tilth/base/file.h>
+#include <tilth/base/rng.h>
+#include <tilth/io/example.h>
+#include <tilth/io/jpeg.h>
+#include <tilth/io/png.h>
+
+#include "core/element.h"
+#include "tool/data.h"
+
+enum { MOST_SHARDS = 1000 };
+
+/* The files that are written, and where examples come from. */
+typedef struct converting {
+    tli_run *run;
+    const tli_data_flags *given;
+    tl_tfrecord_writer **shards;
+    const char **paths;
+    const tl_image_folder *folder; /* this one, or the two below */
+    const tl_idx *images, *labels;
+    tl_str example, encoded; /* used again and again */
+} converting;
+
+/* --- examples --------------------------------------------------------------------------------- */
+
+static void add_head(tl_example_writer *w, const char *format, int64_t height, int64_t width,
+                     int64_t channels)
+{
+    tl_example_add_text(w, "image/format", format);
+    tl_example_add_ints(w, "image/height", &height, 1);
+    tl_example_add_ints(w, "image/width", &width, 1);
+    tl_example_add_ints(w, "image/channels", &channels, 1);
+}
+
+// A file stays as it is; its head is looked at, so that what cannot be read later is noticed now.
+static tl_status make_from_file(converting *c, int64_t index)
+{
+    const tl_image_file *from = &c->folder->files[index];
+    tl_file_mapping file;
+    tl_image_head head;
+    TL_TRY(tl_file_map(&file, from->path));
+    tl_status st = tl_image_look(&head, file.data, file.size);
+    if (st == TL_OK) {
+        tl_example_writer w = tl_example_begin(&c->example);
+        tl_example_add_bytes(&w, "image/encoded", &(tl_bytes){file.data, file.size}, 1);
+        tl_example_add_ints(&w, "image/class/label", &from->label, 1);
+        tl_example_add_text(&w, "image/class/text", c->folder->classes[from->label]);
+        tl_example_add_text(&w, "image/filename", tl_path_basename(from->path));
+        add_head(&w, head.format == TL_FORMAT_JPEG ? "jpeg" : "png", head.height, head.width,
+                 head.channels);
+        st = tl_example_end(&w);
+    }
+    tl_file_unmap(&file);
+    return st == TL_OK ? st : tl_error_note(st, "'%s'", from->path);
+}
+
+static tl_status encode(tl_str *out, tli_data_encoding encoding, const tl_image *image)
+{
+    tl_png_image png = {image->width, image->height, image->channels, image->pixels};
+    if (encoding == TLI_DATA_PNG) return tl_png_encode(out, &png);
+    if (encoding == TLI_DATA_JPEG) return tl_jpeg_encode(out, image, NULL);
+    tl_str_addn(out, (const char *)image->pixels,
+                (size_t)(image->height * image->width * image->channels));
+    return tl_str_status(out);
+}
+
+static tl_status make_from_array(converting *c, int64_t index)
+{
+    static const char *const formats[] = {"png", "jpeg", "raw"};
+    const tl_shape *shape = &c->images->shape;
+    int64_t channels = shape->rank == 4 ? shape->dims[3] : 1;
+    tl_image image = {shape->dims[1], shape->dims[2], channels,
+                      (uint8_t *)(uintptr_t)tl_idx_item(c->images, index), 0};
+    int64_t label = (int64_t)tli_element_get(c->labels->dtype, c->labels->data, index);
+    tl_str_cut(&c->encoded, 0);
+    TL_TRY(encode(&c->encoded, c->given->encoding, &image));
+    tl_example_writer w = tl_example_begin(&c->example);
+    tl_example_add_bytes(&w, "image/encoded", &(tl_bytes){c->encoded.data, c->encoded.length}, 1);
+    tl_example_add_ints(&w, "image/class/label", &label, 1);
+    add_head(&w, formats[c->given->encoding], image.height, image.width, channels);
+    return tl_example_end(&w);
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+static tl_status begin(converting *c)
+{
+    const tli_data_flags *g = c->given;
+    const char *folder = tl_path_dirname(c->run->arena, g->out);
+    c->shards = tl_arena_array(c->run->arena, g->shards, sizeof *c->shards);
+    c->paths = tl_arena_array(c->run->arena, g->shards, sizeof *c->paths);
+    if (!folder || !c->shards || !c->paths) return TL_ENOMEM;
+    TL_TRY(tl_mkdirs(folder));
+    for (int64_t i = 0; i < g->shards; i++) {
+        c->paths[i] = tl_arena_printf(c->run->arena, "%s-%05" PRId64 "-of-%05" PRId64 "%s", g->out,
+                                      i, g->shards, g->gzip ? ".gz" : "");
+        if (!c->paths[i]) return TL_ENOMEM;
+        if (!g->overwrite && tl_file_exists(c->paths[i]))
+            return TL_FAIL(TL_EEXISTS, "'%s' exists; --overwrite replaces it", c->paths[i]);
+        TL_TRY(tl_tfrecord_writer_begin(&c->shards[i], c->paths[i],
+                                        &(tl_tfrecord_writer_args){.gzip = g->gzip}));
+    }
+    return TL_OK;
+}
+
+// Examples in their order or a random one, dealt out to the files like cards.
+static tl_status write_examples(converting *c, int64_t count)
+{
+    int64_t *order = tl_arena_array(c->run->arena, count ? count : 1, sizeof *order);
+    tl_rng rng;
+    if (!order) return TL_ENOMEM;
+    for (int64_t i = 0; i < count; i++) order[i] = i;
+    tl_rng_init(&rng, (uint64_t)c->given->seed);
+    if (c->given->shuffle) tl_rng_shuffle(&rng, order, count);
+    for (int64_t i = 0; i < count; i++) {
+        tl_str_cut(&c->example, 0);
+        TL_TRY(c->folder ? make_from_file(c, order[i]) : make_from_array(c, order[i]));
+        TL_TRY(
+            tl_tfrecord_write(c->shards[i % c->given->shards], c->example.data, c->example.length));
+    }
+    return TL_OK;
+}
+
+// The names of the classes, one a line, beside the records: numbers alone say little.
+static tl_status write_classes(converting *c)
+{
+    tl_str text = TL_STR_INIT;
+    const char *path = tl_arena_printf(c->run->arena, "%s-classes.txt", c->given->out);
+    for (int64_t i = 0; i < c->folder->class_count; i++)
+        tl_str_addf(&text, "%s\n", c->folder->classes[i]);
+    tl_status st = path ? tl_str_status(&text) : TL_ENOMEM;
+    if (st == TL_OK) st = tl_file_write_atomic(path, text.data, text.length);
+    if (st == TL_OK) tl_str_addf(&c->run->text, "wrote %s\n", path);
+    tl_str_deinit(&text);
+    return st;
+}
+
+static tl_status finish(converting *c, int64_t count)
+{
+    int64_t shards = c->given->shards;
+    for (int64_t i = 0; i < shards; i++) TL_TRY(tl_tfrecord_writer_commit(&c->shards[i]));
+    tl_str_addf(&c->run->text, "wrote %" PRId64 " examples to %s", count, c->paths[0]);
+    if (shards > 1) tl_str_addf(&c->run->text, " ... %s", tl_path_basename(c->paths[shards - 1]));
+    tl_str_addc(&c->run->text, '\n');
+    return c->folder ? write_classes(c) : tl_str_status(&c->run->text);
+}
+
+static tl_status convert(converting *c, int64_t count)
+{
+    tl_status st;
+    if (c->given->shards > MOST_SHARDS)
+        return TL_FAIL(TL_EINVAL, "--shards is at most %d, for all files are open at once",
+                       MOST_SHARDS);
+    TL_TRY_DONE(st, begin(c));
+    TL_TRY_DONE(st, write_examples(c, count));
+    st = finish(c, count);
+done:
+    for (int64_t i = 0; c->shards && i < c->given->shards; i++)
+        tl_tfrecord_writer_abort(&c->shards[i]);
+    tl_str_deinit(&c->example);
+    tl_str_deinit(&c->encoded);
+    return st;
+}
+
+/* --- the command ------------------------------------------------------------------------------ */
+
+static tl_status check_pair(const char *images_path, const tl_idx *images, const char *labels_path,
+                            const tl_idx *labels)
+{
+    char shape[TL_SHAPE_TEXT];
+    int rank = images->shape.rank;
+    int64_t channels = rank == 4 ? images->shape.dims[3] : 1;
+    if (images->dtype != TL_U8 || (rank != 3 && rank != 4) || channels < 1 || channels > 4)
+        return TL_FAIL(
+            TL_EINVAL,
+            "'%s' holds no images, but %s of %s; [count, height, width] or [count, height, width, "
+            "channels] of uint8 is wanted",
+            images_path, tl_shape_text(shape, &images->shape), tl_dtype_name(images->dtype));
+    if (labels->shape.rank != 1 || tl_dtype_classify(labels->dtype) != TL_CLASS_INT)
+        return TL_FAIL(
+            TL_EINVAL, "'%s' holds no labels, but %s of %s; one row of whole numbers is wanted",
+            labels_path, tl_shape_text(shape, &labels->shape), tl_dtype_name(labels->dtype));
+    if (images->shape.dims[0] != labels->shape.dims[0])
+        return TL_FAIL(TL_EINVAL, "'%s' holds %" PRId64 " images and '%s' %" PRId64 " labels",
+                       images_path, images->shape.dims[0], labels_path, labels->shape.dims[0]);
+    return TL_OK;
+}
+
+static tl_status convert_pair(tli_run *run, const tli_data_flags *given,
+                              const tli_data_input *images)
+{
+    if (run->words.count != 3)
+        return TL_FAIL(TL_EINVAL,
+                       "an idx file of images is converted together with one of their labels: "
+                       "`convert IMAGES LABELS`");
+    const char *path = run->words.items[2];
+    tl_idx labels;
+    TL_TRY(tl_idx_open(&labels, path));
+    tl_status st = check_pair(images->path, &images->array, path, &labels);
+    converting c = {.run = run, .given = given, .images = &images->array, .labels = &labels};
+    if (st == TL_OK) st = convert(&c, labels.shape.dims[0]);
+    tl_idx_close(&labels);
+    return st;
+}
+
+static tl_status convert_folder(tli_run *run, const tli_data_flags *given, const tli_data_input *in)
+{
+    if (run->words.count != 2)
+        return TL_FAIL(TL_EINVAL, "one folder of images is converted at a time");
+    converting c = {.run = run, .given = given, .folder = &in->folder};
+    return convert(&c, in->folder.count);
+}
+
+tl_status tli_data_convert(tli_run *run, const tli_data_flags *given)
+{
+    tli_data_input in;
+    if (!given->out || !*given->out)
+        return TL_FAIL(TL_EINVAL,
+                       "`convert` needs --out, the beginning of the names of what is written");
+    tl_status st = tli_data_open(&in, run->arena, run->words.items[1]);
+    if (st == TL_OK && in.kind == TLI_DATA_FOLDER)
+        st = convert_folder(run, given, &in);
+    else if (st == TL_OK && in.kind == TLI_DATA_IDX)
+        st = convert_pair(run, given, &in);
+    else if (st == TL_OK)
+        st = TL_FAIL(TL_EINVAL, "'%s' is a TFRecord file already", in.path);
+    tli_data_close(&in);
+    return st;
+}

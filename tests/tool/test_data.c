@@ -1,0 +1,347 @@
+/* `tilth data`: what it shows of record files, idx files and folders of images, what it makes of
+ * them, and its exit codes. */
+#include "io/folder.h"
+
+#include <tilth/io/example.h>
+#include <tilth/io/idx.h>
+#include <tilth/io/jpeg.h>
+#include <tilth/io/png.h>
+#include <tilth/io/tfrecord.h>
+
+#include "tool/tool.h"
+
+static char *out, *err;
+static int code;
+
+static void forget(void)
+{
+    free(out);
+    free(err);
+    out = err = NULL;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    char command[128];
+    forget();
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    return system(command);
+}
+
+/* Runs `tilth data WORDS` and keeps what it wrote. */
+static void run_list(const char *const *words)
+{
+    static const tl_main_options options;
+    char *argv[16] = {"tilth", "data"};
+    int argc = 2;
+    size_t out_size, err_size;
+    forget();
+    for (; *words; words++) argv[argc++] = (char *)(uintptr_t)*words;
+    tli_tool tool = {.program = "tilth",
+                     .options = &options,
+                     .out = open_memstream(&out, &out_size),
+                     .err = open_memstream(&err, &err_size),
+                     .width = 80};
+    assert_non_null(tool.out);
+    assert_non_null(tool.err);
+    code = tli_tool_main(&tool, argc, argv);
+    fclose(tool.out);
+    fclose(tool.err);
+}
+#define run(...) run_list((const char *const[]){__VA_ARGS__, NULL})
+
+static void has(const char *text, const char *part)
+{
+    if (!strstr(text, part)) fail_msg("this is missing:\n%s\nin:\n%s", part, text);
+}
+
+static void ended_with(int expected, const char *message)
+{
+    if (code != expected) fail_msg("exit code %d, not %d: %s", code, expected, err);
+    has(err, message);
+}
+
+static void worked(void)
+{
+    ended_with(0, "");
+    assert_string_equal(err, "");
+}
+
+/* --- what is shown ---------------------------------------------------------------------------- */
+
+static void put_records(const char *name)
+{
+    tl_str file = TL_STR_INIT, example = TL_STR_INIT, png = TL_STR_INIT;
+    uint8_t pixels[6] = {1, 2, 3, 4, 5, 6};
+    tl_png_image image = {2, 1, 3, pixels};
+    static const int64_t ids[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+    assert_ok(tl_png_encode(&png, &image));
+    for (int i = 0; i < 3; i++) {
+        tl_str_cut(&example, 0);
+        tl_example_writer w = tl_example_begin(&example);
+        tl_example_add_ints(&w, "ids", ids, 4 + 3 * i);
+        tl_example_add_floats(&w, "weight", (const float[]){0.5f}, 1);
+        tl_example_add_bytes(&w, "image/encoded", &(tl_bytes){png.data, png.length}, 1);
+        if (i == 1) tl_example_add_text(&w, "text", "a\x1b[2Jb");
+        assert_ok(tl_example_end(&w));
+        tl_tfrecord_add(&file, example.data, example.length);
+    }
+    tl_tfrecord_add(&file, "xyz", 3);
+    put_bytes(in_folder(name), file.data, file.length);
+    tl_str_deinit(&file);
+    tl_str_deinit(&example);
+    tl_str_deinit(&png);
+}
+
+static void records_are_shown(void **state)
+{
+    (void)state;
+    put_records("some.tfrecord");
+    run("show", in_folder("some.tfrecord"), "--examples=3");
+    worked();
+    has(out, "some.tfrecord: TFRecord, 4 records, ");
+    has(out, "all checksums are right\nrecords have 3 to ");
+    has(out, " bytes; 1 are no tf.train.Example\n");
+    has(out, "  ids            int64  4 to 10 values, ");
+    has(out, "  image/encoded  bytes  1 value, ");
+    has(out, "  text           bytes  1 value, in 1 records, ");
+    has(out, "  weight         float  1 value, ");
+    has(out, "record 0 at byte 0:\n  ids: int64 1, 2, 3, 4\n  weight: float 0.5\n  image/encoded: "
+             "bytes PNG 1 x 2 x 3, ");
+    has(out, "  text: bytes 6 bytes: 61 1b 5b 32 4a 62\n"); // a terminal would obey
+    has(out, "  ids: int64 1, 2, 3, 4, 5, 6, 7, 8, ... (10)\n");
+    assert_null(strstr(out, "record 3"));
+    run("show", in_folder("some.tfrecord"), "--examples=0");
+    assert_null(strstr(out, "record 0"));
+}
+
+static void damage_is_shown(void **state)
+{
+    (void)state;
+    size_t size;
+    put_records("damaged");
+    char *bytes = bytes_of(in_folder("damaged"), &size);
+    bytes[size - 5] ^= 1; // in the last record
+    put_bytes(in_folder("damaged"), bytes, size);
+    run("show", in_folder("damaged"));
+    ended_with(1, "damaged', record 3 at byte ");
+    has(out, "3 records, ");
+    has(out, "DAMAGED behind them\n");
+    has(out, "record 0 at byte 0:");
+    bytes[3] ^= 1; // and in the first head
+    put_bytes(in_folder("damaged"), bytes, size);
+    run("show", in_folder("damaged"));
+    ended_with(2, "is neither a TFRecord file nor an idx file");
+    has(err, "record 0 at byte 0: the checksum of the record's length is wrong");
+    has(err, "is no idx file");
+    tl_free(bytes);
+}
+
+static void put_pair(void)
+{
+    uint8_t images[3 * 4 * 5], labels[3] = {2, 0, 2};
+    tl_shape shape = TL_SHAPE(3, 4, 5), row = TL_SHAPE(3);
+    for (size_t i = 0; i < sizeof images; i++) images[i] = (uint8_t)(i * 4);
+    assert_ok(tl_idx_write(in_folder("images.gz"), TL_U8, &shape, images));
+    assert_ok(tl_idx_write(in_folder("labels"), TL_U8, &row, labels));
+}
+
+static void arrays_are_shown(void **state)
+{
+    (void)state;
+    put_pair();
+    run("show", in_folder("images.gz"), in_folder("labels"));
+    worked();
+    has(out,
+        "images.gz: idx, compressed, uint8 [3, 4, 5], 60 bytes\nleast 0, mean 118, greatest 236\n");
+    has(out, "item 0:\n      .\n  .::::\n");
+    has(out, "labels: idx, uint8 [3], 3 bytes\n");
+    has(out, "  0: 1 times\n  2: 2 times\n");
+}
+
+static void put_folder(void)
+{
+    uint8_t pixels[6] = {1, 2, 3, 4, 5, 6};
+    tl_image image = {1, 2, 3, pixels, 0};
+    tl_png_image png = {2, 1, 3, pixels};
+    tl_str file = TL_STR_INIT;
+    assert_ok(tl_mkdirs(in_folder("flowers/rose")));
+    assert_ok(tl_mkdirs(in_folder("flowers/daisy")));
+    assert_ok(tl_jpeg_encode(&file, &image, NULL));
+    put_bytes(in_folder("flowers/rose/1.jpg"), file.data, file.length);
+    tl_str_cut(&file, 0);
+    assert_ok(tl_png_encode(&file, &png));
+    put_bytes(in_folder("flowers/daisy/1.png"), file.data, file.length);
+    put_bytes(in_folder("flowers/daisy/2.png"), file.data, file.length);
+    tl_str_deinit(&file);
+}
+
+static void folders_are_shown(void **state)
+{
+    (void)state;
+    put_folder();
+    run("show", in_folder("flowers"), "--examples=10");
+    worked();
+    has(out, "flowers: folder of images, 2 classes, 3 images, ");
+    has(out, "\n  0  daisy, 2 images\n  1  rose, 1 image\n");
+    has(out, "daisy/1.png: class 0, PNG 1 x 2 x 3, ");
+    has(out, "rose/1.jpg: class 1, JPEG 1 x 2 x 3, ");
+    put_bytes(in_folder("flowers/rose/1.jpg"), "hello", 5);
+    run("show", in_folder("flowers"), "--examples=10");
+    ended_with(2, "rose/1.jpg': these 5 bytes are no image");
+}
+
+/* --- what is made ----------------------------------------------------------------------------- */
+
+static tl_feature feature(const tl_tfrecord *r, const char *name)
+{
+    tl_feature f;
+    assert_ok(tl_example_find(&f, &name, 1, r->data, r->size));
+    return f;
+}
+
+static int64_t int_in(const tl_tfrecord *r, const char *name)
+{
+    tl_feature f = feature(r, name);
+    int64_t value;
+    assert_ok(tl_feature_ints(&f, name, &value, 1));
+    return value;
+}
+
+static tl_bytes bytes_in(const tl_tfrecord *r, const char *name)
+{
+    tl_feature f = feature(r, name);
+    tl_bytes value;
+    assert_ok(tl_feature_bytes(&f, name, &value, 1));
+    return value;
+}
+
+static void pairs_become_records(void **state)
+{
+    (void)state;
+    static const char *const encodings[] = {"png", "jpeg", "raw"};
+    put_pair();
+    for (int e = 0; e < 3; e++) {
+        char flag[32];
+        snprintf(flag, sizeof flag, "--encoding=%s", encodings[e]);
+        run("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("new/train"),
+            "--shards=2", "--noshuffle", "--overwrite", flag);
+        worked();
+        has(out, "wrote 3 examples to ");
+        has(out, "train-00000-of-00002 ... train-00001-of-00002\n");
+        for (int64_t shard = 0; shard < 2; shard++) { // 0 and 2, then 1
+            tl_tfrecord_file *f;
+            tl_tfrecord r;
+            bool more;
+            assert_ok(tl_tfrecord_open(
+                &f, in_folder(shard ? "new/train-00001-of-00002" : "new/train-00000-of-00002"),
+                NULL));
+            tl_tfrecord_cursor at = {.file = f};
+            for (int64_t i = shard; i < 3; i += 2) {
+                assert_ok(tl_tfrecord_next(&at, &r, &more));
+                assert_true(more);
+                assert_int_equal(int_in(&r, "image/class/label"), i == 1 ? 0 : 2);
+                assert_int_equal(int_in(&r, "image/height"), 4);
+                tl_bytes encoded = bytes_in(&r, "image/encoded");
+                tl_image image = TL_IMAGE_INIT;
+                if (e == 2)
+                    assert_int_equal((uint8_t)encoded.data[7], (20 * i + 7) * 4);
+                else
+                    assert_ok(tl_image_decode(&image, encoded.data, encoded.size, NULL));
+                if (e == 0) assert_int_equal(image.pixels[7], (20 * i + 7) * 4);
+                if (e < 2)
+                    assert_true(image.height == 4 && image.width == 5 && image.channels == 1);
+                tl_image_deinit(&image);
+            }
+            assert_ok(tl_tfrecord_next(&at, &r, &more));
+            assert_false(more);
+            tl_tfrecord_close(&f);
+        }
+    }
+    run("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("new/train"),
+        "--shards=2");
+    ended_with(2, "train-00000-of-00002' exists; --overwrite replaces it");
+}
+
+static void folders_become_records(void **state)
+{
+    (void)state;
+    put_folder();
+    for (int order = 0; order < 2; order++) { // the same twice
+        tl_tfrecord_file *f;
+        tl_tfrecord r;
+        bool more;
+        int64_t seen = 0;
+        run("convert", in_folder("flowers"), "--out", in_folder("records/all"), "--gzip",
+            "--seed=3", "--overwrite");
+        worked();
+        assert_ok(tl_tfrecord_open(&f, in_folder("records/all-00000-of-00001.gz"), NULL));
+        tl_tfrecord_cursor at = {.file = f};
+        for (int i = 0; i < 3; i++) {
+            assert_ok(tl_tfrecord_next(&at, &r, &more));
+            tl_bytes encoded = bytes_in(&r, "image/encoded"),
+                     text = bytes_in(&r, "image/class/text");
+            bool rose = int_in(&r, "image/class/label") == 1;
+            assert_memory_equal(text.data, rose ? "rose" : "daisy", text.size);
+            seen += rose ? 10 : 1;
+            assert_int_equal(tl_image_format_of(encoded.data, encoded.size),
+                             rose ? TL_FORMAT_JPEG : TL_FORMAT_PNG);
+            assert_int_equal(int_in(&r, "image/width"), 2);
+        }
+        assert_int_equal(seen, 12);
+        tl_tfrecord_close(&f);
+    }
+    size_t size;
+    char *names = bytes_of(in_folder("records/all-classes.txt"), &size);
+    assert_string_equal(names, "daisy\nrose\n");
+    tl_free(names);
+}
+
+static void mistakes_are_told(void **state)
+{
+    (void)state;
+    put_pair();
+    put_folder();
+    put_records("r");
+    uint8_t two[2] = {0, 1};
+    tl_shape row = TL_SHAPE(2);
+    assert_ok(tl_idx_write(in_folder("two"), TL_U8, &row, two));
+    run("shw");
+    ended_with(2, "'shw' is neither show nor convert; did you mean 'show'?");
+    run("show");
+    ended_with(2, "`show` needs a file, or a folder of images");
+    run("show", in_folder("nowhere"));
+    ended_with(2, "nowhere");
+    run("convert", in_folder("flowers"));
+    ended_with(2, "`convert` needs --out");
+    run("convert", in_folder("images.gz"), "--out", in_folder("x"));
+    ended_with(2, "`convert IMAGES LABELS`");
+    run("convert", in_folder("images.gz"), in_folder("two"), "--out", in_folder("x"));
+    ended_with(2, "holds 3 images and ");
+    run("convert", in_folder("labels"), in_folder("two"), "--out", in_folder("x"));
+    ended_with(2, "holds no images, but [3] of uint8; [count, height, width]");
+    run("convert", in_folder("images.gz"), in_folder("images.gz"), "--out", in_folder("x"));
+    ended_with(2, "holds no labels, but [3, 4, 5] of uint8");
+    run("convert", in_folder("r"), "--out", in_folder("x"));
+    ended_with(2, "is a TFRecord file already");
+    run("convert", in_folder("flowers"), in_folder("flowers"), "--out", in_folder("x"));
+    ended_with(2, "one folder of images is converted at a time");
+    run("convert", in_folder("flowers"), "--out", in_folder("x"), "--shards=5000");
+    ended_with(2, "--shards is at most 1000");
+    put_bytes(in_folder("flowers/rose/2.jpg"), "GIF89a", 6); // nothing is left of what was begun
+    run("convert", in_folder("flowers"), "--out", in_folder("x/y"));
+    ended_with(2, "2.jpg': this is a GIF image");
+    assert_false(tl_file_exists(in_folder("x/y-00000-of-00001")));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(records_are_shown),    cmocka_unit_test(damage_is_shown),
+        cmocka_unit_test(arrays_are_shown),     cmocka_unit_test(folders_are_shown),
+        cmocka_unit_test(pairs_become_records), cmocka_unit_test(folders_become_records),
+        cmocka_unit_test(mistakes_are_told),
+    };
+    return cmocka_run_group_tests(tests, make_folder, teardown);
+}
