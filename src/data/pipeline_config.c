@@ -1,0 +1,222 @@
+/* Pipelines as configurations describe them: Model Garden's DataConfig. */
+#include <inttypes.h>
+#include <string.h>
+#include <tilth/base/vec.h>
+#include <tilth/data/pipeline.h>
+
+enum { USUAL_CYCLE = 16 }; /* files read in turn; a fixed number, since the order depends on it */
+
+/* --- paths ------------------------------------------------------------------------------------ */
+
+typedef struct path_vec {
+    const char **items;
+    int64_t count, capacity;
+} path_vec;
+
+// The pattern as tl_glob reads it: only * and ? are special.
+static char *escaped(tl_arena *arena, const char *pattern)
+{
+    char *out = tl_arena_alloc(arena, 2 * strlen(pattern) + 1), *to = out;
+    for (; out && *pattern; pattern++) {
+        if (*pattern == '[' || *pattern == '\\') *to++ = '\\';
+        *to++ = *pattern;
+    }
+    return out;
+}
+
+static tl_status match_one(path_vec *into, tl_arena *arena, const char *pattern)
+{
+    if (!strpbrk(pattern, "*?")) {
+        if (!tl_file_exists(pattern) && !tl_dir_exists(pattern))
+            return TL_FAIL(TL_ENOTFOUND, "'%s' does not exist", pattern);
+        return TL_VEC_PUSH(into, pattern) ? TL_OK : TL_ENOMEM;
+    }
+    tl_path_list found;
+    const char *plain = escaped(arena, pattern);
+    if (!plain) return TL_ENOMEM;
+    TL_TRY(tl_glob(&found, arena, plain));
+    if (!found.count) return TL_FAIL(TL_ENOTFOUND, "no file matches '%s'", pattern);
+    for (int64_t i = 0; i < found.count; i++)
+        if (!TL_VEC_PUSH(into, found.items[i])) return TL_ENOMEM;
+    return TL_OK;
+}
+
+// Several patterns with commas between them; spaces around them and empty ones do not count.
+static tl_status match_text(path_vec *into, tl_arena *arena, const char *text)
+{
+    while (*text) {
+        size_t length = strcspn(text, ",");
+        const char *from = text, *end = text + length;
+        while (from < end && strchr(" \t\r\n", *from)) from++;
+        while (end > from && strchr(" \t\r\n", end[-1])) end--;
+        if (end > from) {
+            const char *pattern = tl_arena_strndup(arena, from, (size_t)(end - from));
+            if (!pattern) return TL_ENOMEM;
+            TL_TRY(match_one(into, arena, pattern));
+        }
+        text += length;
+        if (*text) text++;
+    }
+    return TL_OK;
+}
+
+static tl_status match_all(path_vec *into, tl_arena *arena, const tl_value *v)
+{
+    if (v->kind == TL_VALUE_SCALAR) return match_text(into, arena, v->text);
+    for (int64_t i = 0; v->kind == TL_VALUE_LIST && i < v->count; i++)
+        TL_TRY(match_all(into, arena, v->items[i]));
+    return TL_OK;
+}
+
+tl_status tl_paths_match(tl_path_list *out, tl_arena *arena, const tl_value *patterns)
+{
+    path_vec found = {0};
+    *out = (tl_path_list){0};
+    tl_status st = patterns ? match_all(&found, arena, patterns) : TL_OK;
+    if (st == TL_OK && !found.count) st = TL_FAIL(TL_EINVAL, "there are no files: the path is empty");
+    if (st == TL_OK) {
+        out->items = tl_arena_copy(arena, found.items, (size_t)found.count * sizeof *found.items);
+        out->count = found.count;
+        if (!out->items) st = TL_ENOMEM;
+    }
+    TL_VEC_FREE(&found);
+    return st;
+}
+
+/* --- sources ---------------------------------------------------------------------------------- */
+
+// A folder is one of images, everything else are TFRecords.
+static tl_status open_usual(void *self, const char *name, const char *const *paths, int64_t count,
+                            tl_source **out)
+{
+    (void)self;
+    (void)name;
+    if (!tl_dir_exists(paths[0])) return tl_source_tfrecords(out, paths, count, NULL);
+    if (count == 1) return tl_source_image_folder(out, paths[0]);
+    return TL_FAIL(TL_EINVAL, "'%s' is a folder; a folder of images must be the only path", paths[0]);
+}
+
+static tl_status open_source(const tl_pipeline_reader *reader, tl_arena *arena, const char *name,
+                             const tl_value *patterns, tl_source **out)
+{
+    tl_path_list paths;
+    TL_TRY(tl_paths_match(&paths, arena, patterns));
+    tl_source_open_fn *open = reader->open ? reader->open : open_usual;
+    return open(reader->open_self, name, paths.items, paths.count, out);
+}
+
+static bool is_given(const tl_value *v)
+{
+    if (!v || tl_value_is_null(v)) return false;
+    return v->kind == TL_VALUE_SCALAR ? *v->text != '\0' : v->count > 0;
+}
+
+static tl_status read_weights(tl_pipeline_args *into, tl_arena *arena, const tl_value *path,
+                              const tl_value *weights)
+{
+    if (weights->kind != TL_VALUE_MAP || weights->count != path->count)
+        return TL_FAIL(TL_EINVAL, "weights: a map with the %" PRId64 " names of input_path is expected",
+                       path->count);
+    double *numbers = tl_arena_array(arena, path->count, sizeof *numbers);
+    if (!numbers) return TL_ENOMEM;
+    for (int64_t i = 0; i < path->count; i++) {
+        const tl_value *w = tl_value_get(weights, path->pairs[i].key);
+        if (!w)
+            return TL_FAIL(TL_EINVAL, "weights: there is none for '%s' of input_path",
+                           path->pairs[i].key);
+        if (!tl_value_double(w, &numbers[i]))
+            return TL_FAIL(TL_EINVAL, "weights: that of '%s' is no number", path->pairs[i].key);
+    }
+    into->weights = numbers;
+    return TL_OK;
+}
+
+static tl_status read_sources(tl_pipeline_args *into, tl_arena *arena, const tl_data_config *config,
+                              const tl_pipeline_reader *reader, bool training)
+{
+    const tl_value *path = config->input_path;
+    if (!is_given(path))
+        return TL_FAIL(TL_EINVAL, "input_path is empty: name the files to read");
+    bool mixed = path->kind == TL_VALUE_MAP;
+    int64_t count = mixed ? path->count : 1;
+    into->sources = tl_arena_array(arena, count, sizeof *into->sources);
+    if (!into->sources) return TL_ENOMEM;
+    into->weights = NULL;
+    if (mixed && is_given(reader->weights)) TL_TRY(read_weights(into, arena, path, reader->weights));
+    else if (mixed && training && count > 1)
+        return TL_FAIL(TL_EINVAL, "input_path has %" PRId64
+                       " names to be mixed, but there are no weights to mix them with", count);
+    for (into->source_count = 0; into->source_count < count; into->source_count++) {
+        const char *name = mixed ? path->pairs[into->source_count].key : NULL;
+        const tl_value *patterns = mixed ? path->pairs[into->source_count].value : path;
+        tl_source **out = &into->sources[into->source_count];
+        if (name) TL_TRY_NOTE(open_source(reader, arena, name, patterns, out), "input_path.%s", name);
+        else TL_TRY_NOTE(open_source(reader, arena, NULL, patterns, out), "input_path");
+    }
+    return TL_OK;
+}
+
+/* --- the rest --------------------------------------------------------------------------------- */
+
+static tl_status read_batch(tl_pipeline_args *into, const tl_data_config *config, int64_t replicas)
+{
+    if (config->global_batch_size < 1)
+        return TL_FAIL(TL_EINVAL, "global_batch_size is %" PRId64 " and must be at least 1",
+                       config->global_batch_size);
+    if (config->global_batch_size % replicas)
+        return TL_FAIL(TL_EINVAL, "global_batch_size is %" PRId64
+                       ", which is not divisible by the %" PRId64 " replicas",
+                       config->global_batch_size, replicas);
+    into->batch_size = config->global_batch_size / replicas;
+    return TL_OK;
+}
+
+static void read_shard(tl_pipeline_args *into, const tl_data_config *config,
+                       const tl_pipeline_reader *reader)
+{
+    into->seed = config->seed.set ? (uint64_t)config->seed.value : reader->seed;
+    if (config->sharding || reader->pipelines <= 1) {
+        into->pipelines = reader->pipelines;
+        into->pipeline = reader->pipeline;
+        return;
+    }
+    // Every reader reads everything, each in an order of its own.
+    into->pipelines = 1;
+    into->pipeline = 0;
+    into->seed += (uint64_t)reader->pipeline * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static int64_t chosen(tl_opt_int given, int64_t usual)
+{
+    return given.set && given.value > 0 ? given.value : usual;
+}
+
+tl_status tl_pipeline_args_read(tl_pipeline_args *into, tl_arena *arena, const tl_data_config *config,
+                                const tl_pipeline_reader *reader)
+{
+    static const tl_pipeline_reader alone = {.pipelines = 1, .replicas = 1};
+    if (!reader) reader = &alone;
+    bool training = config->is_training.set && config->is_training.value;
+    into->sources = NULL;
+    into->source_count = 0;
+    TL_TRY(read_batch(into, config, reader->replicas > 0 ? reader->replicas : 1));
+    read_shard(into, config, reader);
+    into->cycle_length = chosen(config->cycle_length, USUAL_CYCLE);
+    into->block_length = config->block_length;
+    into->shuffle_parts = training;
+    into->shuffle = training ? config->shuffle_buffer_size : 0;
+    into->repeat = training;
+    into->cache = config->cache;
+    into->drop_remainder = training && config->drop_remainder; // evaluation keeps its tail
+    into->prefetch = chosen(config->prefetch_buffer_size, 0);
+    tl_status st = read_sources(into, arena, config, reader, training);
+    if (st != TL_OK) tl_pipeline_args_drop(into);
+    return st;
+}
+
+void tl_pipeline_args_drop(tl_pipeline_args *args)
+{
+    for (int64_t i = 0; args->sources && i < args->source_count; i++)
+        tl_source_free(&args->sources[i]);
+    args->source_count = 0;
+}
