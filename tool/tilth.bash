@@ -55,7 +55,7 @@ _tilth_value()
     --mode) printf '%s\n' train eval train_and_eval continuous_eval train_and_post_eval ;;
     --stderrthreshold) printf '%s\n' debug info warning error fatal ;;
     --log_dir | --model_dir) compgen -d -- "$2" ;;
-    --config_file | --config-file | --gin_file | --trace | --graph | --passes | --params_override | --plugin | --flagfile) compgen -f -- "$2" ;;
+    --config_file | --config-file | --gin_file | --trace | --graph | --passes | --params_override | --plugin | --flagfile | --out) compgen -f -- "$2" ;;
     esac
 }
 
@@ -69,7 +69,10 @@ _tilth_words()
     list) _tilth_ask list kinds --names; echo kinds ;;
     ckpt)
         if [[ $# -gt 1 ]]; then compgen -f -- "${!#}"; else printf '%s\n' show diff verify; fi ;;
+    data)
+        if [[ $# -gt 1 ]]; then compgen -f -- "${!#}"; else printf '%s\n' show convert; fi ;;
     train_net) _tilth_net_keys '' = ;;
+    predict) compgen -f -- "${!#}" ;;
     describe)
         if [[ $# -gt 1 ]]; then
             # A name that several kinds have is most likely the experiment.

@@ -80,8 +80,13 @@
 #include <tilth/io/checkpoint.h>
 #include <tilth/io/checkpoint_manager.h>
 #include <tilth/io/event_file.h>
+#include <tilth/io/example.h>
+#include <tilth/io/idx.h>
+#include <tilth/io/image.h>
+#include <tilth/io/jpeg.h>
 #include <tilth/io/png.h>
 #include <tilth/io/safetensors.h>
+#include <tilth/io/tfrecord.h>
 
 #include <tilth/nn/evaluator.h>
 #include <tilth/nn/initializer.h>
@@ -100,6 +105,11 @@
 #include <tilth/data/batch.h>
 #include <tilth/data/config.h>
 #include <tilth/data/dataset.h>
+#include <tilth/data/image.h>
+#include <tilth/data/image_folder.h>
+#include <tilth/data/pipeline.h>
+#include <tilth/data/sample.h>
+#include <tilth/data/source.h>
 
 #include <tilth/train/actions.h>
 #include <tilth/train/controller.h>
@@ -113,6 +123,7 @@
 #include <tilth/train/initialize.h>
 #include <tilth/train/launch.h>
 #include <tilth/train/libai.h>
+#include <tilth/train/progress.h>
 #include <tilth/train/run.h>
 #include <tilth/train/step.h>
 #include <tilth/train/storage.h>
@@ -121,6 +132,8 @@
 #include <tilth/train/task.h>
 #include <tilth/train/trainer.h>
 #include <tilth/train/writer.h>
+
+#include <tilth/zoo/vision.h>
 
 #include <tilth/builtin/builtin.h>
 

@@ -17,8 +17,12 @@ static const tli_command *const commands[] = {
     &tli_command_params,
     &tli_command_train,
     &tli_command_train_net,
+    &tli_command_eval,
+    &tli_command_predict,
+    &tli_command_export,
     &tli_command_explain,
     &tli_command_ckpt,
+    &tli_command_data,
 };
 
 /* Flags that every command takes. */

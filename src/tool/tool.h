@@ -44,7 +44,8 @@ typedef struct tli_command {
 } tli_command;
 
 extern const tli_command tli_command_list, tli_command_describe, tli_command_params, tli_command_train,
-    tli_command_train_net, tli_command_explain, tli_command_ckpt;
+    tli_command_train_net, tli_command_eval, tli_command_predict, tli_command_export, tli_command_explain,
+    tli_command_ckpt, tli_command_data;
 
 /* Runs the command line and gives the exit code. */
 int tli_tool_main(const tli_tool *tool, int argc, char *const *argv);

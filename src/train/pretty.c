@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 80, INDENT = 4 };
+enum { WIDTH = 80, INDENT = 4, LONGEST_TEXT = 120 };
 
 /* As short as it can be told in six digits, with a point in it. */
 static void add_number(tl_str *out, double value)
@@ -21,13 +21,14 @@ static void add_number(tl_str *out, double value)
 
 static void add_quoted(tl_str *out, const char *text)
 {
+    const char *end = text + LONGEST_TEXT;
     tl_str_addf(out, "'");
-    for (; *text; text++) {
+    for (; *text && text < end; text++) {
         if (*text == '\n') tl_str_addf(out, "\\n");
         else if (*text == '\'' || *text == '\\') tl_str_addf(out, "\\%c", *text);
         else tl_str_addf(out, "%c", *text);
     }
-    tl_str_addf(out, "'");
+    tl_str_addf(out, "%s'", *text ? "..." : "");
 }
 
 typedef struct sorted {

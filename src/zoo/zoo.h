@@ -6,4 +6,10 @@
 
 extern const tl_module tli_mock_module;
 
+/* For literals of configurations, where a zero means the default: the number that is meant, also when it is 0. */
+static inline double tli_exactly(double number)
+{
+    return number == 0 ? -0.0 : number;
+}
+
 #endif

@@ -1,0 +1,226 @@
+/* Image classification: backbones, the model around them, and the task that trains it.
+ *
+ *     tilth train --experiment=fashion_mnist/cnn --mode=train_and_eval --model_dir=runs/cnn
+ *
+ *     task:
+ *       model:
+ *         num_classes: 10
+ *         input_size: [32, 32, 3]
+ *         backbone: {type: resnet, resnet: {model_id: 18, stem_type: cifar}}
+ *       train_data: {input_path: 'cifar/train*', global_batch_size: 128}
+ *
+ * In C, without a task:
+ *
+ *     tl_image_model_config m;
+ *     TL_TRY(tl_desc_defaults(arena, &tl_image_model_config_desc, &m));
+ *     m.num_classes = 10;
+ *     m.input_size = (tl_ints){(const int64_t[]){28, 28, 1}, 3};
+ *     m.backbone = (tl_oneof){.type = "cnn"};                         // or with .value: its configuration
+ *     TL_TRY(tl_image_classifier_new(&model, &(tl_image_classifier_args){.engine = e, .config = &m,
+ *                                                                        .registry = r, .arena = arena}));
+ *     tl_tensor *logits = tl_call(c, model, images);                  // [batch, height, width, channels]
+ *
+ * Names and defaults are those of Model Garden's official/vision/configs. What it has and is not here yet is
+ * refused when it is asked for.
+ *
+ * A backbone of one's own is a class of the kind `backbone`: a described configuration and a function that
+ * makes a layer; in a module it can be chosen by its name in YAML.
+ *
+ * Thread word: immutable (configurations, classes). */
+#ifndef TILTH_ZOO_VISION_H
+#define TILTH_ZOO_VISION_H
+
+#include <tilth/nn/layers.h>
+#include <tilth/nn/model.h>
+#include <tilth/train/task.h>
+
+TL_BEGIN
+
+/* --- backbones -------------------------------------------------------------------------------- */
+
+typedef struct tl_norm_activation {
+    tl_activation activation; /* relu */
+    bool use_sync_bn;
+    double norm_momentum, norm_epsilon; /* 0.99, 0.001 */
+} tl_norm_activation;
+
+/* What a model gives to its backbone. */
+typedef struct tl_backbone_parts {
+    const tl_norm_activation *norm_activation;
+    const tl_oneof *kernel_regularizer; /* NULL: none */
+} tl_backbone_parts;
+
+typedef struct tl_backbone_class {
+    tl_class cls;
+    /* Required. A layer under the scope's that makes [batch, height, width, channels] or [batch, features] of
+     * images [batch, height, width, channels]. `config` and what `parts` points at stay valid as long as the
+     * model. NULL, with the error set, when that failed. */
+    tl_layer *(*make)(tl_scope *s, const char *name, const void *config, const tl_backbone_parts *parts);
+} tl_backbone_class;
+TL_API extern const tl_kind tl_kind_backbone;
+
+/* resnet: 18 and 34 of blocks of two 3x3 convolutions, 50, 101, 152 and 200 of bottlenecks, the stride in the
+ * 3x3 convolution. As in Model Garden the first block of every stage has a projection. */
+typedef enum tl_resnet_stem {
+    TL_STEM_V0,   /* 7x7, stride 2 */
+    TL_STEM_V1,   /* three 3x3, the first with stride 2 */
+    TL_STEM_CIFAR /* one 3x3, and no pooling behind it: for small images */
+} tl_resnet_stem;
+typedef struct tl_resnet_config {
+    int64_t model_id; /* 50 */
+    double depth_multiplier; /* 1: of all numbers of filters */
+    tl_resnet_stem stem_type;
+    double se_ratio;  /* 0: no squeeze and excitation */
+    double stochastic_depth_drop_rate;
+    bool scale_stem, resnetd_shortcut, replace_stem_max_pool, bn_trainable;
+} tl_resnet_config;
+TL_API extern const tl_backbone_class tl_backbone_resnet;
+
+/* cnn: for each number of filters, convolutions of that many and a 2x2 max pooling; then dense layers. */
+typedef struct tl_cnn_config {
+    tl_ints filters;   /* 32, 64 */
+    int64_t kernel;    /* 3 */
+    int64_t repeats;   /* 1: convolutions before each pooling */
+    tl_ints units;     /* 128: of the dense layers; none: the map is pooled */
+    bool batch_norm;   /* after each convolution */
+    double dropout_rate; /* behind each pooling */
+} tl_cnn_config;
+TL_API extern const tl_backbone_class tl_backbone_cnn;
+
+/* mlp: dense layers over all pixels. */
+typedef struct tl_mlp_config {
+    tl_ints units;       /* 256, 256 */
+    double dropout_rate; /* behind each */
+} tl_mlp_config;
+TL_API extern const tl_backbone_class tl_backbone_mlp;
+
+/* --- the model -------------------------------------------------------------------------------- */
+
+typedef struct tl_image_model_config {
+    int64_t num_classes;
+    tl_ints input_size; /* height, width, channels */
+    tl_oneof backbone;  /* of tl_kind_backbone; without a value: its defaults */
+    double dropout_rate;
+    tl_norm_activation norm_activation;
+    bool add_head_batch_norm;
+    const char *kernel_initializer; /* of the head: random_uniform */
+    bool output_softmax; /* only metrics see it */
+} tl_image_model_config;
+extern TL_API const tl_desc tl_norm_activation_desc, tl_image_model_config_desc;
+
+typedef struct tl_image_classifier_args {
+    tl_engine *engine;
+    const tl_image_model_config *config; /* must outlive the model and its copies */
+    double l2_weight_decay;              /* w: w / 2 times the squares of all kernels is added to the loss */
+    int64_t batch_size;                  /* (optional: 1) of the rehearsal */
+    uint64_t seed;
+    tl_dtype dtype;
+    const tl_registry *registry;         /* knows the backbone; must outlive the model and its copies */
+    tl_arena *arena;                     /* lives as long as the model and its copies */
+} tl_image_classifier_args;
+/* backbone, optional batch norm, mean over the map, dropout, dense layer: logits [batch, classes]. The backbone
+ * is the part "backbone" of checkpoints. */
+TL_API TL_NODISCARD tl_status tl_image_classifier_new(tl_model **out, const tl_image_classifier_args *args);
+
+/* --- data ------------------------------------------------------------------------------------- */
+
+typedef enum tl_image_files {
+    TL_IMAGES_TFRECORD, /* tf.train.Example with encoded images */
+    TL_IMAGES_SSTABLE,  /* (refused) */
+    TL_IMAGES_TFDS,     /* (refused) */
+    TL_IMAGES_IDX,      /* a pair of idx files: images, labels */
+    TL_IMAGES_FOLDER,   /* a folder with a subfolder for each class */
+    TL_IMAGES_SYNTHETIC /* made up: bright patterns that can be learned, for trying out and measuring */
+} tl_image_files;
+
+typedef enum tl_image_resize {
+    TL_IMAGE_BILINEAR, TL_IMAGE_NEAREST, TL_IMAGE_AREA, TL_IMAGE_BICUBIC
+} tl_image_resize;
+
+typedef struct tl_image_data_config {
+    tl_data_config base;
+    const char *dtype;
+    tl_image_files file_type;
+    const char *image_field_key, *label_field_key;
+    bool decode_jpeg_only, is_multilabel;
+    bool aug_crop, aug_rand_hflip;
+    tl_doubles crop_area_range;
+    double center_crop_fraction;
+    tl_image_resize tf_resize_method;
+    double color_jitter;
+    const char *aug_policy;
+    int64_t randaug_magnitude;
+    const tl_value *aug_type, *random_erasing, *mixup_and_cutmix, *weights;
+    tl_opt_int repeated_augment;
+    bool three_augment;
+    tl_oneof decoder;
+    /* Ours. */
+    tl_doubles mean, stddev;   /* of bytes, one for each channel; none: ImageNet's */
+    int64_t aug_pad;           /* instead of aug_crop: shifted by up to so many pixels */
+    int64_t synthetic_examples;
+} tl_image_data_config;
+extern TL_API const tl_desc tl_image_data_config_desc;
+
+/* Batches of "image" float32 [batch, height, width, channels], normalised, and "label" int32 [batch], as the
+ * configuration says. `size` is height, width, channels. */
+typedef struct tl_image_inputs_args {
+    const tl_image_data_config *data; /* must outlive the dataset */
+    tl_ints size;
+    int64_t num_classes;
+    tl_input_context input;
+    bool evaluation;                  /* each example once, the last short batch too */
+    int threads;                      /* (optional: as many as the machine has) */
+    tl_arena *arena;                  /* lives as long as the dataset */
+} tl_image_inputs_args;
+TL_API TL_NODISCARD tl_status tl_image_inputs(tl_dataset **out, const tl_image_inputs_args *args);
+
+/* What the task does to an image in evaluation: decoded bytes in, normalised float32 out, size[0] x size[1] x
+ * size[2] of them. */
+TL_API TL_NODISCARD tl_status tl_image_prepare(float *out, const tl_image_data_config *data, tl_ints size,
+                                               const void *file, size_t bytes);
+/* The same for pixels that are bytes already: [height, width] or [height, width, channels]. */
+TL_API TL_NODISCARD tl_status tl_image_prepare_pixels(float *out, const tl_image_data_config *data,
+                                                      tl_ints size, tl_shape shape, const void *pixels);
+
+/* --- tasks ------------------------------------------------------------------------------------ */
+
+typedef struct tl_image_losses {
+    double loss_weight;
+    bool one_hot;
+    double label_smoothing, l2_weight_decay;
+    bool soft_labels, use_binary_cross_entropy;
+} tl_image_losses;
+
+typedef struct tl_image_evaluation {
+    int64_t top_k;
+    tl_doubles precision_and_recall_thresholds;
+    bool report_per_class_precision_and_recall;
+} tl_image_evaluation;
+
+typedef struct tl_image_task_config {
+    tl_task_config base; /* model: tl_image_model_config; data: tl_image_data_config */
+    tl_image_losses losses;
+    tl_image_evaluation evaluation;
+    tl_ints train_input_partition_dims, eval_input_partition_dims;
+    const char *init_checkpoint_modules; /* all or backbone */
+    tl_ints model_output_keys;
+    bool freeze_backbone;
+    tl_strings class_names; /* ours: for people; none: numbers */
+} tl_image_task_config;
+extern TL_API const tl_desc tl_image_task_config_desc;
+TL_API extern const tl_task_class tl_image_classification_task;
+
+/* The starter example: Model Garden's template for tasks of one's own, and so is src/zoo/example_task.c. */
+typedef struct tl_example_model_config {
+    int64_t num_classes;
+    tl_ints input_size;
+} tl_example_model_config;
+extern TL_API const tl_desc tl_example_task_config_desc;
+TL_API extern const tl_task_class tl_example_task;
+
+/* Backbones, tasks and experiments, ready for a registry. */
+TL_API extern const tl_module tl_vision_module;
+
+TL_END
+
+#endif

@@ -1,0 +1,39 @@
+/* Private to tool: runs that were trained before, opened again to be used.
+ *
+ * Thread word: one thread at a time. */
+#ifndef TILTH_SRC_TOOL_FINISHED_H
+#define TILTH_SRC_TOOL_FINISHED_H
+
+#include <tilth/train/run.h>
+
+#include "tool/tool.h"
+
+/* Which run, and which of its checkpoints. */
+typedef struct tli_finished_flags {
+    const char *model_dir, *checkpoint, *experiment;
+} tli_finished_flags;
+extern const tl_desc tli_finished_flags_desc;
+
+/* A model with the weights of a checkpoint: the averaged ones, when the run has kept averages. */
+typedef struct tli_finished {
+    tl_config *config;
+    const tl_experiment_config *params;
+    tl_strategy *strategy;
+    tl_task *task;
+    tl_trainer *trainer;
+    const char *file; /* the checkpoint */
+} tli_finished;
+/* `evaluates`: it can be evaluated; averages are then put in by the evaluation. `overrides`: words of the command
+ * line change the configuration. Closing is due also after a failure. */
+TL_NODISCARD tl_status tli_finished_open(tli_finished *out, tli_run *run, const tli_finished_flags *flags,
+                                         bool evaluates, bool overrides);
+void tli_finished_close(tli_finished *f);
+
+/* A hook that writes down in the run's folder which experiment it is; NULL when no experiment has a name. */
+TL_NODISCARD tl_status tli_remember_experiment(tl_hook **out, const char *experiment, const char *model_dir);
+
+/* A file that `predict` could be tried with, or "IMAGE..."; NULL when it does not know what to do with the
+ * experiment. */
+const char *tli_predict_example(const tl_experiment_config *params, tl_arena *arena);
+
+#endif

@@ -1,0 +1,246 @@
+#include <tilth/train/progress.h>
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include <tilth/base/clock.h>
+#include <tilth/train/controller.h>
+
+enum { USUAL_WIDTH = 80, LEAST_BAR = 10, MOST_BAR = 40 };
+
+static const double BETWEEN_DRAWS_S = 0.1, WINDOW_S = 5; /* of the speed that is told */
+
+typedef struct progress {
+    tl_hook base;
+    tl_progress_args args;
+    bool drawn;              /* a bar stands on the last line */
+    int64_t drawn_ns;
+    /* The stretch by which the speed is told: evaluations interrupt it, and the first step, in which programs are
+     * compiled, is none of it. */
+    bool first;
+    int64_t from_step, from_ns;
+    double steps_per_second; /* 0: not known yet */
+    int width;               /* of the bar; it only becomes smaller, so that it stands still */
+    int64_t eval_ns;
+} progress;
+
+static tl_status start(tl_hook *h, const void *config)
+{
+    progress *p = (progress *)h;
+    p->args = *(const tl_progress_args *)config;
+    if (p->args.width < 1) p->args.width = USUAL_WIDTH;
+    p->width = MOST_BAR;
+    if (!p->args.metric) return TL_OK;
+    p->args.metric = tl_arena_strdup(h->arena, p->args.metric);
+    return p->args.metric ? TL_OK : TL_ENOMEM;
+}
+
+/* --- numbers ---------------------------------------------------------------------------------- */
+
+void tl_progress_time(tl_str *out, double seconds)
+{
+    if (!(seconds >= 0) || seconds > 1e9) seconds = 0;
+    int64_t s = (int64_t)(seconds + 0.5);
+    if (s >= 3600) tl_str_addf(out, "%" PRId64 ":%02d:%02d", s / 3600, (int)(s % 3600 / 60), (int)(s % 60));
+    else tl_str_addf(out, "%d:%02d", (int)(s / 60), (int)(s % 60));
+}
+
+void tl_progress_count(tl_str *out, double count)
+{
+    char digits[32];
+    int length = snprintf(digits, sizeof digits, "%.0f", count > 0 && count < 1e15 ? count : 0);
+    for (int i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0) tl_str_addc(out, ',');
+        tl_str_addc(out, digits[i]);
+    }
+}
+
+/* The mean of the loop so far; false when there is nothing to tell. */
+static bool number_of(double *out, tl_metric *m, tl_ctx *c)
+{
+    tl_mark mark = tl_ctx_begin(c);
+    bool taping = tl_ctx_set_taping(c, false);
+    tl_tensor *t = tl_metric_result(m, c);
+    bool known = t && tl_tensor_count(t) == 1 && tl_tensor_item(t, out) == TL_OK && isfinite(*out);
+    tl_ctx_set_taping(c, taping);
+    tl_ctx_end(c, mark);
+    return known;
+}
+
+static tl_metric *shown_metric(const progress *p, const tl_trainer *t)
+{
+    if (!t->train_metrics || !tl_metrics_count(t->train_metrics)) return NULL;
+    tl_metric *m = tl_metrics_find(t->train_metrics, p->args.metric ? p->args.metric : "accuracy");
+    return m || p->args.metric ? m : tl_metrics_at(t->train_metrics, 0);
+}
+
+static void add_metric(tl_str *line, const char *name, tl_metric *m, tl_ctx *c)
+{
+    double value;
+    if (m && number_of(&value, m, c)) tl_str_addf(line, "  %s %.4f", name, value);
+}
+
+/* --- the bar ---------------------------------------------------------------------------------- */
+
+static void wipe(progress *p)
+{
+    if (p->drawn) fputs("\r\033[K", p->args.to);
+    p->drawn = false;
+}
+
+static void add_bar(tl_str *line, const progress *p, double share, int width)
+{
+    const char *full = p->args.plain ? "=" : "━", *rest = p->args.plain ? " " : "─";
+    int done = (int)(share * width);
+    if (p->args.plain) tl_str_addc(line, '[');
+    for (int i = 0; i < width; i++) tl_str_add(line, i < done ? full : rest);
+    if (p->args.plain) tl_str_addc(line, ']');
+}
+
+/* What stands behind the bar: loss, a metric, speed, how long it will take. */
+static void add_numbers(tl_str *line, progress *p, tl_trainer *t, int64_t last)
+{
+    tl_metric *m = shown_metric(p, t);
+    add_metric(line, "loss", t->train_loss, t->ctx);
+    if (m) add_metric(line, m->name, m, t->ctx);
+    if (p->steps_per_second <= 0) return;
+    tl_str_add(line, "  ");
+    tl_progress_count(line, p->steps_per_second * (double)(p->args.batch_size > 0 ? p->args.batch_size : 1));
+    tl_str_add(line, p->args.batch_size > 0 ? " examples/s" : " steps/s");
+    tl_str_add(line, "  ETA ");
+    tl_progress_time(line, (double)(last - t->global_step) / p->steps_per_second);
+}
+
+static void draw(progress *p)
+{
+    tl_trainer *t = tl_controller_trainer(p->base.controller);
+    int64_t last = tl_controller_last_step(p->base.controller);
+    tl_str numbers = TL_STR_INIT, line = TL_STR_INIT;
+    if (last < 1) return;
+    add_numbers(&numbers, p, t, last);
+    int digits = snprintf(NULL, 0, "%" PRId64, last);
+    tl_str_addf(&line, "%*" PRId64 "/%" PRId64 " ", digits, t->global_step, last);
+    int room = p->args.width - (int)line.length - (int)numbers.length - 3;
+    if (p->steps_per_second > 0 && room < p->width) p->width = room;
+    if (p->width >= LEAST_BAR && room >= p->width)
+        add_bar(&line, p, (double)t->global_step / (double)last, p->width);
+    tl_str_add(&line, tl_str_text(&numbers));
+    if (tl_str_status(&line) == TL_OK && tl_str_status(&numbers) == TL_OK) {
+        wipe(p);
+        fputs(tl_str_text(&line), p->args.to);
+        fflush(p->args.to);
+        p->drawn = true;
+    } else {
+        tl_error_clear(); // a bar is not worth a failure
+    }
+    tl_str_deinit(&line);
+    tl_str_deinit(&numbers);
+}
+
+static void begin_stretch(progress *p)
+{
+    p->from_step = tl_controller_step(p->base.controller);
+    p->from_ns = tl_clock_ns();
+}
+
+static tl_status after_step(tl_hook *h)
+{
+    progress *p = (progress *)h;
+    int64_t now = tl_clock_ns(), step = tl_controller_step(h->controller);
+    if (p->first) begin_stretch(p);
+    p->first = false;
+    double seconds = (double)(now - p->from_ns) * 1e-9;
+    if (!p->args.bar || (double)(now - p->drawn_ns) * 1e-9 < BETWEEN_DRAWS_S) return TL_OK;
+    p->drawn_ns = now;
+    if (seconds > 0 && step > p->from_step) p->steps_per_second = (double)(step - p->from_step) / seconds;
+    if (seconds > WINDOW_S) begin_stretch(p);
+    draw(p);
+    return TL_OK;
+}
+
+/* --- the rest --------------------------------------------------------------------------------- */
+
+static tl_status before_train(tl_hook *h)
+{
+    progress *p = (progress *)h;
+    tl_trainer *t = tl_controller_trainer(h->controller);
+    tl_str table = TL_STR_INIT;
+    p->first = true;
+    if (!t->model) return TL_OK;
+    tl_model_summary(t->model, &table);
+    if (tl_str_status(&table) == TL_OK) fprintf(p->args.to, "%s\n", tl_str_text(&table));
+    tl_str_deinit(&table);
+    if (p->args.bar && t->global_step > 0)
+        fprintf(p->args.to, "going on at step %" PRId64 "\n", t->global_step);
+    fflush(p->args.to);
+    return TL_OK;
+}
+
+static tl_status before_eval(tl_hook *h)
+{
+    progress *p = (progress *)h;
+    p->eval_ns = tl_clock_ns();
+    if (!p->args.bar) return TL_OK;
+    wipe(p);
+    fprintf(p->args.to, "step %" PRId64 ": evaluating", tl_controller_step(h->controller));
+    fflush(p->args.to);
+    p->drawn = true;
+    return TL_OK;
+}
+
+static bool is_told(const tl_logs_entry *e)
+{
+    return e->kind == TL_LOGS_NUMBER && strcmp(e->name, "steps_per_second") != 0
+           && strncmp(e->name, "best_", 5) != 0;
+}
+
+static tl_status after_eval(tl_hook *h, tl_logs *logs)
+{
+    progress *p = (progress *)h;
+    tl_logs_entry e;
+    double value;
+    if (!p->args.bar) return TL_OK;
+    wipe(p);
+    fprintf(p->args.to, "step %" PRId64 ":", tl_controller_step(h->controller));
+    for (int64_t i = 0; i < tl_logs_count(logs); i++) {
+        tl_logs_at(&e, logs, i);
+        if (!is_told(&e)) continue;
+        TL_TRY(tl_logs_entry_number(&value, &e));
+        fprintf(p->args.to, "  %s %.4f", e.name, value);
+    }
+    fprintf(p->args.to, "  (%.1f s)\n", (double)(tl_clock_ns() - p->eval_ns) * 1e-9);
+    fflush(p->args.to);
+    begin_stretch(p);
+    return TL_OK;
+}
+
+/* The last loop's numbers stay to be read. */
+static tl_status after_train(tl_hook *h)
+{
+    progress *p = (progress *)h;
+    wipe(p);
+    fflush(p->args.to);
+    return TL_OK;
+}
+
+static const tl_hook_class progress_class = {
+    .cls = TL_CLASS(tl_hook_class, "progress", NULL, progress, NULL),
+    .start = start,
+    .before_train = before_train,
+    .after_train = after_train,
+    .after_step = after_step,
+    .before_eval = before_eval,
+    .after_eval = after_eval,
+};
+/* Without a bar nobody need come back at every step. */
+static const tl_hook_class table_class = {
+    .cls = TL_CLASS(tl_hook_class, "progress", NULL, progress, NULL),
+    .start = start,
+    .before_train = before_train,
+};
+
+tl_status tl_progress_hook_new(tl_hook **out, const tl_progress_args *args)
+{
+    return tl_hook_new(out, args->bar ? &progress_class : &table_class, &(tl_hook_args){.config = args});
+}

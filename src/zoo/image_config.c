@@ -1,0 +1,254 @@
+/* What image classification is configured with. */
+#include <string.h>
+
+#include <tilth/zoo/vision.h>
+
+/* Features of Model Garden that are not here yet. */
+#define LATER .flags = TL_FIELD_LATER
+#define LATER_OR_NULL .flags = TL_FIELD_LATER | TL_FIELD_NULLABLE
+
+/* --- model ------------------------------------------------------------------------------------ */
+
+/* Those of the engine, one by its name in Keras. */
+static const char *const activation_names[] = {
+    "linear", "relu",     "relu6", "gelu",       "gelu_tanh",    "swish", "tanh", "sigmoid",
+    "elu",    "softplus", "mish",  "hard_swish", "hard_sigmoid", NULL,
+};
+_Static_assert(TL_COUNT(activation_names) == TL_ACT_COUNT + 1, "every activation has a name");
+
+static const tl_field norm_fields[] = {
+    TL_F(tl_norm_activation, activation, .i = TL_ACT_RELU, .names = activation_names,
+         .help = "function behind each layer"),
+    TL_F(tl_norm_activation, use_sync_bn,
+         .help = "batch norm over the batches of all replicas; with one replica it is the same"),
+    TL_F(tl_norm_activation, norm_momentum, .d = 0.99, TL_RANGE(0, 1),
+         .help = "how much of the running statistics of batch norm stays"),
+    TL_F(tl_norm_activation, norm_epsilon, .d = 0.001, TL_AT_LEAST(0),
+         .help = "added to the variance in batch norm"),
+    TL_F_END,
+};
+const tl_desc tl_norm_activation_desc = {.name = "norm_activation",
+                                         .help = "batch norm, and the function behind each layer",
+                                         .size = sizeof(tl_norm_activation), .fields = norm_fields};
+
+static tl_status check_input_size(const void *value)
+{
+    const tl_ints *size = &((const tl_image_model_config *)value)->input_size;
+    if (!size->count || size->count == 3) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "input_size: expected [height, width, channels], found %lld numbers",
+                   (long long)size->count);
+}
+
+static const tl_field model_fields[] = {
+    TL_F(tl_image_model_config, num_classes, TL_AT_LEAST(0), .help = "number of classes"),
+    TL_F(tl_image_model_config, input_size, TL_AT_LEAST(1),
+         .help = "height, width and channels of images"),
+    TL_F(tl_image_model_config, backbone, .kind = &tl_kind_backbone,
+         .help = "what turns images into features"),
+    TL_F(tl_image_model_config, dropout_rate, TL_RANGE(0, 1),
+         .help = "share of features dropped before the last layer"),
+    TL_F_STRUCT(tl_image_model_config, norm_activation, &tl_norm_activation_desc,
+                .help = "batch norm, and the function behind each layer"),
+    TL_F(tl_image_model_config, add_head_batch_norm, .help = "batch norm behind the backbone"),
+    TL_F(tl_image_model_config, kernel_initializer, .s = "random_uniform",
+         .help = "first values of the last layer: the name of an initialiser"),
+    TL_F(tl_image_model_config, output_softmax,
+         .help = "metrics are given probabilities and not logits"),
+    TL_F_END,
+};
+const tl_desc tl_image_model_config_desc = {.name = "image_classification_model",
+                                            .help = "a backbone, pooling and a dense layer",
+                                            .size = sizeof(tl_image_model_config),
+                                            .fields = model_fields, .check = check_input_size};
+
+/* --- data ------------------------------------------------------------------------------------- */
+
+typedef struct simple_decoder {
+    bool regenerate_source_id;
+    tl_opt_double mask_binarize_threshold;
+    tl_strings attribute_names;
+} simple_decoder;
+static const tl_field simple_decoder_fields[] = {
+    TL_F(simple_decoder, regenerate_source_id, LATER, .help = "numbers in place of the files' ids"),
+    TL_F(simple_decoder, mask_binarize_threshold, LATER, .help = "for masks, which there are none of"),
+    TL_F(simple_decoder, attribute_names, LATER, .help = "further features of the examples"),
+    TL_F_END,
+};
+static const tl_desc simple_decoder_desc = {.name = "simple_decoder",
+                                            .help = "features of an example as they are",
+                                            .size = sizeof(simple_decoder),
+                                            .fields = simple_decoder_fields};
+typedef struct label_map_decoder {
+    simple_decoder base;
+    const char *label_map;
+} label_map_decoder;
+static const tl_field label_map_fields[] = {
+    TL_F(label_map_decoder, label_map, .s = "", LATER, .help = "file with names of classes"),
+    TL_F_END,
+};
+static const tl_desc label_map_decoder_desc = {
+    .name = "label_map_decoder", .help = "names of classes as labels", .size = sizeof(label_map_decoder),
+    .fields = label_map_fields, .base = &simple_decoder_desc};
+static const tl_branch decoders[] = {{"simple_decoder", &simple_decoder_desc},
+                                     {"label_map_decoder", &label_map_decoder_desc},
+                                     {NULL, NULL}};
+
+static const char *const file_types[] = {"tfrecord",     "sstable",   "tfds", "idx",
+                                         "image_folder", "synthetic", NULL};
+static const char *const resize_methods[] = {"bilinear", "nearest", "area", "bicubic", NULL};
+
+#define OURS .flags = TL_FIELD_QUIET
+static const tl_field data_fields[] = {
+    TL_F_AS(tl_image_data_config, base.is_training, "is_training", .set = true, .b = true,
+            .help = "repeat, shuffle and change the images at random; null is as false"),
+    TL_F_AS(tl_image_data_config, base.shuffle_buffer_size, "shuffle_buffer_size", .i = 10000,
+            TL_AT_LEAST(0), .help = "examples among which the next one is drawn in training"),
+    TL_F_AS(tl_image_data_config, base.cycle_length, "cycle_length", .set = true, .i = 10, TL_AT_LEAST(-1),
+            .help = "files read at a time, in turn; null or -1 lets the library choose"),
+    TL_F(tl_image_data_config, dtype, .s = "float32", .pattern = "^(float32|float16|bfloat16)$",
+         .help = "type of images; whatever it is, the model computes in that of the runtime"),
+    TL_F(tl_image_data_config, file_type, .names = file_types,
+         .help = "tfrecord; idx (input_path: images, then labels), image_folder (input_path: a folder "
+                 "with one for each class), synthetic (nothing is read). sstable and tfds are not there"),
+    TL_F(tl_image_data_config, image_field_key, .s = "image/encoded",
+         .help = "feature of an example that holds the encoded image"),
+    TL_F(tl_image_data_config, label_field_key, .s = "image/class/label",
+         .help = "feature of an example that holds the class"),
+    TL_F(tl_image_data_config, decode_jpeg_only, .b = true,
+         .help = "Model Garden's decoder for JPEG alone; here JPEG and PNG are told apart"),
+    TL_F(tl_image_data_config, is_multilabel, LATER, .help = "examples may have several classes"),
+    TL_F(tl_image_data_config, aug_crop, .b = true,
+         .help = "in training, a part of random size and shape"),
+    TL_F(tl_image_data_config, crop_area_range, TL_DEFAULT_LIST(double, 0.08, 1), TL_RANGE(0, 1),
+         .help = "least and largest share of the image that aug_crop takes"),
+    TL_F(tl_image_data_config, aug_rand_hflip, .b = true,
+         .help = "in training, left and right change sides at random"),
+    TL_F(tl_image_data_config, center_crop_fraction, .d = 0.875, TL_RANGE(0, 1),
+         .help = "in evaluation, the square in the middle with this share of the shorter side; 0 for "
+                 "all of the image"),
+    TL_F(tl_image_data_config, tf_resize_method, .names = resize_methods,
+         .help = "how images get the size of the model's input"),
+    TL_F(tl_image_data_config, color_jitter, LATER, .help = "random changes of colour"),
+    TL_F(tl_image_data_config, aug_policy, LATER_OR_NULL,
+         .help = "autoaug or randaug; before Model Garden had aug_type"),
+    TL_F(tl_image_data_config, randaug_magnitude, .i = 10, LATER, .help = "strength of randaug"),
+    TL_F(tl_image_data_config, aug_type, LATER_OR_NULL, .accept = TL_ACCEPT_MAP,
+         .help = "a policy of random changes"),
+    TL_F(tl_image_data_config, three_augment, LATER, .help = "grey, inverted or blurred images"),
+    TL_F(tl_image_data_config, random_erasing, LATER_OR_NULL, .accept = TL_ACCEPT_MAP,
+         .help = "noise over random parts"),
+    TL_F(tl_image_data_config, mixup_and_cutmix, LATER_OR_NULL, .accept = TL_ACCEPT_MAP,
+         .help = "mixtures of two images"),
+    TL_F(tl_image_data_config, repeated_augment, LATER, .help = "the same image several times"),
+    TL_F(tl_image_data_config, weights, .flags = TL_FIELD_NULLABLE, .accept = TL_ACCEPT_MAP,
+         .help = "shares of the names of an input_path that is a map"),
+    TL_F(tl_image_data_config, decoder, .s = "simple_decoder", .branches = decoders,
+         .help = "how examples are read"),
+    TL_F(tl_image_data_config, mean, OURS, TL_AT_LEAST(0),
+         .help = "taken from the bytes of each channel; empty: that of ImageNet"),
+    TL_F(tl_image_data_config, stddev, OURS, TL_AT_LEAST(1e-6),
+         .help = "what is left is divided by it; empty: that of ImageNet"),
+    TL_F(tl_image_data_config, aug_pad, OURS, TL_AT_LEAST(0),
+         .help = "in training, move the image by up to so many pixels, zeros around it"),
+    TL_F(tl_image_data_config, synthetic_examples, .i = 1024, OURS, TL_AT_LEAST(1),
+         .help = "examples that file_type synthetic makes"),
+    TL_F_END,
+};
+
+static tl_status check_data(const void *value)
+{
+    const tl_image_data_config *d = value;
+    const tl_doubles *area = &d->crop_area_range;
+    if (d->file_type == TL_IMAGES_SSTABLE || d->file_type == TL_IMAGES_TFDS)
+        return TL_FAIL(TL_EUNSUPPORTED, "file_type: %s is not there; write TFRecords, or use "
+                                        "image_folder or idx", file_types[d->file_type]);
+    if (area->count != 2 || area->items[0] > area->items[1])
+        return TL_FAIL(TL_EINVAL, "crop_area_range: expected two shares, the smaller first");
+    if (d->mean.count != d->stddev.count)
+        return TL_FAIL(TL_EINVAL, "mean: it has %lld numbers and stddev %lld; there is one for each channel",
+                       (long long)d->mean.count, (long long)d->stddev.count);
+    if (d->decoder.type && strcmp(d->decoder.type, "simple_decoder") != 0)
+        return TL_FAIL(TL_EUNSUPPORTED, "decoder: %s is not there yet; simple_decoder is", d->decoder.type);
+    return TL_OK;
+}
+
+const tl_desc tl_image_data_config_desc = {.name = "image_data", .help = "images and their classes",
+                                           .size = sizeof(tl_image_data_config), .fields = data_fields,
+                                           .base = &tl_data_config_desc, .check = check_data};
+
+/* --- the task --------------------------------------------------------------------------------- */
+
+static const tl_field losses_fields[] = {
+    TL_F(tl_image_losses, loss_weight, .d = 1, TL_AT_LEAST(0), .help = "factor of the whole loss"),
+    TL_F(tl_image_losses, one_hot, .b = true,
+         .help = "labels become vectors; needed for label_smoothing"),
+    TL_F(tl_image_losses, label_smoothing, TL_RANGE(0, 1),
+         .help = "share of each label that is spread over all classes"),
+    TL_F(tl_image_losses, l2_weight_decay, TL_AT_LEAST(0),
+         .help = "half of it times the squares of the weights is added to the loss"),
+    TL_F(tl_image_losses, soft_labels, .help = "labels are shares of the classes already"),
+    TL_F(tl_image_losses, use_binary_cross_entropy, .help = "each class is a question of its own"),
+    TL_F_END,
+};
+static const tl_desc losses_desc = {.name = "losses", .help = "how answers are judged",
+                                    .size = sizeof(tl_image_losses), .fields = losses_fields};
+
+static const tl_field evaluation_fields[] = {
+    TL_F(tl_image_evaluation, top_k, .i = 5, TL_AT_LEAST(1),
+         .help = "the metric top_K_accuracy: the label is among the K greatest answers"),
+    TL_F(tl_image_evaluation, precision_and_recall_thresholds, .flags = TL_FIELD_NULLABLE, TL_RANGE(0, 1),
+         .help = "probabilities above which an answer counts; null for none of these metrics"),
+    TL_F(tl_image_evaluation, report_per_class_precision_and_recall,
+         .help = "precision and recall of each class"),
+    TL_F_END,
+};
+static const tl_desc evaluation_desc = {.name = "evaluation", .help = "what is told of an evaluation",
+                                        .size = sizeof(tl_image_evaluation),
+                                        .fields = evaluation_fields};
+
+static void init_validation(void *value)
+{
+    ((tl_image_data_config *)value)->base.is_training.value = false;
+}
+
+static const tl_field task_fields[] = {
+    TL_F_AS(tl_image_task_config, base.init_checkpoint, "init_checkpoint", .flags = TL_FIELD_NULLABLE,
+            .help = "checkpoint, or a folder with some, from which the weights start when the model's "
+                    "folder has none"),
+    TL_F_AS(tl_image_task_config, base.model, "model", .set = true, .desc = &tl_image_model_config_desc,
+            .help = "backbone and head"),
+    TL_F_OPTIONAL_AS(tl_image_task_config, base.train_data, "train_data", &tl_image_data_config_desc,
+                     .set = true, .help = "examples to train with"),
+    TL_F_OPTIONAL_AS(tl_image_task_config, base.validation_data, "validation_data",
+                     &tl_image_data_config_desc, .set = true, .init = init_validation,
+                     .help = "examples to evaluate with"),
+    TL_F_STRUCT(tl_image_task_config, losses, &losses_desc, .help = "how answers are judged"),
+    TL_F_STRUCT(tl_image_task_config, evaluation, &evaluation_desc,
+                .help = "what is told of an evaluation"),
+    TL_F(tl_image_task_config, train_input_partition_dims, LATER, .help = "parts of images by replica"),
+    TL_F(tl_image_task_config, eval_input_partition_dims, LATER, .help = "the same in evaluation"),
+    TL_F(tl_image_task_config, init_checkpoint_modules, .s = "all", .pattern = "^(all|backbone)$",
+         .help = "what init_checkpoint gives: all or backbone"),
+    TL_F(tl_image_task_config, model_output_keys, LATER, .help = "which answers of several"),
+    TL_F(tl_image_task_config, freeze_backbone, .help = "train the head alone"),
+    TL_F(tl_image_task_config, class_names, OURS, .help = "of the classes, in order; for people"),
+    TL_F_END,
+};
+
+static tl_status check_task(const void *value)
+{
+    const tl_image_task_config *t = value;
+    const tl_image_losses *l = &t->losses;
+    const tl_image_model_config *m = t->base.model.value;
+    if (l->label_smoothing > 0 && !l->one_hot && !l->soft_labels && !l->use_binary_cross_entropy)
+        return TL_FAIL(TL_EINVAL, "losses.label_smoothing: it needs losses.one_hot");
+    if (m && t->class_names.count && t->class_names.count != m->num_classes)
+        return TL_FAIL(TL_EINVAL, "class_names: there are %lld names for %lld classes",
+                       (long long)t->class_names.count, (long long)m->num_classes);
+    return TL_OK;
+}
+
+const tl_desc tl_image_task_config_desc = {.name = "image_classification",
+                                           .help = "tells to which class an image belongs",
+                                           .size = sizeof(tl_image_task_config), .fields = task_fields,
+                                           .base = &tl_task_config_desc, .check = check_task};

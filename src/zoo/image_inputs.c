@@ -1,0 +1,253 @@
+/* Images on their way into the model: from files, through a pipeline, to normalised floats. */
+#include <math.h>
+#include <string.h>
+
+#include <tilth/data/pipeline.h>
+#include <tilth/zoo/vision.h>
+
+#include "zoo/image_view.h"
+
+#define IMAGE "image"
+#define LABEL "label"
+
+/* What the maps need to know; const while they run. */
+typedef struct plan {
+    tli_view view;
+    const tl_image_data_config *data;
+    int64_t num_classes;
+    const char *image, *label; /* fields of samples as they come from the source */
+    tl_feature_spec features[2];
+    tl_example_features example;
+    int64_t made_from;         /* synthetic: the first example */
+} plan;
+
+/* --- plans ------------------------------------------------------------------------------------ */
+
+/* Those of ImageNet: of red, green and blue, or of grey. */
+static void usual_numbers(tli_view *v)
+{
+    static const float mean[] = {123.675f, 116.28f, 103.53f}, stddev[] = {58.395f, 57.12f, 57.375f};
+    for (int i = 0; i < TLI_VIEW_CHANNELS; i++) {
+        v->mean[i] = v->channels >= 3 && i < 3 ? mean[i] : 127.5f;
+        v->stddev[i] = v->channels >= 3 && i < 3 ? stddev[i] : 63.75f;
+    }
+}
+
+static tl_status make_view(tli_view *v, const tl_image_data_config *d, tl_ints size)
+{
+    if (size.count != 3)
+        return TL_FAIL(TL_EINVAL, "model.input_size has %lld numbers: set it to [height, width, channels]",
+                       (long long)size.count);
+    *v = (tli_view){.height = size.items[0], .width = size.items[1], .channels = size.items[2],
+                    .resize = (int)d->tf_resize_method,
+                    .training = d->base.is_training.set && d->base.is_training.value,
+                    .center = d->center_crop_fraction, .crop = d->aug_crop, .flip = d->aug_rand_hflip,
+                    .area_from = d->crop_area_range.items[0], .area_to = d->crop_area_range.items[1],
+                    .pad = d->aug_pad};
+    if (v->channels > TLI_VIEW_CHANNELS)
+        return TL_FAIL(TL_EINVAL, "model.input_size asks for %lld channels; images have at most %d",
+                       (long long)v->channels, TLI_VIEW_CHANNELS);
+    usual_numbers(v);
+    if (!d->mean.count) return TL_OK;
+    if (d->mean.count != 1 && d->mean.count != v->channels)
+        return TL_FAIL(TL_EINVAL, "mean and stddev have %lld numbers for %lld channels",
+                       (long long)d->mean.count, (long long)v->channels);
+    for (int64_t i = 0; i < v->channels; i++) {
+        v->mean[i] = (float)d->mean.items[d->mean.count > 1 ? i : 0];
+        v->stddev[i] = (float)d->stddev.items[d->mean.count > 1 ? i : 0];
+    }
+    return TL_OK;
+}
+
+tl_status tl_image_prepare(float *out, const tl_image_data_config *data, tl_ints size, const void *file,
+                           size_t bytes)
+{
+    tli_view v;
+    TL_TRY(make_view(&v, data, size));
+    v.training = false;
+    return tli_view_encoded(out, &v, file, bytes, NULL);
+}
+
+tl_status tl_image_prepare_pixels(float *out, const tl_image_data_config *data, tl_ints size,
+                                  tl_shape shape, const void *pixels)
+{
+    tli_view v;
+    TL_TRY(make_view(&v, data, size));
+    v.training = false;
+    return tli_view_pixels(out, &v, &shape, pixels, NULL);
+}
+
+/* --- samples ---------------------------------------------------------------------------------- */
+
+static tl_status map_label(const plan *p, tl_sample *s)
+{
+    int64_t label;
+    TL_TRY(tl_sample_int(s, p->label, &label));
+    if (label < 0 || label >= p->num_classes)
+        return TL_FAIL(TL_EINVAL, "its class is %lld%s; model.num_classes is %lld", (long long)label,
+                       label == -1 ? " (there is none)" : "", (long long)p->num_classes);
+    int32_t *out = tl_sample_add(s, LABEL, TL_I32, TL_SCALAR);
+    if (!out) return tl_error_code();
+    *out = (int32_t)label;
+    return TL_OK;
+}
+
+static tl_status map_image(void *self, tl_sample *s)
+{
+    static const char *const kept[] = {IMAGE, LABEL};
+    const plan *p = self;
+    const tli_view *v = &p->view;
+    const tl_sample_field *f;
+    tl_rng rng;
+    TL_TRY(map_label(p, s));
+    TL_TRY(tl_sample_get(s, p->image, &f));
+    tl_sample_field from = *f; // the field may be replaced, its data stays
+    tl_sample_rng(s, &rng);
+    if (from.dtype != TL_U8)
+        return TL_FAIL(TL_EINVAL, "'%s' is %s; expected bytes", p->image, tl_dtype_name(from.dtype));
+    float *out = tl_sample_add(s, IMAGE, TL_F32, TL_SHAPE(v->height, v->width, v->channels));
+    if (!out) return tl_error_code();
+    if (from.shape.rank == 1)
+        TL_TRY(tli_view_encoded(out, v, from.data, (size_t)from.shape.dims[0], &rng));
+    else
+        TL_TRY(tli_view_pixels(out, v, &from.shape, from.data, &rng));
+    tl_sample_keep(s, kept, 2);
+    return TL_OK;
+}
+
+/* --- made-up images --------------------------------------------------------------------------- */
+
+/* Stripes that lean by the class, with a random phase and some noise. */
+static tl_status make_image(void *self, int64_t index, tl_sample *out)
+{
+    enum { WAVE = 256 };
+    const plan *p = self;
+    const tli_view *v = &p->view;
+    uint8_t *pixels = tl_sample_add(out, p->image, TL_U8, TL_SHAPE(v->height, v->width, v->channels));
+    int64_t *label = tl_sample_add(out, p->label, TL_I64, TL_SCALAR);
+    uint8_t wave[WAVE];
+    tl_rng rng;
+    if (!pixels || !label) return tl_error_code();
+    tl_rng_init(&rng, (uint64_t)(p->made_from + index));
+    *label = index % p->num_classes;
+    for (int i = 0; i < WAVE; i++) wave[i] = (uint8_t)(128 + 18 * sin(i * 2 * 3.14159265358979 / WAVE));
+    double lean = 3.14159265358979 * (double)*label / (double)p->num_classes;
+    double period = 6 + (double)(v->height < v->width ? v->height : v->width) / 16;
+    int across = (int)lrint(-sin(lean) * 256 * WAVE / period), down = (int)lrint(cos(lean) * 256 * WAVE / period);
+    int phase = (int)tl_rng_below(&rng, WAVE) * 256;
+    uint32_t noise = tl_rng_u32(&rng) | 1;
+    for (int64_t y = 0; y < v->height; y++)
+        for (int64_t x = 0; x < v->width; x++)
+            for (int64_t k = 0; k < v->channels; k++) {
+                noise = noise * 1664525 + 1013904223;
+                int at = (phase + across * (int)x + down * (int)y) >> 8;
+                pixels[(y * v->width + x) * v->channels + k] =
+                    (uint8_t)(wave[at & (WAVE - 1)] + (int)(noise >> 25) - 64);
+            }
+    return TL_OK;
+}
+
+/* --- sources ---------------------------------------------------------------------------------- */
+
+static tl_status open_idx(tl_source **out, const char *const *paths, int64_t count)
+{
+    if (count != 2)
+        return TL_FAIL(TL_EINVAL, "input_path names %lld files; file_type idx needs two, separated by a "
+                                  "comma: images, labels", (long long)count);
+    const tl_idx_field fields[] = {{IMAGE, paths[0]}, {LABEL, paths[1]}};
+    return tl_source_idx(out, fields, 2);
+}
+
+static tl_status open_files(void *self, const char *name, const char *const *paths, int64_t count,
+                            tl_source **out)
+{
+    const plan *p = self;
+    (void)name;
+    *out = NULL;
+    switch (p->data->file_type) {
+    case TL_IMAGES_IDX: return open_idx(out, paths, count);
+    case TL_IMAGES_FOLDER:
+        if (count == 1) return tl_source_image_folder(out, paths[0]);
+        return TL_FAIL(TL_EINVAL, "input_path names %lld folders; file_type image_folder takes one",
+                       (long long)count);
+    default: return tl_source_tfrecords(out, paths, count, NULL);
+    }
+}
+
+/* A folder that a package brings should be asked for by the package's name. */
+static tl_status explain_missing(tl_status st, const tl_value *path)
+{
+    if (st != TL_ENOTFOUND || !path || path->kind != TL_VALUE_SCALAR
+        || !strstr(path->text, "/usr/share/datasets/fashion-mnist/"))
+        return st;
+    return tl_error_note(st, "Fashion-MNIST is not installed; run: apt-get install dataset-fashion-mnist");
+}
+
+static tl_status read_synthetic(tl_pipeline_args *a, tl_source **slot, const tl_image_inputs_args *args,
+                                plan *p)
+{
+    const tl_data_config *d = &args->data->base;
+    int64_t replicas = args->input.replicas > 0 ? args->input.replicas : 1;
+    p->made_from = args->evaluation ? (int64_t)1 << 40 : 0;
+    p->image = IMAGE;
+    p->label = LABEL;
+    TL_TRY(tl_source_function(slot, make_image, p, args->data->synthetic_examples));
+    a->sources = slot;
+    a->source_count = 1;
+    a->pipelines = args->input.pipelines;
+    a->pipeline = args->input.pipeline;
+    a->cache = d->cache;
+    a->shuffle = p->view.training ? d->shuffle_buffer_size : 0;
+    a->repeat = p->view.training;
+    a->batch_size = d->global_batch_size / replicas;
+    a->drop_remainder = d->drop_remainder && p->view.training;
+    a->prefetch = d->prefetch_buffer_size.set && d->prefetch_buffer_size.value > 0
+                      ? d->prefetch_buffer_size.value : 0;
+    a->seed = d->seed.set ? (uint64_t)d->seed.value : args->input.seed;
+    return TL_OK;
+}
+
+static tl_status read_files(tl_pipeline_args *a, const tl_image_inputs_args *args, plan *p)
+{
+    const tl_image_data_config *d = args->data;
+    if (d->file_type == TL_IMAGES_IDX) {
+        p->image = IMAGE;
+        p->label = LABEL;
+    } else if (d->file_type == TL_IMAGES_FOLDER) {
+        p->image = "image/encoded";
+        p->label = "image/class/label";
+    } else {
+        p->features[0] = (tl_feature_spec){.name = p->image, .dtype = TL_U8, .shape = TL_SHAPE(-1)};
+        p->features[1] = (tl_feature_spec){.name = p->label, .dtype = TL_I64, .shape = TL_SCALAR,
+                                           .optional = true, .missing = -1};
+        p->example = (tl_example_features){p->features, 2};
+        a->decode = (tl_sample_map){tl_example_decode, &p->example};
+    }
+    tl_status st = tl_pipeline_args_read(
+        a, args->arena, &d->base,
+        &(tl_pipeline_reader){.pipelines = args->input.pipelines, .pipeline = args->input.pipeline,
+                              .replicas = args->input.replicas, .seed = args->input.seed,
+                              .weights = d->weights, .open = open_files, .open_self = p});
+    return explain_missing(st, d->base.input_path);
+}
+
+tl_status tl_image_inputs(tl_dataset **out, const tl_image_inputs_args *args)
+{
+    *out = NULL;
+    plan *p = tl_arena_alloc(args->arena, sizeof *p);
+    if (!p) return TL_ENOMEM;
+    *p = (plan){.data = args->data, .num_classes = args->num_classes,
+                .image = args->data->image_field_key, .label = args->data->label_field_key};
+    TL_TRY(make_view(&p->view, args->data, args->size));
+    if (args->data->base.global_batch_size < 1)
+        return TL_FAIL(TL_EINVAL, "global_batch_size is 0: set it in %s",
+                       args->evaluation ? "task.validation_data" : "task.train_data");
+    const tl_sample_map map = {map_image, p};
+    tl_source *made = NULL;
+    tl_pipeline_args a = {.maps = &map, .map_count = 1, .threads = args->threads};
+    if (args->data->file_type == TL_IMAGES_SYNTHETIC)
+        TL_TRY(read_synthetic(&a, &made, args, p));
+    else
+        TL_TRY(read_files(&a, args, p));
+    return tl_pipeline_new(out, &a);
+}

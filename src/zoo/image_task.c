@@ -1,0 +1,240 @@
+/* The task image_classification: Model Garden's, section by section. */
+#include <string.h>
+
+#include <tilth/nn/metrics.h>
+#include <tilth/ops/create.h>
+#include <tilth/ops/elementwise.h>
+#include <tilth/ops/index.h>
+#include <tilth/ops/loss.h>
+#include <tilth/ops/reduce.h>
+#include <tilth/ops/softmax.h>
+#include <tilth/train/initialize.h>
+#include <tilth/zoo/vision.h>
+
+#include "zoo/image_report.h"
+
+typedef struct image_task {
+    tl_task base;
+    const tl_image_task_config *config;
+    const tl_image_model_config *model;
+} image_task;
+
+static tl_status start(tl_task *t)
+{
+    image_task *m = (image_task *)t;
+    m->config = (const tl_image_task_config *)t->config;
+    m->model = t->config->model.value;
+    return TL_OK;
+}
+
+static tl_status build_model(tl_task *t, tl_model **out)
+{
+    image_task *m = (image_task *)t;
+    if (!m->model) return TL_FAIL(TL_EINVAL, "task.model is null: there is no model to build");
+    const tl_data_config *data = t->config->train_data;
+    TL_TRY(tl_image_classifier_new(
+        out, &(tl_image_classifier_args){.engine = t->engine, .config = m->model,
+                                         .l2_weight_decay = m->config->losses.l2_weight_decay,
+                                         .batch_size = data ? data->global_batch_size : 1,
+                                         .seed = t->seed, .dtype = t->dtype, .registry = t->registry,
+                                         .arena = t->arena}));
+    tl_status st = m->config->freeze_backbone ? tl_model_set_trainable(*out, "backbone", false) : TL_OK;
+    if (st != TL_OK) tl_model_free(out);
+    return st;
+}
+
+static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_input_context *input,
+                              tl_dataset **out)
+{
+    image_task *m = (image_task *)t;
+    return tl_image_inputs(out, &(tl_image_inputs_args){
+                                    .data = (const tl_image_data_config *)data,
+                                    .size = m->model->input_size,
+                                    .num_classes = m->model->num_classes, .input = *input,
+                                    .evaluation = data != t->config->train_data, .arena = t->arena});
+}
+
+/* --- losses ----------------------------------------------------------------------------------- */
+
+static tl_tensor *one_hot(tl_ctx *c, tl_tensor *labels, const tl_tensor *logits)
+{
+    if (!labels || !logits || labels->shape.rank == logits->shape.rank) return labels;
+    return tl_one_hot(c, labels, logits->shape.dims[logits->shape.rank - 1], TL_F32);
+}
+
+/* Every class a question of its own. Shares of mixed images count as yes when they are more than smoothing
+ * alone would give. */
+static tl_tensor *binary_losses(tl_ctx *c, const tl_image_losses *l, tl_tensor *labels, tl_tensor *logits)
+{
+    if (!labels || !logits) return NULL;
+    double classes = (double)logits->shape.dims[logits->shape.rank - 1];
+    tl_tensor *targets = labels->shape.rank == logits->shape.rank
+                             ? tl_cast(c, tl_greater(c, labels,
+                                                     tl_full(c, labels->dtype, TL_SCALAR,
+                                                             l->label_smoothing / classes + 1e-6)),
+                                       TL_F32)
+                             : one_hot(c, labels, logits);
+    return tl_mean(c, tl_sigmoid_cross_entropy(c, tl_cast(c, targets, logits->dtype), logits), TL_AXES(-1),
+                   false);
+}
+
+static tl_tensor *build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels, const tl_tensors *outputs,
+                               tl_tensor *aux)
+{
+    const tl_image_losses *l = &((image_task *)t)->config->losses;
+    tl_tensor *y = labels->items[0].tensor, *logits = outputs->items[0].tensor, *losses;
+    if (logits && logits->dtype != TL_F64) logits = tl_cast(c, logits, TL_F32);
+    if (l->use_binary_cross_entropy)
+        losses = binary_losses(c, l, y, logits);
+    else if (y && logits && y->shape.rank == logits->shape.rank)
+        losses = tl_cross_entropy(c, tl_cast(c, y, logits->dtype), logits,
+                                  l->soft_labels ? 0 : l->label_smoothing);
+    else
+        // Vectors with one 1 need not be written out.
+        losses = tl_sparse_cross_entropy(c, y, logits,
+                                         .smoothing = l->one_hot && !l->soft_labels ? l->label_smoothing : 0);
+    if (aux && logits) losses = tl_add(c, losses, tl_cast(c, aux, logits->dtype));
+    return l->loss_weight == 1 ? losses : tl_scale(c, losses, l->loss_weight);
+}
+
+/* --- metrics ---------------------------------------------------------------------------------- */
+
+/* precision, recall; of one class when `class_id` is not negative. */
+static tl_status add_precision_and_recall(image_task *m, tl_metrics *into, int64_t class_id)
+{
+    static const tl_metric_class *const classes[] = {&tl_metric_precision, &tl_metric_recall};
+    static const char *const names[] = {"precision", "recall"};
+    tl_arena *arena = m->base.arena;
+    const tl_doubles *thresholds = &m->config->evaluation.precision_and_recall_thresholds;
+    const char **labels = tl_arena_array(arena, thresholds->count + 1, sizeof *labels);
+    if (!labels) return TL_ENOMEM;
+    for (int64_t i = 0; i < thresholds->count; i++) {
+        labels[i] = tl_arena_printf(arena, "%g", thresholds->items[i]);
+        if (!labels[i]) return TL_ENOMEM;
+    }
+    for (int i = 0; i < 2; i++) {
+        tl_threshold_metric_config k = {.metric.labels = {labels, thresholds->count},
+                                        .thresholds = *thresholds, .top_k = {true, 1}};
+        const char *name = names[i];
+        if (class_id >= 0) {
+            const tl_strings *given = &m->config->class_names;
+            k.class_id = (tl_opt_int){true, class_id};
+            name = given->count ? tl_arena_printf(arena, "%s/%s", names[i], given->items[class_id])
+                                : tl_arena_printf(arena, "%s/%lld", names[i], (long long)class_id);
+            if (!name) return TL_ENOMEM;
+        }
+        TL_TRY(tl_metrics_add(NULL, into, classes[i], &k, name));
+    }
+    return TL_OK;
+}
+
+static tl_status build_metrics(tl_task *t, bool training, tl_metrics *into)
+{
+    image_task *m = (image_task *)t;
+    const tl_image_evaluation *e = &m->config->evaluation;
+    char *top = tl_arena_printf(t->arena, "top_%lld_accuracy", (long long)e->top_k);
+    if (!top) return TL_ENOMEM;
+    // Targets with one 1 and class numbers give the same; numbers cost less.
+    TL_TRY(tl_metrics_add(NULL, into, &tl_metric_sparse_categorical_accuracy, NULL, "accuracy"));
+    TL_TRY(tl_metrics_add(NULL, into, &tl_metric_sparse_top_k_categorical_accuracy,
+                          &(tl_top_k_config){.k = e->top_k}, top));
+    if (training) return TL_OK;
+    if (e->precision_and_recall_thresholds.items) TL_TRY(add_precision_and_recall(m, into, -1));
+    for (int64_t i = 0; e->report_per_class_precision_and_recall && i < m->model->num_classes; i++)
+        TL_TRY(add_precision_and_recall(m, into, i));
+    if (!t->config->allow_image_summary) return TL_OK;
+    return tl_metrics_add(NULL, into, &tl_metric_confusion_matrix,
+                          &(tl_confusion_config){.num_classes = m->model->num_classes,
+                                                 .metric.labels = m->config->class_names},
+                          "confusion");
+}
+
+static bool wants_vectors(const tl_metric *metric)
+{
+    return metric->cls == &tl_metric_precision || metric->cls == &tl_metric_recall;
+}
+
+static void process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels, const tl_tensors *outputs)
+{
+    image_task *m = (image_task *)t;
+    tl_ctx *c = s->ctx;
+    if (!s->metrics || !labels->count || !outputs->count) return;
+    bool taping = tl_ctx_set_taping(c, false);
+    tl_tensor *y = labels->items[0].tensor, *logits = outputs->items[0].tensor;
+    tl_tensor *weight = tl_batch_weight(s->batch), *vectors = NULL, *shares = NULL;
+    // Soft labels: the class with the largest share is the one that is meant.
+    tl_tensor *classes = y && logits && y->shape.rank == logits->shape.rank ? tl_argmax(c, y, -1, false) : y;
+    for (int64_t i = 0; i < tl_metrics_count(s->metrics); i++) {
+        tl_metric *metric = tl_metrics_at(s->metrics, i);
+        if (wants_vectors(metric) || m->model->output_softmax) {
+            if (!shares) shares = tl_softmax(c, tl_cast(c, logits, TL_F32), -1);
+        }
+        if (wants_vectors(metric)) {
+            if (!vectors) vectors = one_hot(c, classes, logits);
+            tl_metric_update(metric, c, vectors, shares, weight);
+        } else {
+            tl_metric_update(metric, c, classes, m->model->output_softmax ? shares : logits, weight);
+        }
+    }
+    tl_ctx_set_taping(c, taping);
+}
+
+/* --- images for people ------------------------------------------------------------------------ */
+
+static tl_status validation_step(tl_task *t, tl_step *s)
+{
+    tl_tensors features, labels, outputs = {0};
+    tl_batch_split(s->batch, &features, &labels);
+    TL_TRY(tl_task_inference_step(t, s, &outputs));
+    tl_tensor *losses = tl_task_build_losses(t, s->ctx, &labels, &outputs, tl_step_aux_losses(s));
+    tl_step_report(s, losses, tl_batch_weight(s->batch));
+    tl_task_process_metrics(t, s, &labels, &outputs);
+    if (!t->config->allow_image_summary) return tl_ctx_status(s->ctx);
+    return tli_report_step(s, labels.items[0].tensor, outputs.items[0].tensor);
+}
+
+static tl_status aggregate_logs(tl_task *t, void **state, const tl_logs *step)
+{
+    return t->config->allow_image_summary ? tli_report_keep(state, step) : TL_OK;
+}
+
+static tl_status reduce_aggregated_logs(tl_task *t, void *state, int64_t global_step, tl_logs *into)
+{
+    (void)global_step;
+    return tli_report_tell(t->engine, state, ((image_task *)t)->config->class_names, into);
+}
+
+static void release_aggregated(tl_task *t, void *state)
+{
+    (void)t;
+    tli_report_free(state);
+}
+
+/* --- starting from other weights -------------------------------------------------------------- */
+
+static tl_status initialize(tl_task *t, tl_model *m)
+{
+    static const char *const backbone[] = {"backbone"};
+    const char *from = t->config->init_checkpoint;
+    const char *modules = ((image_task *)t)->config->init_checkpoint_modules;
+    if (!from || !*from) return TL_OK;
+    bool all = strcmp(modules, "all") == 0;
+    return tl_model_initialize_from(m, from, all ? (tl_strings){NULL, 0} : (tl_strings){backbone, 1});
+}
+
+const tl_task_class tl_image_classification_task = {
+    .cls = {.class_size = sizeof(tl_task_class), .name = "image_classification",
+            .base = &tl_base_task.cls, .size = sizeof(image_task),
+            .config = &tl_image_task_config_desc, .help = "tells to which class an image belongs"},
+    .start = start,
+    .build_model = build_model,
+    .build_inputs = build_inputs,
+    .build_losses = build_losses,
+    .build_metrics = build_metrics,
+    .process_metrics = process_metrics,
+    .validation_step = validation_step,
+    .aggregate_logs = aggregate_logs,
+    .reduce_aggregated_logs = reduce_aggregated_logs,
+    .release_aggregated = release_aggregated,
+    .initialize = initialize,
+};

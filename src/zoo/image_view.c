@@ -1,0 +1,120 @@
+#include "zoo/image_view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <tilth/data/image.h>
+
+/* How an image is seen this time: which part of it, mirrored or not, moved or not. */
+typedef struct look {
+    tl_window window;
+    bool mirror;
+    int64_t down, right;
+} look;
+
+static bool is_whole(tl_window w, int64_t height, int64_t width)
+{
+    return w.width == width && w.height == height;
+}
+
+static look choose(const tli_view *p, tl_rng *rng, int64_t height, int64_t width)
+{
+    look v = {.window = {0, 0, width, height}};
+    if (!p->training) {
+        if (p->center > 0) v.window = tl_window_center(height, width, p->center);
+        return v;
+    }
+    if (p->crop) {
+        tl_random_window_args area = {.area_from = p->area_from, .area_to = p->area_to};
+        v.window = tl_window_random(rng, height, width, &area);
+        // No attempt fitted: as in evaluation, and not distorted.
+        if (is_whole(v.window, height, width) && p->center > 0)
+            v.window = tl_window_center(height, width, p->center);
+    }
+    if (p->flip) v.mirror = tl_rng_below(rng, 2) == 1;
+    if (p->pad > 0) {
+        v.down = tl_rng_below(rng, 2 * p->pad + 1) - p->pad;
+        v.right = tl_rng_below(rng, 2 * p->pad + 1) - p->pad;
+    }
+    return v;
+}
+
+/* out[y][x] = in[y + down][x + right], black where that lies outside. */
+static void move(const tl_pixels *out, const tl_pixels *in, int64_t down, int64_t right)
+{
+    tl_window from = {right > 0 ? right : 0, down > 0 ? down : 0, in->width - llabs(right),
+                      in->height - llabs(down)};
+    tl_window to = {right < 0 ? -right : 0, down < 0 ? -down : 0, from.width, from.height};
+    memset(out->data, 0, (size_t)(out->height * out->width * out->channels) * sizeof(float));
+    if (from.width <= 0 || from.height <= 0) return;
+    tl_pixels source = tl_pixels_crop(in, from), target = tl_pixels_crop(out, to);
+    tl_pixels_copy(&target, &source, false);
+}
+
+/* Bytes that have been cut to the view's window, to floats of the model's size. */
+static tl_status fill(const tli_view *p, float *memory, const tl_pixels *part, const look *v)
+{
+    tl_pixels out = tl_pixels_new(TL_F32, p->height, p->width, p->channels, memory);
+    bool fits = part->height == p->height && part->width == p->width;
+    if (v->down || v->right) {
+        if (!fits)
+            return TL_FAIL(TL_EINVAL, "aug_pad moves images that have the model's size, %lld x %lld; this one "
+                                      "has %lld x %lld", (long long)p->height, (long long)p->width,
+                           (long long)part->height, (long long)part->width);
+        move(&out, part, v->down, v->right);
+        if (v->mirror) tl_pixels_mirror(&out);
+    } else if (fits) {
+        tl_pixels_copy(&out, part, v->mirror);
+    }
+    if (fits) {
+        tl_pixels_normalize(&out, &out, p->mean, p->stddev);
+        return TL_OK;
+    }
+    static const tl_pixels_method methods[] = {TL_PIXELS_BILINEAR, TL_PIXELS_NEAREST, TL_PIXELS_AREA,
+                                               TL_PIXELS_BICUBIC};
+    const tl_pixels_resize_args how = {.method = methods[p->resize], .mirror = v->mirror, .mean = p->mean,
+                                       .deviation = p->stddev};
+    return tl_pixels_resize(&out, part, &how, NULL);
+}
+
+/* In training a part that is at least twice as large as it needs to be is read at half the size, and so on. */
+static int shrink_of(const tli_view *p, const look *v)
+{
+    int shrink = 1;
+    if (!p->training) return 1;
+    while (shrink < 8 && v->window.height / (2 * shrink) >= p->height
+           && v->window.width / (2 * shrink) >= p->width)
+        shrink *= 2;
+    return shrink;
+}
+
+tl_status tli_view_encoded(float *memory, const tli_view *p, const void *file, size_t bytes, tl_rng *rng)
+{
+    tl_image_head head;
+    tl_image image = TL_IMAGE_INIT;
+    TL_TRY(tl_image_look(&head, file, bytes));
+    look v = choose(p, rng, head.height, head.width);
+    tl_status st = tl_image_decode(&image, file, bytes,
+                                   &(tl_image_args){.channels = p->channels, .window = v.window,
+                                                    .shrink = shrink_of(p, &v)});
+    if (st == TL_OK) {
+        tl_pixels part = tl_pixels_of(&image);
+        st = fill(p, memory, &part, &v);
+    }
+    tl_image_deinit(&image);
+    return st;
+}
+
+tl_status tli_view_pixels(float *memory, const tli_view *p, const tl_shape *s, const void *pixels, tl_rng *rng)
+{
+    int64_t channels = s->rank == 3 ? s->dims[2] : 1;
+    if (s->rank < 2 || s->rank > 3 || channels != p->channels) {
+        char text[TL_SHAPE_TEXT];
+        return TL_FAIL(TL_EINVAL, "images have the shape %s; expected [height, width, %lld], as "
+                                  "model.input_size has it", tl_shape_text(text, s), (long long)p->channels);
+    }
+    look v = choose(p, rng, s->dims[0], s->dims[1]);
+    tl_pixels whole = tl_pixels_new(TL_U8, s->dims[0], s->dims[1], channels, (void *)(uintptr_t)pixels);
+    tl_pixels part = tl_pixels_crop(&whole, v.window);
+    return fill(p, memory, &part, &v);
+}

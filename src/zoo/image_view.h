@@ -1,0 +1,31 @@
+/* Private to zoo: one image, from bytes to what a model is given. It knows nothing of configurations.
+ *
+ * Thread word: free-threaded. */
+#ifndef TILTH_SRC_ZOO_IMAGE_VIEW_H
+#define TILTH_SRC_ZOO_IMAGE_VIEW_H
+
+#include <tilth/base/rng.h>
+#include <tilth/core/shape.h>
+
+enum { TLI_VIEW_CHANNELS = 4 };
+
+/* How images are seen. */
+typedef struct tli_view {
+    int64_t height, width, channels; /* of what comes out */
+    float mean[TLI_VIEW_CHANNELS], stddev[TLI_VIEW_CHANNELS];
+    int resize;               /* tl_image_resize */
+    bool training;            /* what follows `center` is done then alone */
+    double center;            /* share of the shorter side that is cut out of the middle; 0: all is taken */
+    bool crop, flip;          /* a random part; mirrored or not */
+    double area_from, area_to;
+    int64_t pad;              /* moved by up to so many pixels */
+} tli_view;
+
+/* Floats of the view's size into `out`. `rng` may be NULL when it does not train. */
+TL_NODISCARD tl_status tli_view_encoded(float *out, const tli_view *v, const void *file, size_t bytes,
+                                        tl_rng *rng);
+/* The same of bytes [height, width] or [height, width, channels]. */
+TL_NODISCARD tl_status tli_view_pixels(float *out, const tli_view *v, const tl_shape *shape, const void *pixels,
+                                       tl_rng *rng);
+
+#endif

@@ -1,0 +1,311 @@
+/* Residual networks, laid out as in Model Garden: He et al. 2015, with the variants of its configuration. */
+#include <tilth/ops/elementwise.h>
+#include <tilth/ops/pool.h>
+#include <tilth/ops/reduce.h>
+#include <tilth/zoo/vision.h>
+
+#include "zoo/zoo.h"
+
+enum { STAGES = 4, BOTTLENECK_GROWTH = 4 };
+
+/* --- variants --------------------------------------------------------------------------------- */
+
+typedef struct variant {
+    int64_t id;
+    bool bottleneck;
+    int64_t blocks[STAGES];
+} variant;
+static const variant variants[] = {
+    {18, false, {2, 2, 2, 2}}, {34, false, {3, 4, 6, 3}},  {50, true, {3, 4, 6, 3}},
+    {101, true, {3, 4, 23, 3}}, {152, true, {3, 8, 36, 3}}, {200, true, {3, 24, 36, 3}},
+};
+
+static const variant *find_variant(int64_t id)
+{
+    for (int64_t i = 0; i < TL_COUNT(variants); i++)
+        if (variants[i].id == id) return &variants[i];
+    return NULL;
+}
+
+static tl_status check_resnet(const void *value)
+{
+    const tl_resnet_config *c = value;
+    if (find_variant(c->model_id)) return TL_OK;
+    return TL_FAIL(TL_EUNSUPPORTED, "model_id: there is no ResNet-%lld; there are 18, 34, 50, 101, 152 "
+                                    "and 200", (long long)c->model_id);
+}
+
+static const char *const stem_names[] = {"v0", "v1", "cifar", NULL};
+static const tl_field resnet_fields[] = {
+    TL_F(tl_resnet_config, model_id, .i = 50, TL_AT_LEAST(1), .help = "number of layers: 18, 34, 50, "
+                                                                     "101, 152 or 200"),
+    TL_F(tl_resnet_config, depth_multiplier, .d = 1, TL_RANGE(1e-3, 1e3),
+         .help = "of all numbers of filters"),
+    TL_F(tl_resnet_config, stem_type, .names = stem_names,
+         .help = "first layers: v0 (7x7, stride 2), v1 (three 3x3) or cifar (one 3x3, no pooling)"),
+    TL_F(tl_resnet_config, se_ratio, TL_RANGE(0, 1),
+         .help = "squeeze and excitation with so many of the filters; 0 for none"),
+    TL_F(tl_resnet_config, stochastic_depth_drop_rate, TL_RANGE(0, 1),
+         .help = "share of examples for which the last blocks are left out in training, earlier "
+                 "ones less"),
+    TL_F(tl_resnet_config, scale_stem, .b = true, .help = "depth_multiplier counts for the stem too"),
+    TL_F(tl_resnet_config, resnetd_shortcut,
+         .help = "average pooling before projections, in place of their stride"),
+    TL_F(tl_resnet_config, replace_stem_max_pool,
+         .help = "a convolution of stride 2 in place of the pooling behind the stem"),
+    TL_F(tl_resnet_config, bn_trainable, .b = true, .help = "train scale and shift of batch norms"),
+    TL_F_END,
+};
+static const tl_desc resnet_desc = {.name = "resnet", .help = "residual networks",
+                                    .size = sizeof(tl_resnet_config), .fields = resnet_fields,
+                                    .check = check_resnet};
+
+/* --- convolution, batch norm ------------------------------------------------------------------ */
+
+/* What all parts of a network share. */
+typedef struct shared {
+    const tl_resnet_config *config;
+    tl_backbone_parts parts;
+} shared;
+
+typedef struct unit_config {
+    const shared *all;
+    int64_t filters, kernel, stride;
+    bool active; /* the activation follows */
+} unit_config;
+typedef struct unit {
+    tl_layer base;
+    const unit_config *config;
+    tl_layer *conv, *norm;
+} unit;
+
+static tl_status unit_build(tl_layer *l, tl_scope *s, const void *config)
+{
+    unit *u = (unit *)l;
+    const unit_config *c = u->config = config;
+    const tl_norm_activation *n = c->all->parts.norm_activation;
+    const tl_oneof *regularizer = c->all->parts.kernel_regularizer;
+    u->conv = tl_conv2d(s, "conv", .filters = c->filters, .kernel = c->kernel, .stride = c->stride,
+                        .padding = TL_SAME, .without_bias = true,
+                        .kernel_initializer = TL_INITIALIZER("variance_scaling"),
+                        .kernel_regularizer = regularizer ? *regularizer : (tl_oneof){0});
+    u->norm = tl_batch_norm(s, "norm", .epsilon = tli_exactly(n->norm_epsilon), .momentum = tli_exactly(n->norm_momentum),
+                            .layer.frozen = !c->all->config->bn_trainable);
+    return tl_scope_status(s);
+}
+
+static tl_tensor *unit_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
+{
+    unit *u = (unit *)l;
+    x = tl_call(c, u->norm, tl_call(c, u->conv, x));
+    return u->config->active ? tl_activate(c, x, u->config->all->parts.norm_activation->activation) : x;
+}
+
+static const tl_layer_class unit_class = {.cls = TL_CLASS(tl_layer_class, "conv_norm", NULL, unit, NULL),
+                                          .build = unit_build, .forward = unit_forward};
+
+/* `kept` is a member of the layer around it, and so lives as long. */
+static tl_layer *make_unit(tl_scope *s, const char *name, unit_config *kept, unit_config config)
+{
+    *kept = config;
+    return tl_scope_layer(s, name, &unit_class, kept);
+}
+
+/* --- squeeze and excitation ------------------------------------------------------------------- */
+
+typedef struct gate_config {
+    const shared *all;
+    int64_t filters;
+} gate_config;
+typedef struct gate {
+    tl_layer base;
+    tl_layer *reduce, *expand;
+} gate;
+
+static tl_status gate_build(tl_layer *l, tl_scope *s, const void *config)
+{
+    gate *g = (gate *)l;
+    const gate_config *c = config;
+    const tl_oneof *regularizer = c->all->parts.kernel_regularizer;
+    tl_oneof penalty = regularizer ? *regularizer : (tl_oneof){0};
+    int64_t reduced = (int64_t)((double)c->filters * c->all->config->se_ratio);
+    g->reduce = tl_conv2d(s, "reduce", .filters = reduced > 1 ? reduced : 1, .kernel = 1,
+                          .activation = c->all->parts.norm_activation->activation,
+                          .kernel_initializer = TL_INITIALIZER("variance_scaling"),
+                          .kernel_regularizer = penalty);
+    g->expand = tl_conv2d(s, "expand", .filters = c->filters, .kernel = 1, .activation = TL_ACT_SIGMOID,
+                          .kernel_initializer = TL_INITIALIZER("variance_scaling"),
+                          .kernel_regularizer = penalty);
+    return tl_scope_status(s);
+}
+
+static tl_tensor *gate_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
+{
+    gate *g = (gate *)l;
+    tl_tensor *mean = tl_mean(c, x, TL_AXES(1, 2), true);
+    return tl_mul(c, x, tl_call(c, g->expand, tl_call(c, g->reduce, mean)));
+}
+
+static const tl_layer_class gate_class = {
+    .cls = TL_CLASS(tl_layer_class, "squeeze_excitation", NULL, gate, NULL),
+    .build = gate_build, .forward = gate_forward};
+
+/* --- blocks ----------------------------------------------------------------------------------- */
+
+typedef struct block_config {
+    const shared *all;
+    bool bottleneck, projection;
+    int64_t filters, stride;
+    double drop_rate;
+} block_config;
+typedef struct block {
+    tl_layer base;
+    const block_config *config;
+    tl_layer *units[3], *shortcut, *gate, *depth;
+    unit_config unit_configs[3], shortcut_config;
+    gate_config gate_config;
+} block;
+
+static tl_status block_build(tl_layer *l, tl_scope *s, const void *config)
+{
+    block *b = (block *)l;
+    const block_config *c = b->config = config;
+    const tl_resnet_config *r = c->all->config;
+    int64_t outputs = c->bottleneck ? c->filters * BOTTLENECK_GROWTH : c->filters;
+    unit_config *k = b->unit_configs;
+    if (c->projection)
+        b->shortcut = make_unit(s, "shortcut", &b->shortcut_config,
+                                (unit_config){c->all, outputs, 1, r->resnetd_shortcut ? 1 : c->stride,
+                                              false});
+    if (c->bottleneck) {
+        b->units[0] = make_unit(s, "conv_1", &k[0], (unit_config){c->all, c->filters, 1, 1, true});
+        b->units[1] = make_unit(s, "conv_2", &k[1], (unit_config){c->all, c->filters, 3, c->stride, true});
+        b->units[2] = make_unit(s, "conv_3", &k[2], (unit_config){c->all, outputs, 1, 1, false});
+    } else {
+        b->units[0] = make_unit(s, "conv_1", &k[0], (unit_config){c->all, c->filters, 3, c->stride, true});
+        b->units[1] = make_unit(s, "conv_2", &k[1], (unit_config){c->all, c->filters, 3, 1, false});
+    }
+    if (r->se_ratio > 0) {
+        b->gate_config = (gate_config){c->all, outputs};
+        b->gate = tl_scope_layer(s, "gate", &gate_class, &b->gate_config);
+    }
+    if (c->drop_rate > 0) b->depth = tl_stochastic_depth_layer(s, "depth", .rate = c->drop_rate);
+    return tl_scope_status(s);
+}
+
+static tl_tensor *block_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
+{
+    block *b = (block *)l;
+    const block_config *k = b->config;
+    tl_tensor *y = x;
+    for (int i = 0; i < TL_COUNT(b->units) && b->units[i]; i++) y = tl_call(c, b->units[i], y);
+    if (b->gate) y = tl_call(c, b->gate, y);
+    if (b->depth) y = tl_call(c, b->depth, y);
+    if (b->shortcut) {
+        if (k->all->config->resnetd_shortcut && k->stride > 1)
+            x = tl_avg_pool2d(c, x, .size = {2}, .stride = {k->stride}, .padding = TL_SAME);
+        x = tl_call(c, b->shortcut, x);
+    }
+    return tl_activate(c, tl_add(c, y, x), k->all->parts.norm_activation->activation);
+}
+
+static const tl_layer_class block_class = {
+    .cls = TL_CLASS(tl_layer_class, "residual_block", NULL, block, NULL),
+    .build = block_build, .forward = block_forward};
+
+/* --- the network ------------------------------------------------------------------------------ */
+
+typedef struct resnet {
+    tl_layer base;
+    const shared *all;
+    tl_layer *stem[3], *pool; /* pool: the convolution that stands for it */
+    unit_config stem_configs[3], pool_config;
+} resnet;
+
+static int64_t scaled(int64_t filters, double multiplier)
+{
+    int64_t n = (int64_t)((double)filters * multiplier);
+    return n > 1 ? n : 1;
+}
+
+static void build_stem(resnet *r, tl_scope *s, const shared *all)
+{
+    const tl_resnet_config *c = all->config;
+    double by = c->scale_stem ? c->depth_multiplier : 1;
+    int64_t all_filters = scaled(64, by), half = scaled(32, by);
+    unit_config *k = r->stem_configs;
+    if (c->stem_type == TL_STEM_V0) {
+        r->stem[0] = make_unit(s, "stem", &k[0], (unit_config){all, all_filters, 7, 2, true});
+    } else if (c->stem_type == TL_STEM_CIFAR) {
+        r->stem[0] = make_unit(s, "stem", &k[0], (unit_config){all, all_filters, 3, 1, true});
+    } else {
+        r->stem[0] = make_unit(s, "stem_1", &k[0], (unit_config){all, half, 3, 2, true});
+        r->stem[1] = make_unit(s, "stem_2", &k[1], (unit_config){all, half, 3, 1, true});
+        r->stem[2] = make_unit(s, "stem_3", &k[2], (unit_config){all, all_filters, 3, 1, true});
+    }
+    if (c->replace_stem_max_pool)
+        r->pool = make_unit(s, "stem_pool", &r->pool_config,
+                            (unit_config){all, all_filters, 3, 2, true});
+}
+
+static tl_status build_stages(tl_scope *s, const shared *all)
+{
+    const variant *v = find_variant(all->config->model_id);
+    for (int stage = 0; stage < STAGES; stage++) {
+        for (int64_t i = 0; i < v->blocks[stage]; i++) {
+            block_config *b = tl_arena_alloc(tl_scope_arena(s), sizeof *b);
+            char *name = tl_arena_printf(tl_scope_arena(s), "stage_%d_block_%lld", stage + 1,
+                                         (long long)i + 1);
+            if (!b || !name) return TL_ENOMEM;
+            *b = (block_config){.all = all, .bottleneck = v->bottleneck, .projection = i == 0,
+                                .filters = scaled((int64_t)64 << stage, all->config->depth_multiplier),
+                                .stride = i == 0 && stage > 0 ? 2 : 1,
+                                .drop_rate = all->config->stochastic_depth_drop_rate * (stage + 2)
+                                             / (STAGES + 1)};
+            (void)tl_scope_layer(s, name, &block_class, b);
+        }
+    }
+    return tl_scope_status(s);
+}
+
+static tl_status resnet_build(tl_layer *l, tl_scope *s, const void *config)
+{
+    resnet *r = (resnet *)l;
+    r->all = config;
+    build_stem(r, s, config);
+    return build_stages(s, config);
+}
+
+static bool is_stem(const resnet *r, const tl_layer *l)
+{
+    return l == r->stem[0] || l == r->stem[1] || l == r->stem[2] || l == r->pool;
+}
+
+static tl_tensor *resnet_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
+{
+    resnet *r = (resnet *)l;
+    for (int i = 0; i < TL_COUNT(r->stem) && r->stem[i]; i++) x = tl_call(c, r->stem[i], x);
+    if (r->pool) x = tl_call(c, r->pool, x);
+    else if (r->all->config->stem_type != TL_STEM_CIFAR)
+        x = tl_max_pool2d(c, x, .size = {3}, .stride = {2}, .padding = TL_SAME);
+    for (tl_layer *child = l->first; child; child = child->next)
+        if (!is_stem(r, child)) x = tl_call(c, child, x);
+    return x;
+}
+
+static const tl_layer_class resnet_class = {.cls = TL_CLASS(tl_layer_class, "resnet", NULL, resnet, NULL),
+                                            .build = resnet_build, .forward = resnet_forward};
+
+static tl_layer *make_resnet(tl_scope *s, const char *name, const void *config,
+                             const tl_backbone_parts *parts)
+{
+    shared all = {config, *parts};
+    shared *kept = tl_arena_copy(tl_scope_arena(s), &all, sizeof all);
+    return kept ? tl_scope_layer(s, name, &resnet_class, kept) : NULL;
+}
+
+const tl_backbone_class tl_backbone_resnet = {
+    .cls = {.class_size = sizeof(tl_backbone_class), .name = "resnet", .help = "residual networks",
+            .config = &resnet_desc},
+    .make = make_resnet,
+};

@@ -1,0 +1,283 @@
+/* `tilth train` as people see it, and what can be done with a run afterwards: `eval`, `predict`, `export`. */
+#include "zoo/zoo_lab.h"
+
+#include <tilth/io/idx.h>
+#include <tilth/io/png.h>
+#include <tilth/io/safetensors.h>
+#include <tilth/train/progress.h>
+
+#include "tool/tool.h"
+
+static char *out, *err;
+static int code;
+
+static void forget(void)
+{
+    free(out);
+    free(err);
+    out = err = NULL;
+}
+
+static int open_test(void **state)
+{
+    return lab_open(state);
+}
+
+static int close_test(void **state)
+{
+    forget();
+    return lab_close(state);
+}
+
+/* Runs `tilth WORDS` and keeps what it wrote. */
+static void run_list(const char *const *words)
+{
+    static const tl_main_options options;
+    char *argv[24] = {"tilth"};
+    int argc = 1;
+    size_t out_size, err_size;
+    forget();
+    for (; *words; words++) argv[argc++] = (char *)(uintptr_t)*words;
+    tli_tool tool = {.program = "tilth", .options = &options, .out = open_memstream(&out, &out_size),
+                     .err = open_memstream(&err, &err_size), .width = 100};
+    assert_non_null(tool.out);
+    assert_non_null(tool.err);
+    code = tli_tool_main(&tool, argc, argv);
+    fclose(tool.out);
+    fclose(tool.err);
+}
+#define run(...) run_list((const char *const[]){__VA_ARGS__, NULL})
+
+static void ended(int expected, const char *message)
+{
+    if (code != expected) fail_msg("exit code %d, not %d: %s", code, expected, err);
+    if (!strstr(err, message)) fail_msg("this is missing:\n%s\nin:\n%s", message, err);
+}
+
+static void has(const char *part)
+{
+    if (!strstr(out, part)) fail_msg("this is missing:\n%s\nin:\n%s", part, out);
+}
+
+static void train(const char *folder, const char *more)
+{
+    char dir[64];
+    snprintf(dir, sizeof dir, "--model_dir=%s", folder);
+    run("train", "--experiment=vision/local", "--mode=train_and_eval", dir, "--progress=bar", "tilth.seed=1",
+        "tilth.threads=1", "trainer.train_steps=60", "trainer.validation_interval=30",
+        "trainer.checkpoint_interval=30", more ? more : "tilth.jit=false");
+    ended(0, "");
+}
+
+/* --- what people see -------------------------------------------------------------------------- */
+
+static void test_a_bar_and_what_comes_last(void **state)
+{
+    (void)state;
+    train("run", NULL);
+    has("backbone (cnn)");                 // the table
+    has("\r\033[K");                       // the bar is drawn over
+    has("/60 ");
+    has("step 30: evaluating");
+    has("step 30:  accuracy ");
+    has("step 60:  accuracy ");
+    has("\ndone: step 60, in 0:0");
+    has("\nfiles in run:\n  params.yaml");
+    has("\n  best ");
+    has("\nnext:\n  tilth eval --model_dir=run\n  tilth predict --model_dir=run IMAGE...\n"
+        "  tilth export --model_dir=run --to=run/exported\n");
+    char *text;
+    assert_ok(tl_file_read(&text, NULL, "run/experiment.txt", 100));
+    assert_string_equal(text, "vision/local\n");
+    tl_free(text);
+}
+
+static void test_numbers_for_people(void **state)
+{
+    (void)state;
+    static const struct { double seconds; const char *text; } times[] = {
+        {0, "0:00"}, {59.4, "0:59"}, {61, "1:01"}, {3599.6, "1:00:00"}, {7384, "2:03:04"}, {NAN, "0:00"}};
+    static const struct { double count; const char *text; } counts[] = {
+        {0, "0"}, {999, "999"}, {1000, "1,000"}, {1234567, "1,234,567"}};
+    for (int64_t i = 0; i < TL_COUNT(times); i++) {
+        tl_str s = TL_STR_INIT;
+        tl_progress_time(&s, times[i].seconds);
+        assert_string_equal(tl_str_text(&s), times[i].text);
+        tl_str_deinit(&s);
+    }
+    for (int64_t i = 0; i < TL_COUNT(counts); i++) {
+        tl_str s = TL_STR_INIT;
+        tl_progress_count(&s, counts[i].count);
+        assert_string_equal(tl_str_text(&s), counts[i].text);
+        tl_str_deinit(&s);
+    }
+}
+
+/* --- afterwards ------------------------------------------------------------------------------- */
+
+/* The number behind a word at the beginning of a line. */
+static double number_behind(const char *word)
+{
+    for (const char *line = out; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, word, strlen(word)) == 0 && line[strlen(word)] == ' ')
+            return atof(line + strlen(word));
+    }
+    fail_msg("no '%s' in:\n%s", word, out);
+    return 0;
+}
+
+static void test_eval(void **state)
+{
+    (void)state;
+    train("run", NULL);
+    const char *last = strstr(out, "step 60:  accuracy ");
+    double told = atof(last + strlen("step 60:  accuracy "));
+    run("eval", "--model_dir=run");
+    ended(0, "");
+    has("run/ckpt-60.safetensors, step 60, in ");
+    assert_near(number_behind("accuracy"), told, 6e-5);
+    has("\nmistakes, most frequent first:\n  ");
+    has(" of class '");
+    has("' taken for '");
+    // All kinds of them together are the examples that are not accurate.
+    double wrong = 0, accuracy = number_behind("accuracy");
+    run("eval", "--model_dir=run", "--mistakes=12");
+    ended(0, "");
+    for (const char *p = strstr(out, "first:\n"); p && *p; p = strchr(p + 1, '\n')) wrong += atof(p + 1);
+    assert_near(wrong, 512 * (1 - accuracy), 0.01);
+    run("eval", "--model_dir=run", "--checkpoint=best");
+    ended(0, "");
+    has("run/best/best_ckpt-");
+    run("eval", "--model_dir=run", "--checkpoint=run/ckpt-30", "task.validation_data.synthetic_examples=64");
+    ended(0, "");
+    has("run/ckpt-30.safetensors, step 30, in ");
+    assert_near(fmod(number_behind("accuracy") * 64, 1), 0, 1e-3);
+}
+
+static void test_eval_refuses(void **state)
+{
+    (void)state;
+    run("eval");
+    ended(2, "no run is named: say --model_dir=FOLDER");
+    run("eval", "--model_dir=nowhere");
+    ended(2, "'nowhere' is no folder of a run: it has no params.yaml");
+    train("run", NULL);
+    run("eval", "--model_dir=run", "--checkpoint=nothing");
+    ended(2, "nothing");
+    assert_int_equal(remove("run/experiment.txt"), 0);
+    run("eval", "--model_dir=run");
+    ended(2, "--experiment=NAME must say what was trained");
+    run("eval", "--model_dir=run", "--experiment=vision/local");
+    ended(0, "");
+}
+
+static void test_predict(void **state)
+{
+    (void)state;
+    train("run", NULL);
+    uint8_t pixels[3 * 16 * 16];
+    for (int i = 0; i < 3 * 256; i++) pixels[i] = (uint8_t)(128 + 60 * sin(i / 16 + i / 256));
+    tl_str png = TL_STR_INIT;
+    assert_ok(tl_png_encode(&png, &(tl_png_image){16, 16, 1, pixels}));
+    assert_ok(tl_file_write_atomic("one.png", tl_str_text(&png), png.length));
+    tl_str_deinit(&png);
+    const tl_shape shape = TL_SHAPE(3, 16, 16);
+    assert_ok(tl_idx_write("three.idx", TL_U8, &shape, pixels));
+    run("predict", "--model_dir=run", "--top=4", "--count=2", "one.png", "three.idx");
+    ended(0, "");
+    has("one.png: ");
+    has("horizontal 0.");
+    has("\nthree.idx[0]: ");
+    has("\nthree.idx[1]: ");
+    assert_null(strstr(out, "three.idx[2]"));
+    // The same pixels in both files.
+    const char *a = strstr(out, "one.png: ") + 9, *b = strstr(out, "three.idx[0]: ") + 14;
+    assert_memory_equal(a, b, strcspn(a, "\n"));
+    // Probabilities add up to 1.
+    double sum = 0;
+    for (const char *p = a; p < a + strcspn(a, "\n"); p++)
+        if (p[0] == ' ' && (p[1] == '0' || p[1] == '1') && p[2] == '.') sum += atof(p + 1);
+    assert_near(sum, 1, 0.003);
+}
+
+static void test_predict_refuses(void **state)
+{
+    (void)state;
+    run("predict", "--model_dir=run");
+    ended(2, "no image is named");
+    train("run", NULL);
+    assert_ok(tl_file_write_atomic("text.png", "no image", 8));
+    run("predict", "--model_dir=run", "text.png");
+    ended(2, "text.png");
+    run("predict", "--model_dir=run", "nowhere.png");
+    ended(2, "nowhere.png");
+    run("train", "--experiment=mock", "--mode=train", "--model_dir=mock", "trainer.train_steps=2",
+        "trainer.optimizer_config.optimizer.type=sgd", "trainer.optimizer_config.learning_rate.type=constant",
+        "trainer.optimizer_config.learning_rate.constant.learning_rate=0.1", "trainer.steps_per_loop=2",
+        "trainer.summary_interval=2", "tilth.jit=false");
+    ended(0, "");
+    assert_null(strstr(out, "predict"));
+    run("predict", "--model_dir=mock", "text.png");
+    ended(2, "this run is of the task 'mock'");
+}
+
+static float first_of(const char *file, const char *name)
+{
+    tl_safetensors *f;
+    float v;
+    assert_ok(tl_safetensors_open(&f, file));
+    const tl_safetensors_entry *e = tl_safetensors_find(f, name);
+    if (!e) fail_msg("%s has no '%s'", file, name);
+    memcpy(&v, e->data, 4);
+    tl_safetensors_free(&f);
+    return v;
+}
+
+static void test_export(void **state)
+{
+    (void)state;
+    train("run", NULL);
+    run("export", "--model_dir=run");
+    ended(2, "say --to=FOLDER");
+    run("export", "--model_dir=run", "--to=out/model");
+    ended(0, "");
+    has("out/model/model.safetensors: 9604 parameters of step 60\n");
+    assert_true(tl_file_exists("out/model/config.yaml"));
+    assert_true(first_of("out/model/model.safetensors", "backbone/conv_1/kernel")
+                == first_of("run/ckpt-60.safetensors", "model/backbone/conv_1/kernel"));
+    // What was exported can be what another run starts from.
+    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=again", "--progress=lines",
+        "task.init_checkpoint=out/model/model.safetensors", "trainer.train_steps=1", "tilth.jit=false");
+    ended(0, "");
+}
+
+static void test_averages_are_exported(void **state)
+{
+    (void)state;
+    train("run", "trainer.optimizer_config.ema={average_decay: 0.9}");
+    run("export", "--model_dir=run", "--to=out");
+    ended(0, "");
+    has("9604 averaged parameters of step 60\n");
+    float exported = first_of("out/model.safetensors", "head/kernel");
+    assert_true(exported == first_of("run/ckpt-60.safetensors", "optimizer/average/head/kernel"));
+    assert_true(exported != first_of("run/ckpt-60.safetensors", "model/head/kernel"));
+    // And evaluated.
+    run("eval", "--model_dir=run");
+    ended(0, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_numbers_for_people),
+        cmocka_unit_test_setup_teardown(test_a_bar_and_what_comes_last, open_test, close_test),
+        cmocka_unit_test_setup_teardown(test_eval, open_test, close_test),
+        cmocka_unit_test_setup_teardown(test_eval_refuses, open_test, close_test),
+        cmocka_unit_test_setup_teardown(test_predict, open_test, close_test),
+        cmocka_unit_test_setup_teardown(test_predict_refuses, open_test, close_test),
+        cmocka_unit_test_setup_teardown(test_export, open_test, close_test),
+        cmocka_unit_test_setup_teardown(test_averages_are_exported, open_test, close_test),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
