@@ -1,5 +1,9 @@
 #include <tilth/data/dataset.h>
 
+#include <inttypes.h>
+
+enum { LONG_PLACE = 100 /* bytes; no more numbers are added then */ };
+
 static tl_status verify_dataset(const tl_class *cls)
 {
     if (cls->size >= sizeof(tl_dataset)) return TL_OK;
@@ -12,7 +16,8 @@ static const tl_method methods[] = {
     TL_METHOD(tl_dataset_class, build, false),    TL_METHOD(tl_dataset_class, next, true),
     TL_METHOD(tl_dataset_class, rewind, true),    TL_METHOD(tl_dataset_class, state, true),
     TL_METHOD(tl_dataset_class, describe, false), TL_METHOD(tl_dataset_class, dispose, false),
-    TL_METHOD(tl_dataset_class, length, false),   {NULL, 0, false},
+    TL_METHOD(tl_dataset_class, length, false),   TL_METHOD(tl_dataset_class, tell, false),
+    {NULL, 0, false},
 };
 const tl_kind tl_kind_dataset = {
     .name = "dataset",
@@ -108,6 +113,26 @@ tl_status tl_dataset_length(tl_dataset *d, int64_t *batches)
     return TL_FAIL(TL_EUNSUPPORTED,
                    "dataset '%s' does not know how many batches it has: its class has no 'length'",
                    d->cls->cls.name);
+}
+
+static tl_status add_number(const tl_state_entry *e, void *payload)
+{
+    tl_str *out = payload;
+    if (e->kind != TL_STATE_INT || out->length > LONG_PLACE) return TL_OK;
+    tl_str_addf(out, "%s%s %" PRId64, out->length ? ", " : "", e->path, e->i);
+    return TL_OK;
+}
+
+tl_status tl_dataset_tell(tl_dataset *d, tl_str *out)
+{
+    const tl_dataset_class *with = METHOD(d, tell);
+    tl_state *position;
+    if (with) return with->tell(d, out);
+    TL_TRY(tl_state_new(&position));
+    tl_status st = tl_dataset_state(d, position);
+    if (st == TL_OK) st = tl_state_walk(position, add_number, out);
+    tl_state_free(&position);
+    return st == TL_OK ? tl_str_status(out) : st;
 }
 
 /* --- batches ---------------------------------------------------------------------------------- */

@@ -36,6 +36,11 @@ static tl_status around_length(tl_dataset *d, int64_t *batches)
     return tl_dataset_length(((around *)d)->inner, batches);
 }
 
+static tl_status around_tell(tl_dataset *d, tl_str *out)
+{
+    return tl_dataset_tell(((around *)d)->inner, out);
+}
+
 static void around_dispose(tl_dataset *d)
 {
     tl_dataset_free(&((around *)d)->inner);
@@ -48,6 +53,7 @@ static const tl_dataset_class around_class = {
     .describe = around_describe,
     .dispose = around_dispose,
     .length = around_length,
+    .tell = around_tell,
 };
 
 // Takes *inner over, also after a failure.

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -9,10 +10,12 @@
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/clock.h>
+#include <tilth/base/log.h>
+#include <tilth/base/vec.h>
 
 #include "base/file_io.h"
 
-enum { WAITING_MOST = 1 << 16 };
+enum { WAITING_USUALLY = 1 << 16, WAITING_MOST = 8 << 20 };
 #define SYNC_EVERY_NS INT64_C(1000000000)
 
 struct tli_append {
@@ -20,6 +23,8 @@ struct tli_append {
     int fd;
     off_t size;      /* of whole records in the file */
     tl_str waiting;
+    struct { size_t *items; int64_t count, capacity; } lengths; /* of the records in it */
+    int64_t lost;    /* records that were dropped since something could be written */
     int64_t synced;  /* when, on the clock of tl_clock_ns */
     bool unsynced;   /* something was handed to the system since */
 };
@@ -60,6 +65,7 @@ tl_status tli_append_close(tli_append **append)
     if (a->fd >= 0 && close(a->fd) != 0 && errno != EINTR && st == TL_OK)
         st = TLI_FAIL_SYSTEM(errno, "close", a->path);
     tl_str_deinit(&a->waiting);
+    TL_VEC_FREE(&a->lengths);
     tl_free(a->path);
     tl_free(a);
     *append = NULL;
@@ -71,16 +77,39 @@ const char *tli_append_path(const tli_append *a)
     return a->path;
 }
 
+/* A disk may be full for long, and what waits for it must not fill the memory. Half of it goes at a time; the newest
+ * record stays, however long it is. */
+static void drop_oldest(tli_append *a)
+{
+    size_t bytes = 0;
+    int64_t count = 0;
+    while (count < a->lengths.count - 1 && a->waiting.length - bytes > WAITING_MOST / 2)
+        bytes += a->lengths.items[count++];
+    if (!a->lost && count)
+        TL_LOG_WARNING("'%s' cannot be written: more than %d MiB wait for it, and the oldest records are dropped",
+                       a->path, WAITING_MOST >> 20);
+    a->lost += count;
+    a->lengths.count -= count;
+    memmove(a->lengths.items, a->lengths.items + count, (size_t)a->lengths.count * sizeof *a->lengths.items);
+    memmove(a->waiting.data, a->waiting.data + bytes, a->waiting.length - bytes);
+    tl_str_cut(&a->waiting, a->waiting.length - bytes);
+}
+
 tl_status tli_append_record(tli_append *a, const void *data, size_t size)
 {
     size_t before = a->waiting.length;
+    if (!TL_VEC_PUSH(&a->lengths, size)) return TL_ENOMEM;
     tl_str_addn(&a->waiting, data, size);
     if (a->waiting.failed) {
         a->waiting.failed = false; // what waited before is still whole
         tl_str_cut(&a->waiting, before);
+        a->lengths.count--;
         return TL_FAIL_NOMEM(before + size);
     }
-    return a->waiting.length < WAITING_MOST ? TL_OK : tli_append_flush(a);
+    if (a->waiting.length < WAITING_USUALLY) return TL_OK;
+    tl_status st = tli_append_flush(a);
+    if (st != TL_OK && a->waiting.length > WAITING_MOST) drop_oldest(a);
+    return st;
 }
 
 tl_status tli_append_flush(tli_append *a)
@@ -96,6 +125,10 @@ tl_status tli_append_flush(tli_append *a)
     a->size += (off_t)a->waiting.length;
     a->unsynced = true;
     tl_str_cut(&a->waiting, 0);
+    a->lengths.count = 0;
+    if (a->lost)
+        TL_LOG_WARNING("'%s' is written again; %" PRId64 " of its records are lost", a->path, a->lost);
+    a->lost = 0;
     return TL_OK;
 }
 

@@ -19,7 +19,7 @@ const char *tli_append_path(const tli_append *a);
 /* Adds a record, which may wait in memory. */
 tl_status tli_append_record(tli_append *a, const void *data, size_t size);
 /* Hands what waits to the system. After a failure the file ends with a whole record, and what waits is tried
- * again the next time. */
+ * again the next time; of more than 8 MiB the oldest records are dropped, with a warning. */
 tl_status tli_append_flush(tli_append *a);
 /* The same and to the disk; `rarely`: unless that was done less than a second ago. */
 tl_status tli_append_sync(tli_append *a, bool rarely);

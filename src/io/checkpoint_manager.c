@@ -126,8 +126,7 @@ static const char *hand_out(tl_checkpoint_manager *m, const char *item)
     return tl_str_status(&m->path) == TL_OK ? tl_str_text(&m->path) : NULL;
 }
 
-// A save that failed in the background is handed on, and its step is not saved after all.
-static tl_status outcome(tl_checkpoint_manager *m, bool wait)
+tl_status tli_checkpoint_manager_outcome(tl_checkpoint_manager *m, bool wait)
 {
     tl_status st = tli_checkpoint_saver_outcome(m->saver, wait);
     if (st != TL_OK) m->at = m->before;
@@ -149,9 +148,9 @@ tl_status tl_checkpoint_manager_save(tl_checkpoint_manager *m, bool check_interv
 {
     const int64_t step = *m->args.step;
     if (path) *path = NULL;
-    TL_TRY(outcome(m, false));
+    TL_TRY(tli_checkpoint_manager_outcome(m, false));
     if (!tl_checkpoint_manager_due(m, check_interval)) return TL_OK;
-    TL_TRY(outcome(m, true));
+    TL_TRY(tli_checkpoint_manager_outcome(m, true));
     if (!m->swept) tli_checkpoint_folder_sweep(m->args.directory, m->args.name);
     m->swept = true;
     TL_TRY(tli_checkpoint_saver_save(m->saver, m->args.state, step, m->args.numerics));
@@ -163,7 +162,7 @@ tl_status tl_checkpoint_manager_save(tl_checkpoint_manager *m, bool check_interv
 
 tl_status tl_checkpoint_manager_sync(tl_checkpoint_manager *m)
 {
-    return outcome(m, true);
+    return tli_checkpoint_manager_outcome(m, true);
 }
 
 /* --- restoring -------------------------------------------------------------------------------- */

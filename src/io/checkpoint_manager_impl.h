@@ -47,4 +47,10 @@ TL_NODISCARD tl_status tli_checkpoint_saver_outcome(tli_checkpoint_saver *s, boo
 /* Waits and leaves the failure for later. */
 void tli_checkpoint_saver_wait(tli_checkpoint_saver *s);
 
+/* --- the manager (checkpoint_manager.c) ------------------------------------------------------- */
+
+/* A save that failed in the background is handed on, once, and its step is not saved after all. `wait`: for one that is
+ * under way. */
+TL_NODISCARD tl_status tli_checkpoint_manager_outcome(tl_checkpoint_manager *m, bool wait);
+
 #endif

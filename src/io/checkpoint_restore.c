@@ -81,6 +81,15 @@ static tl_status restore_leaves(restoring *r, bool write)
     return TL_OK;
 }
 
+static void drop_unexpected(tl_state_report *report)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < report->count; i++)
+        if (report->items[i].verdict != TL_STATE_UNEXPECTED) report->items[kept++] = report->items[i];
+    report->count = kept;
+    report->counts[TL_STATE_UNEXPECTED] = 0;
+}
+
 static tl_status fail_misfit(const char *path, const tl_state_report *report)
 {
     tl_str text = TL_STR_INIT;
@@ -136,6 +145,7 @@ tl_status tli_checkpoint_restore(tl_state *into, const tl_checkpoint *c,
     TL_TRY_DONE(st, find_part(&r.there, c, args->part));
     TL_TRY_DONE(
         st, tl_state_compare(report, into, r.there, &(tl_state_compare_args){.cast = args->cast}));
+    if (args->beside) drop_unexpected(report);
     if (!args->partial && is_misfit(report, args->optional, path)) {
         st = fail_misfit(path, report);
         goto done;

@@ -7,6 +7,7 @@
 #include <tilth/base/log.h>
 #include <tilth/base/vec.h>
 
+#include "base/thread.h"
 #include "io/checkpoint_manager_impl.h"
 
 enum { PIECE = 1 << 20, HUGE_PAGE = 2 << 20, SECONDS_PER_HOUR = 3600 };
@@ -192,13 +193,12 @@ static void *work(void *payload)
     return NULL;
 }
 
-// Signals are for the threads of the program.
 static tl_status start_thread(tli_checkpoint_saver *s)
 {
-    sigset_t all, before;
+    sigset_t mask, before;
     if (s->started) return TL_OK;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    tli_thread_mask(&mask);
+    pthread_sigmask(SIG_SETMASK, &mask, &before);
     int error = pthread_create(&s->thread, NULL, work, s);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error)

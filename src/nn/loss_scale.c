@@ -72,3 +72,8 @@ double tl_optimizer_loss_scale(const tl_optimizer *o)
     double value = 1;
     return !o->scale || tl_tensor_item(o->scale, &value) == TL_OK ? value : NAN;
 }
+
+bool tl_optimizer_can_lower_scale(const tl_optimizer *o)
+{
+    return o->dynamic && tl_optimizer_loss_scale(o) > 1;
+}

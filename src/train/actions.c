@@ -4,7 +4,8 @@
 
 #include <tilth/base/vec.h>
 #include <tilth/io/safetensors.h>
-#include <tilth/train/controller.h>
+
+#include "train/controller.h"
 
 /* --- lists ------------------------------------------------------------------------------------ */
 
@@ -93,7 +94,7 @@ static void adopt(const conditional *c)
         for (int64_t i = 0; holds && i < c->config.hook_count; i++) {                              \
             tl_hook *inner = c->config.hooks[i];                                                   \
             const tl_hook_class *with = METHOD(inner, phase);                                      \
-            if (with) TL_TRY_NOTE(with->phase(inner, logs), "hook '%s'", inner->name);             \
+            if (with) TL_TRY(tli_hook_settle(inner, with->phase(inner, logs)));                    \
         }                                                                                          \
         return TL_OK;                                                                              \
     }
@@ -217,6 +218,7 @@ const tl_hook_class tl_export_model_hook = {
     .start = export_start,
     .after_loop = export_after_loop,
     .after_eval = export_after_eval,
+    .files = TL_HOOK_FILES,
 };
 
 /* --- checkpoints of averages ------------------------------------------------------------------ */
@@ -279,4 +281,5 @@ const tl_hook_class tl_ema_checkpoint_hook = {
             .help = "writes averaged weights as checkpoints of their own"},
     .start = ema_start,
     .after_eval = ema_after_eval,
+    .files = TL_HOOK_CHECKPOINTS,
 };

@@ -9,6 +9,7 @@
 #include <tilth/base/log.h>
 #include <tilth/base/vec.h>
 
+#include "io/checkpoint_manager_impl.h"
 #include "train/pretty.h"
 #include "train/signals.h"
 
@@ -50,18 +51,38 @@ tl_status tli_controller_forgive(const tl_controller *c, tl_status st)
 
 /* --- hooks ------------------------------------------------------------------------------------ */
 
+static tl_hook_files files_of(const tl_hook *h)
+{
+    const size_t end = offsetof(tl_hook_class, files) + sizeof(tl_hook_files);
+    for (const tl_class *cls = &h->cls->cls; cls; cls = cls->base) {
+        const tl_hook_class *hook = (const tl_hook_class *)cls;
+        if (cls->class_size >= end && hook->files != TL_HOOK_NO_FILES) return hook->files;
+    }
+    return TL_HOOK_NO_FILES;
+}
+
+tl_status tli_hook_settle(const tl_hook *h, tl_status st)
+{
+    if (st == TL_OK) return TL_OK;
+    tl_error_note(st, "hook '%s'", h->name);
+    return h->controller && files_of(h) != TL_HOOK_NO_FILES ? tli_controller_forgive(h->controller, st) : st;
+}
+
 #define EACH_HOOK(c, method, ...)                                                                  \
     for (int64_t i = 0; i < (c)->hook_count; i++) {                                                \
         tl_hook *h = (c)->hooks[i];                                                                \
         const tl_hook_class *with = TLI_HOOK_METHOD(h, method);                                    \
-        if (!with) continue;                                                                       \
-        tl_status st = with->method(__VA_ARGS__);                                                  \
-        if (st != TL_OK) TL_TRY(tli_controller_forgive(c, tl_error_note(st, "hook '%s'", h->name))); \
+        if (with) TL_TRY(tli_hook_settle(h, with->method(__VA_ARGS__)));                           \
     }
 
+/* Nothing is forgiven here: what goes wrong at the beginning is seen by who begins it. */
 tl_status tli_hooks_before_train(tl_controller *c)
 {
-    EACH_HOOK(c, before_train, h)
+    for (int64_t i = 0; i < c->hook_count; i++) {
+        tl_hook *h = c->hooks[i];
+        const tl_hook_class *with = TLI_HOOK_METHOD(h, before_train);
+        if (with) TL_TRY_NOTE(with->before_train(h), "hook '%s'", h->name);
+    }
     return TL_OK;
 }
 
@@ -72,10 +93,12 @@ tl_status tli_hooks_after_train(tl_controller *c, tl_status so_far)
     if (so_far != TL_OK) tl_error_save(&first);
     first.code = so_far;
     for (int64_t i = 0; i < c->hook_count; i++) {
-        const tl_hook_class *with = TLI_HOOK_METHOD(c->hooks[i], after_train);
-        tl_status st = with ? with->after_train(c->hooks[i]) : TL_OK;
+        tl_hook *h = c->hooks[i];
+        const tl_hook_class *with = TLI_HOOK_METHOD(h, after_train);
+        tl_status st = with ? with->after_train(h) : TL_OK;
+        if (st != TL_OK && files_of(h) == TL_HOOK_CHECKPOINTS) tl_error_note(st, "hook '%s'", h->name);
+        else st = tli_hook_settle(h, st);
         if (st == TL_OK || first.code != TL_OK) continue;
-        tl_error_note(st, "hook '%s'", c->hooks[i]->name);
         tl_error_save(&first);
         first.code = st;
     }
@@ -251,6 +274,7 @@ void tl_controller_free(tl_controller **controller)
     tl_summary_manager_free(&c->own_eval_summaries);
     TL_VEC_FREE(&c->told);
     tl_str_deinit(&c->restored);
+    tl_str_deinit(&c->newest);
     tl_event_storage_free(&c->storage);
     tl_arena_free(&c->arena);
     tl_free(c);
@@ -262,18 +286,9 @@ void tl_controller_free(tl_controller **controller)
 /* Who only evaluates takes what it needs from a checkpoint and leaves the rest. */
 static tl_status restore_to_evaluate(tl_controller *c, const char *path)
 {
-    tl_state_report report = {0};
-    tl_checkpoint_restore_args args = {0};
     tl_state *state = tl_trainer_checkpoint(c->evaluator);
     if (!state) return tl_error_code();
-    tl_status st = tl_checkpoint_restore(state, path, &args, &report);
-    if (st == TL_EINVAL && report.matched && !report.counts[TL_STATE_MISSING]
-        && !report.counts[TL_STATE_DIFFERENT]) {
-        args.partial = true;
-        st = tl_checkpoint_restore(state, path, &args, NULL);
-    }
-    tl_state_report_deinit(&report);
-    return st;
+    return tl_checkpoint_restore(state, path, &(tl_checkpoint_restore_args){.beside = true}, NULL);
 }
 
 /* Whether it is the file itself that is at fault, and not what it was to be restored into. */
@@ -296,6 +311,7 @@ static tl_status restore_usable(tl_controller *c, const char **restored)
     tl_path_list all;
     int64_t i = 0;
     *restored = NULL;
+    tl_str_cut(&c->newest, 0);
     TL_TRY(tl_arena_new(&arena));
     tl_status st = tl_checkpoint_manager_candidates(&all, c->manager, arena);
     for (; st == TL_OK && i < all.count; i++) {
@@ -312,6 +328,7 @@ static tl_status restore_usable(tl_controller *c, const char **restored)
         if (i > 0) TL_LOG_ERROR("taking '%s' instead", all.items[i]);
         tl_str_cut(&c->restored, 0);
         tl_str_add(&c->restored, all.items[i]);
+        tl_str_add(&c->newest, all.items[0]);
         st = tl_str_status(&c->restored);
         *restored = tl_str_text(&c->restored);
     }
@@ -331,6 +348,8 @@ tl_status tl_controller_restore_checkpoint(tl_controller *c, const char *path, c
     TL_TRY(tli_controller_require(c->manager, "checkpoint manager", "restoring"));
     if (path) tli_controller_say(c, "restoring model from %s...", path);
     else tli_controller_say(c, "restoring or initializing model...");
+    c->again_at = 0;
+    tl_str_cut(&c->newest, 0);
     if (path && c->trainer) TL_TRY(tl_checkpoint_manager_restore(c->manager, path));
     else if (path) TL_TRY(restore_to_evaluate(c, path));
     else if (c->trainer) TL_TRY(tl_checkpoint_manager_restore_or_initialize(c->manager, &from));
@@ -346,36 +365,55 @@ tl_status tl_controller_restore_checkpoint(tl_controller *c, const char *path, c
     return TL_OK;
 }
 
-static tl_status save(const char **path, tl_controller *c, bool check_interval)
+/* What could not be written is tried again at the next interval, and not at each step. */
+static void try_later(tl_controller *c)
 {
-    *path = NULL;
+    int64_t interval = tl_checkpoint_manager_interval(c->manager);
+    c->again_at = (c->trainer->global_step / interval + 1) * interval;
+}
+
+static tl_status save(tl_controller *c, bool check_interval, bool *saved)
+{
+    const char *path;
     if (tl_checkpoint_manager_due(c->manager, check_interval))
         TL_TRY(tli_controller_forgive(c, tl_summary_manager_flush(c->summaries)));
-    return tl_checkpoint_manager_save(c->manager, check_interval, path);
+    tl_status st = tl_checkpoint_manager_save(c->manager, check_interval, &path);
+    c->again_at = 0;
+    if (st != TL_OK) {
+        try_later(c);
+        return check_interval ? tli_controller_forgive(c, st) : st; // the last one must be written
+    }
+    if (!path) return TL_OK;
+    tli_controller_say(c, "saved checkpoint to %s.", path);
+    if (saved) *saved = true;
+    return hooks_on_save(c, path);
 }
 
 tl_status tli_controller_save(tl_controller *c, bool check_interval, bool *saved)
 {
-    const char *path;
     if (saved) *saved = false;
     if (!c->manager || !c->trainer || !tl_checkpoint_manager_interval(c->manager)) return TL_OK;
     if (c->in_step && c->trainer->global_step == c->loop_end) {
         c->save_at_end = true; // the metrics of the loop are told and reset first
         return TL_OK;
     }
-    int64_t step = c->trainer->global_step, interval = tl_checkpoint_manager_interval(c->manager);
+    int64_t step = c->trainer->global_step, begin = tl_clock_ns();
     if (check_interval && step < c->again_at) return TL_OK;
-    int64_t begin = tl_clock_ns();
-    tl_status st = save(&path, c, check_interval);
-    c->again_at = st == TL_OK ? 0 : (step / interval + 1) * interval;
-    TL_TRY(check_interval ? tli_controller_forgive(c, st) : st); // the last one must be written
-    if (path) {
-        tli_controller_say(c, "saved checkpoint to %s.", path);
-        if (saved) *saved = true;
-        TL_TRY(hooks_on_save(c, path));
+    bool due = tl_checkpoint_manager_due(c->manager, check_interval) || !check_interval;
+    tl_status found = tli_checkpoint_manager_outcome(c->manager, due); // of the one before
+    tl_status before = tli_controller_forgive(c, found);
+    if (found != TL_OK && before == TL_OK && !due) {
+        try_later(c);
+        return TL_OK;
     }
+    tl_error error;
+    if (before != TL_OK) tl_error_save(&error);
+    tl_status st = save(c, check_interval && before == TL_OK, saved);
     c->away_s += (double)(tl_clock_ns() - begin) * 1e-9;
-    return TL_OK;
+    if (before == TL_OK) return st;
+    if (st != TL_OK) TL_LOG_ERROR("%s", tl_error_message());
+    tl_error_restore(&error);
+    return before;
 }
 
 tl_status tl_controller_save_checkpoint(tl_controller *c, bool *saved)
@@ -473,12 +511,22 @@ static tl_status wait_for_checkpoint(const char **path, tl_controller *c, tl_are
     return TL_OK;
 }
 
+/* What is restored already, when the controller was made, is not restored again. */
+static tl_status restore_newest(tl_controller *c, const char *newest, const char **path)
+{
+    bool there = c->newest.length && strcmp(tl_str_text(&c->newest), newest) == 0;
+    *path = tl_str_text(&c->restored);
+    tl_status st = there ? TL_OK : restore_usable(c, path);
+    tl_str_cut(&c->newest, 0); // somebody may ask for it again, to see what has become of the file
+    return st;
+}
+
 /* Evaluates what can be restored, unless that was evaluated already. What cannot is waited out: who trains will save
  * again, and keeps only the newest. */
-static tl_status evaluate_newest(tl_controller *c, int64_t steps, tl_str *evaluated, tl_logs *logs)
+static tl_status evaluate_newest(tl_controller *c, const char *newest, int64_t steps, tl_str *evaluated, tl_logs *logs)
 {
     const char *path;
-    tl_status st = restore_usable(c, &path);
+    tl_status st = restore_newest(c, newest, &path);
     if (st == TL_ENOTFOUND) {
         tl_error_clear();
         return TL_OK;
@@ -508,7 +556,7 @@ static tl_status evaluate_all(tl_controller *c, int64_t steps, double timeout_s,
             tl_str_cut(&seen, 0);
             tl_str_add(&seen, path);
             tli_controller_say(c, "restoring model from %s...", path);
-            st = evaluate_newest(c, steps, &evaluated, logs);
+            st = evaluate_newest(c, path, steps, &evaluated, logs);
         }
         tl_arena_end(arena, mark);
         if (st != TL_OK || (!path && !done) || (done && done(payload))) break;

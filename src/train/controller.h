@@ -26,6 +26,7 @@ struct tl_controller {
     tl_event_storage *storage;
     int64_t evaluated;      /* the last step that was; in checkpoints */
     tl_str restored;        /* the file that was, to evaluate it */
+    tl_str newest;          /* the one that was there then, which could not be used when it is another; "": unknown */
     /* While it trains: */
     tl_trainer_watch watch;
     int64_t last_step;      /* where the training ends */
@@ -51,6 +52,9 @@ struct tl_controller {
 
 /* Prints a line and logs it. */
 void tli_controller_say(const tl_controller *c, const char *format, ...) TL_PRINTF(2, 3);
+/* What one of its methods came back with: a failure to write that the run shall survive is TL_OK then, if the class of
+ * the hook says that it writes; others are handed on with its name. */
+TL_NODISCARD tl_status tli_hook_settle(const tl_hook *h, tl_status st);
 /* One phase of all hooks. */
 TL_NODISCARD tl_status tli_hooks_before_train(tl_controller *c);
 TL_NODISCARD tl_status tli_hooks_after_train(tl_controller *c, tl_status so_far);
@@ -58,7 +62,8 @@ TL_NODISCARD tl_status tli_hooks_after_loop(tl_controller *c, tl_logs *logs);
 TL_NODISCARD tl_status tli_hooks_before_eval(tl_controller *c);
 TL_NODISCARD tl_status tli_hooks_after_eval(tl_controller *c, tl_logs *logs);
 TL_NODISCARD tl_status tli_hooks_on_error(tl_controller *c, tl_status status, bool *handled);
-/* Saves when it is due, or whenever it is not saved. */
+/* Saves when it is due, or whenever it is not saved. When an earlier checkpoint has failed in the background and that
+ * is not forgiven, the failure is handed on after the state was saved, due or not: the training ends with it. */
 TL_NODISCARD tl_status tli_controller_save(tl_controller *c, bool check_interval, bool *saved);
 /* A failure to write that the run shall survive is told as an error, and TL_OK; others are handed on. */
 TL_NODISCARD tl_status tli_controller_forgive(const tl_controller *c, tl_status st);

@@ -80,8 +80,7 @@ static tl_status call_after_step(tl_controller *c, tl_trainer *t)
     for (int64_t i = 0; i < c->hook_count; i++) {
         tl_hook *h = c->hooks[i];
         const tl_hook_class *with = TLI_HOOK_METHOD(h, after_step);
-        tl_status st = with && t->global_step % h->period == 0 ? with->after_step(h) : TL_OK;
-        if (st != TL_OK) TL_TRY(tli_controller_forgive(c, tl_error_note(st, "hook '%s'", h->name)));
+        if (with && t->global_step % h->period == 0) TL_TRY(tli_hook_settle(h, with->after_step(h)));
     }
     return TL_OK;
 }
@@ -185,7 +184,7 @@ static tl_status end_loop(tl_controller *c, int64_t from, double seconds, tl_log
 static tl_status after_failure(tl_controller *c, tl_status st)
 {
     tl_error error;
-    bool handled;
+    bool handled, saved;
     tl_error_save(&error);
     tl_status after = tli_hooks_on_error(c, st, &handled);
     if (after == TL_OK && handled) {
@@ -194,8 +193,8 @@ static tl_status after_failure(tl_controller *c, tl_status st)
         return TL_OK;
     }
     if (after != TL_OK) tl_error_save(&error);
-    if (st == TL_ENAN && tli_controller_save(c, false, NULL) != TL_OK)
-        TL_LOG_ERROR("the last good step could not be saved: %s", tl_error_message());
+    if (st == TL_ENAN && tli_controller_save(c, false, &saved) != TL_OK) // or an earlier one failed
+        TL_LOG_ERROR("%s%s", saved ? "" : "the last good step could not be saved: ", tl_error_message());
     tl_error_restore(&error);
     return after != TL_OK ? after : st;
 }
@@ -252,6 +251,7 @@ static void begin_training(tl_controller *c, int64_t steps)
                                   .before = watched ? watch_before : NULL,
                                   .wake = c->given.heed_signals ? &tli_signal : NULL};
     c->last_step = steps;
+    c->again_at = 0;
     c->failed.code = TL_OK;
     __atomic_store_n(&c->stop, 0, __ATOMIC_RELEASE);
     if (c->given.heed_signals) tli_signals_begin();
@@ -266,19 +266,31 @@ static bool is_left_unsaved(const tl_controller *c)
     return c->given.heed_signals && tli_signal && c->given.leave_unsaved;
 }
 
+static tl_status wait_for_saves(tl_controller *c, tl_status so_far)
+{
+    tl_error error;
+    if (!c->manager) return so_far;
+    if (so_far != TL_OK) tl_error_save(&error);
+    tl_status st = tl_checkpoint_manager_sync(c->manager);
+    if (so_far == TL_OK) return st;
+    if (st != TL_OK) TL_LOG_ERROR("%s", tl_error_message());
+    tl_error_restore(&error);
+    return so_far;
+}
+
 static tl_status end_training(tl_controller *c, tl_status st, bool save)
 {
     bool stopping = tli_controller_stopping(c);
-    // What went wrong in the background is made good by the last checkpoint.
-    if (st == TL_OK && c->manager) st = tli_controller_forgive(c, tl_checkpoint_manager_sync(c->manager));
     if (is_left_unsaved(c)) save = false;
     else save |= stopping;
+    // What went wrong in the background is made good by the last checkpoint.
     if (st == TL_OK && save) st = tli_controller_save(c, false, NULL);
+    else if (st == TL_OK && c->manager) st = tli_controller_forgive(c, tl_checkpoint_manager_sync(c->manager));
     st = tli_hooks_after_train(c, st);
     stopping |= tli_controller_stopping(c);
     tl_event_storage_pop(c->storage);
     tl_trainer_set_watch(c->trainer, NULL);
-    if (c->manager && st == TL_OK) st = tl_checkpoint_manager_sync(c->manager);
+    st = wait_for_saves(c, st);
     int number = c->given.heed_signals ? tli_signal : 0;
     if (c->given.heed_signals) tli_signals_end();
     c->last_step = 0;

@@ -81,7 +81,8 @@ static tl_status make_up(tl_hook *h)
     for (int64_t i = 0; i < c->hook_count; i++) {
         tl_hook *other = c->hooks[i];
         bool evaluates = other->cls == &tl_eval_hook || other->cls == &tl_best_checkpointer_hook;
-        if (evaluates && step % other->period == 0) TL_TRY(other->cls->after_step(other));
+        if (evaluates && step % other->period == 0)
+            TL_TRY(tli_hook_settle(other, other->cls->after_step(other)));
     }
     return TL_OK;
 }

@@ -11,7 +11,7 @@
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/reduce.h>
 
-enum { NAMED = 8 /* examples, and numbers of a position */ };
+enum { NAMED = 8 /* examples */ };
 
 /* A batch of the step, and what was found out about it. */
 typedef struct suspect {
@@ -168,19 +168,10 @@ static tl_status take_back_data(tl_trainer *t)
     return TL_OK;
 }
 
-/* Its numbers by their names: "epoch 2, position 640". */
-static tl_status add_number(const tl_state_entry *e, void *payload)
-{
-    tl_str *out = payload;
-    if (e->kind != TL_STATE_INT || out->length > 100) return TL_OK;
-    tl_str_addf(out, "%s%s %" PRId64, out->length ? ", " : "", e->path, e->i);
-    return TL_OK;
-}
-
 /* The last batch, which is still at hand. */
 static tl_status examine_last(tl_trainer *t, suspect *s, bool known)
 {
-    if (known) TL_TRY(tl_state_walk(t->parts->position, add_number, &s->position));
+    if (known) TL_TRY(tl_dataset_tell(t->train_dataset, &s->position));
     s->in = &t->parts->in;
     s->microbatch = t->parts->accumulation - 1;
     examine(t, s);
@@ -192,7 +183,7 @@ static tl_status examine_next(tl_trainer *t, suspect *s)
 {
     tl_tensors in = {0};
     bool more = true;
-    TL_TRY(tl_state_walk(t->parts->position, add_number, &s->position));
+    TL_TRY(tl_dataset_tell(t->train_dataset, &s->position));
     tl_mark mark = tl_ctx_begin(t->ctx);
     tl_status st = TLI_TRAINER_CALL(t, next_train_inputs)(t, t->ctx, &in, &more);
     if (st == TL_OK && more) {
@@ -231,7 +222,7 @@ static double number_of(const tl_tensor *t)
 {
     double value = NAN;
     if (!t || tl_tensor_count(t) != 1 || tl_tensor_item(t, &value) != TL_OK) return NAN;
-    return value;
+    return isnan(value) ? NAN : value; // whose sign says nothing
 }
 
 static void tell_batch(tl_str *out, const tl_trainer *t, const suspect *s)

@@ -251,7 +251,6 @@ static tl_status begin(tl_exporter *e, const tl_exporter_args *args)
     e->best_metric = tl_arena_printf(e->arena, "best_%s", args->metric);
     e->info = tl_path_join(e->arena, args->dir, "info.json");
     if (!e->dir || !e->metric || !e->best_metric || !e->info) return TL_ENOMEM;
-    TL_TRY(tl_mkdirs(e->dir));
     return load_info(e);
 }
 
@@ -345,6 +344,7 @@ static tl_status export(tl_exporter *e, const tl_state *state, const tl_logs *lo
     TL_TRY_DONE(st, tl_logs_new(&best));
     TL_TRY_DONE(st, copy_numbers(best, logs, 0));
     TL_TRY_DONE(st, tl_logs_put(best, STEP_KEY, (double)step));
+    TL_TRY_DONE(st, tl_mkdirs(e->dir)); // who only looks leaves no folder behind
     TL_TRY_DONE(st, tl_checkpoint_save(tl_str_text(&path), state, NULL));
     TL_TRY_DONE(st, write_state_file(e, step));
     TL_TRY_DONE(st, write_info(e, logs, step));

@@ -41,3 +41,10 @@ void tli_guard_settle(const tli_guard *g, tl_ctx *c, tl_tensor *finite)
     }
     tl_ctx_set_taping(c, taping);
 }
+
+void tli_guard_restore(const tli_guard *g, tl_ctx *c)
+{
+    bool taping = tl_ctx_set_taping(c, false);
+    for (int64_t i = 0; i < g->count; i++) tl_assign(c, g->items[i].live, g->items[i].kept);
+    tl_ctx_set_taping(c, taping);
+}

@@ -25,5 +25,7 @@ TL_NODISCARD tl_status tli_guard_add_all(tli_guard *g, tl_engine *engine, const 
  * a bool scalar, is false. */
 void tli_guard_keep(const tli_guard *g, tl_ctx *c);
 void tli_guard_settle(const tli_guard *g, tl_ctx *c, tl_tensor *finite);
+/* Puts back what was kept. */
+void tli_guard_restore(const tli_guard *g, tl_ctx *c);
 
 #endif

@@ -257,4 +257,5 @@ const tl_hook_class tl_periodic_writer_hook = {
     .after_train = writer_after_train,
     .after_step = writer_after_step,
     .on_save = writer_on_save,
+    .files = TL_HOOK_FILES,
 };

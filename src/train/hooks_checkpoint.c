@@ -189,6 +189,7 @@ const tl_hook_class tl_periodic_checkpointer_hook = {
     .after_loop = periodic_after_loop,
     .on_save = periodic_on_save,
     .dispose = periodic_dispose,
+    .files = TL_HOOK_CHECKPOINTS,
 };
 
 /* --- the best --------------------------------------------------------------------------------- */
@@ -334,4 +335,5 @@ const tl_hook_class tl_best_checkpointer_hook = {
     .after_train = best_after_train,
     .after_step = best_after_step,
     .after_loop = best_after_loop,
+    .files = TL_HOOK_CHECKPOINTS,
 };

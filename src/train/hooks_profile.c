@@ -113,6 +113,7 @@ const tl_hook_class tl_profiler_hook = {
     .after_train = profiler_after_train,
     .before_step = profiler_before_step,
     .after_step = profiler_after_step,
+    .files = TL_HOOK_FILES,
 };
 
 /* --- memory ----------------------------------------------------------------------------------- */

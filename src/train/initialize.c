@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include <tilth/base/file.h>
 #include <tilth/base/log.h>
 #include <tilth/io/checkpoint_manager.h>
 
@@ -10,8 +11,10 @@
 typedef struct part {
     const char *name;
     tl_state *into;
+    const char *path;   /* in the model */
     const char *place;  /* where it lies in the file; NULL: everything */
     const char *report; /* what was found there */
+    int64_t go;         /* in which it is read, from 1; -1: in that of another, 0: not yet */
 } part;
 
 static bool fits(const tl_state_report *r)
@@ -73,32 +76,58 @@ static bool lies_in(const char *place, const char *outer)
     return strncmp(place, outer, length) == 0 && (place[length] == '/' || !place[length]);
 }
 
-/* Another part brings it along; of two that are the same, the first. */
+/* Another part of the model brings it along; of two that are the same, the first. */
 static bool is_within(const part *parts, int64_t count, int64_t i)
 {
     for (int64_t k = 0; k < count; k++) {
-        bool same = strcmp(parts[i].place, parts[k].place) == 0;
-        if (k != i && lies_in(parts[i].place, parts[k].place) && (!same || k < i)) return true;
+        bool same = strcmp(parts[i].path, parts[k].path) == 0;
+        if (k != i && lies_in(parts[i].path, parts[k].path) && (!same || k < i)) return true;
     }
     return false;
 }
 
-/* In one go, which writes nothing unless it can write everything. */
-static tl_status read_all(const part *parts, int64_t count, const char *file)
+/* Whether its place in the file is taken by another part of this go. */
+static bool meets(const part *parts, int64_t count, const part *p, int64_t go)
+{
+    for (int64_t k = 0; k < count; k++)
+        if (parts[k].go == go && (lies_in(p->place, parts[k].place) || lies_in(parts[k].place, p->place))) return true;
+    return false;
+}
+
+/* What does not meet, in one go, which writes nothing unless it can write everything. *left are those that remain. */
+static tl_status read_some(part *parts, int64_t count, const char *file, int64_t go, int64_t *left)
 {
     tl_checkpoint_restore_args args = {.cast = true, .weights = true, .partial = true};
-    tl_state *all = NULL;
+    tl_state *all;
     tl_status st = TL_OK;
-    if (count == 1) {
-        args.part = parts[0].place;
-        return tl_checkpoint_restore(parts[0].into, file, &args, NULL);
-    }
+    *left = 0;
     TL_TRY(tl_state_new(&all));
-    for (int64_t i = 0; i < count && st == TL_OK; i++)
-        if (!is_within(parts, count, i)) st = tl_state_mount(all, parts[i].place, parts[i].into);
+    for (int64_t i = 0; i < count && st == TL_OK; i++) {
+        part *p = &parts[i];
+        if (p->go) continue;
+        if (meets(parts, count, p, go)) {
+            ++*left;
+        } else {
+            st = tl_state_mount(all, p->place, p->into);
+            p->go = go;
+        }
+    }
     if (st == TL_OK) st = tl_checkpoint_restore(all, file, &args, NULL);
     tl_state_free(&all);
     return st;
+}
+
+/* One go is enough, unless parts of the model begin as the same part of the file. That they can has been rehearsed. */
+static tl_status read_all(part *parts, int64_t count, const char *file)
+{
+    int64_t left = count;
+    if (count == 1) {
+        tl_checkpoint_restore_args args = {.cast = true, .weights = true, .partial = true, .part = parts[0].place};
+        return tl_checkpoint_restore(parts[0].into, file, &args, NULL);
+    }
+    for (int64_t i = 0; i < count; i++) parts[i].go = is_within(parts, count, i) ? -1 : 0;
+    for (int64_t go = 1; left > 0; go++) TL_TRY(read_some(parts, count, file, go, &left));
+    return TL_OK;
 }
 
 /* --- parts of a model ------------------------------------------------------------------------- */
@@ -136,7 +165,7 @@ static tl_status find_part(part *out, tl_arena *arena, const tl_model *m, const 
                                   tl_path_join(arena, "model", name), path, name};
     for (int i = 0; i < 2; i++)
         if (!places[i]) return TL_ENOMEM;
-    *out = (part){.name = name, .into = entry.state};
+    *out = (part){.name = name, .path = path, .into = entry.state};
     return find_place(out, arena, file, places, TL_COUNT(places));
 }
 
@@ -162,6 +191,8 @@ tl_status tl_model_initialize_from(tl_model *m, const char *path, tl_strings nam
     for (int64_t i = 0; i < names.count && st == TL_OK; i++)
         st = find_part(&parts[i], arena, m, state, names.items[i], file);
     if (st == TL_OK) st = read_all(parts, count, file);
+    if (st != TL_OK && tl_dir_exists(path))
+        tl_error_note(st, "the latest checkpoint of the folder '%s' (an older one can be named instead)", path);
     for (int64_t i = 0; i < count && st == TL_OK; i++)
         TL_LOG_INFO("initialized %s from %s: %s", parts[i].name, file, parts[i].report);
 done:

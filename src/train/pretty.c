@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 80, INDENT = 4, LONGEST_TEXT = 120 };
+enum { WIDTH = 80, INDENT = 4, LONGEST_TEXT = 120 /* bytes */ };
 
 /* As short as it can be told in six digits, with a point in it. */
 static void add_number(tl_str *out, double value)
@@ -19,11 +19,21 @@ static void add_number(tl_str *out, double value)
     tl_str_addf(out, "%s%s", text, strpbrk(text, ".en") ? "" : ".0");
 }
 
+/* Where a long text is cut: never within a character of UTF-8. */
+static const char *end_of(const char *text)
+{
+    size_t length = strnlen(text, LONGEST_TEXT);
+    const char *end = text + length;
+    if (!*end) return end;
+    for (int i = 0; i < 3 && end > text && (*end & 0xC0) == 0x80; i++) end--;
+    return end;
+}
+
 static void add_quoted(tl_str *out, const char *text)
 {
-    const char *end = text + LONGEST_TEXT;
+    const char *end = end_of(text);
     tl_str_addf(out, "'");
-    for (; *text && text < end; text++) {
+    for (; text < end; text++) {
         if (*text == '\n') tl_str_addf(out, "\\n");
         else if (*text == '\'' || *text == '\\') tl_str_addf(out, "\\%c", *text);
         else tl_str_addf(out, "%c", *text);

@@ -98,18 +98,38 @@ static void add_bar(tl_str *line, const progress *p, double share, int width)
     if (p->args.plain) tl_str_addc(line, ']');
 }
 
-/* What stands behind the bar: loss, a metric, speed, how long it will take. */
-static void add_numbers(tl_str *line, progress *p, tl_trainer *t, int64_t last)
+/* Characters, of which all that are shown here are one column wide. */
+static int columns(const tl_str *text)
 {
+    int count = 0;
+    for (const char *c = tl_str_text(text); *c; c++) count += (*c & 0xC0) != 0x80;
+    return count;
+}
+
+/* What stands behind the bar: loss, a metric, speed, how long it will take. What no longer fits into `room` columns is
+ * left out, and all that would follow it. */
+static void add_numbers(tl_str *line, progress *p, tl_trainer *t, int64_t last, int room)
+{
+    enum { LOSS, METRIC, SPEED, REST, FIELDS };
     tl_metric *m = shown_metric(p, t);
-    add_metric(line, "loss", t->train_loss, t->ctx);
-    if (m) add_metric(line, m->name, m, t->ctx);
-    if (p->steps_per_second <= 0) return;
-    tl_str_add(line, "  ");
-    tl_progress_count(line, p->steps_per_second * (double)(p->args.batch_size > 0 ? p->args.batch_size : 1));
-    tl_str_add(line, p->args.batch_size > 0 ? " examples/s" : " steps/s");
-    tl_str_add(line, "  ETA ");
-    tl_progress_time(line, (double)(last - t->global_step) / p->steps_per_second);
+    double speed = p->steps_per_second;
+    for (int field = LOSS; field < FIELDS; field++) {
+        size_t length = line->length;
+        if (field == LOSS) add_metric(line, "loss", t->train_loss, t->ctx);
+        if (field == METRIC && m) add_metric(line, m->name, m, t->ctx);
+        if (field == SPEED && speed > 0) {
+            tl_str_add(line, "  ");
+            tl_progress_count(line, speed * (double)(p->args.batch_size > 0 ? p->args.batch_size : 1));
+            tl_str_add(line, p->args.batch_size > 0 ? " examples/s" : " steps/s");
+        }
+        if (field == REST && speed > 0) {
+            tl_str_add(line, "  ETA ");
+            tl_progress_time(line, (double)(last - t->global_step) / speed);
+        }
+        if (columns(line) <= room) continue;
+        tl_str_cut(line, length);
+        return;
+    }
 }
 
 static void draw(progress *p)
@@ -118,10 +138,12 @@ static void draw(progress *p)
     int64_t last = tl_controller_last_step(p->base.controller);
     tl_str numbers = TL_STR_INIT, line = TL_STR_INIT;
     if (last < 1) return;
-    add_numbers(&numbers, p, t, last);
     int digits = snprintf(NULL, 0, "%" PRId64, last);
     tl_str_addf(&line, "%*" PRId64 "/%" PRId64 " ", digits, t->global_step, last);
-    int room = p->args.width - (int)line.length - (int)numbers.length - 3;
+    if ((int)line.length >= p->args.width) tl_str_cut(&line, (size_t)p->args.width - 1);
+    // In the last column the cursor would stand in the next line.
+    add_numbers(&numbers, p, t, last, p->args.width - (int)line.length - 1);
+    int room = p->args.width - (int)line.length - columns(&numbers) - 3;
     if (p->steps_per_second > 0 && room < p->width) p->width = room;
     if (p->width >= LEAST_BAR && room >= p->width)
         add_bar(&line, p, (double)t->global_step / (double)last, p->width);
@@ -183,7 +205,9 @@ static tl_status before_eval(tl_hook *h)
     p->eval_ns = tl_clock_ns();
     if (!p->args.bar) return TL_OK;
     wipe(p);
-    fprintf(p->args.to, "step %" PRId64 ": evaluating", tl_controller_step(h->controller));
+    char line[64];
+    snprintf(line, sizeof line, "step %" PRId64 ": evaluating", tl_controller_step(h->controller));
+    fprintf(p->args.to, "%.*s", p->args.width - 1, line);
     fflush(p->args.to);
     p->drawn = true;
     return TL_OK;

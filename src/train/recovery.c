@@ -111,7 +111,7 @@ static tl_status after_loop(tl_hook *h, tl_logs *logs)
         tl_str_addf(&what, "the loss is %g at step %" PRId64 ", above trainer.loss_upper_bound = %g", loss, step,
                     r->config.loss_upper_bound);
     else
-        tl_str_addf(&what, "the loss is %g at step %" PRId64, loss, step);
+        tl_str_addf(&what, "the loss is %g at step %" PRId64, isnan(loss) ? NAN : loss, step);
     tl_status st = recover(r, false, tl_str_text(&what));
     tl_str_deinit(&what);
     return st;

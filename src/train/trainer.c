@@ -103,6 +103,7 @@ static tl_status build_guard(tl_trainer *t)
 {
     tli_guard *g = &t->parts->guard;
     tli_guard_deinit(g);
+    t->parts->unfinished = false; // nothing is kept that could be put back
     if (!t->train_loss) return TL_OK;
     TL_TRY(tli_guard_add_all(g, t->engine, &t->train_loss->states));
     for (int64_t i = 0; i < tl_metrics_count(t->train_metrics); i++)

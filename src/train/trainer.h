@@ -13,7 +13,7 @@ struct tl_trainer_parts {
     tl_optimize optimize;              /* how they are optimised */
     int64_t accumulation;              /* batches of a step */
     bool trains, evaluates;
-    bool unfinished;                   /* a step was left with gradients summed up and not applied */
+    bool unfinished;                   /* a step was left, and what its batches have added is not taken back yet */
     bool told_loss;                    /* validation steps did, in this evaluation */
     tl_state *state;                   /* NULL: to be made anew */
     tl_trainer_watch *watch;

@@ -81,7 +81,6 @@ tl_status tli_eval_begin(tl_trainer *t, void **state)
     TL_TRY(tl_dataset_rewind(t->validation_dataset));
     if (!t->optimizer || !tl_optimizer_averages(t->optimizer)) return TL_OK;
     if (tl_optimizer_iterations(t->optimizer) == 0) return TL_OK; // they mean nothing yet
-    if (t->exporter && !tl_trainer_checkpoint(t)) return tl_error_code(); // it cannot be made later
     return tl_optimizer_swap(t->optimizer);
 }
 
@@ -92,9 +91,25 @@ void tli_eval_leave(tl_trainer *t, void *state)
     if (state) tl_task_release_aggregated(t->task, state);
 }
 
+/* As every checkpoint it has the weights in the model and the averages with the optimizer, though they are exchanged
+ * in an evaluation: who restores it need not know where it came from. */
+static tl_status export_as_trained(tl_trainer *t, tl_logs *logs)
+{
+    bool swapped = t->optimizer && tl_optimizer_swapped(t->optimizer);
+    tl_error error;
+    if (swapped) TL_TRY(tl_optimizer_swap(t->optimizer));
+    tl_state *state = tl_trainer_checkpoint(t);
+    tl_status st = state ? tl_exporter_maybe_export(t->exporter, state, logs, t->global_step, NULL) : tl_error_code();
+    if (st != TL_OK) tl_error_save(&error);
+    tl_status back = swapped ? tl_optimizer_swap(t->optimizer) : TL_OK;
+    if (st == TL_OK) return back;
+    tl_error_restore(&error);
+    return st;
+}
+
 static tl_status export_best(tl_trainer *t, tl_logs *logs)
 {
-    tl_status st = tl_exporter_maybe_export(t->exporter, tl_trainer_checkpoint(t), logs, t->global_step, NULL);
+    tl_status st = export_as_trained(t, logs);
     if (st != TL_EIO || !t->config || !t->config->tilth.survive_write_failures) return st;
     TL_LOG_ERROR("%s. The training goes on (survive_write_failures)", tl_error_message());
     tl_error_clear();

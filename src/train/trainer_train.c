@@ -128,27 +128,59 @@ static tl_status apply_sum(tl_trainer *t)
     return tl_function_call(t->parts->apply, t->ctx, &none, &out);
 }
 
-/* Without a loss scale that could be lowered, numbers that are not finite are a mistake. */
-static tl_status check_finite(tl_trainer *t)
+/* Numbers that are not finite are a mistake, unless the step had a loss scale that they have lowered. */
+static tl_status check_finite(tl_trainer *t, bool lowered)
 {
     double finite;
     TL_TRY(tl_tensor_item(tl_optimizer_finite(t->optimizer), &finite));
-    if (finite != 0 || t->params->recovery_max_trials < 0) return TL_OK;
-    if (t->task->dtype == TL_F16 && tl_optimizer_loss_scale(t->optimizer) > 1) return TL_OK;
+    if (finite != 0 || lowered || t->params->recovery_max_trials < 0) return TL_OK;
     return tli_trainer_diagnose(t);
+}
+
+/* What the batches of a step that was left have added is taken back: gradients, metrics, running statistics. */
+static tl_status take_back_sum(tl_trainer *t)
+{
+    TL_TRY(tl_optimizer_discard(t->optimizer));
+    tl_mark mark = tl_ctx_begin(t->ctx);
+    tli_guard_restore(&t->parts->guard, t->ctx);
+    tl_status st = tl_ctx_status(t->ctx);
+    tl_ctx_end(t->ctx, mark);
+    if (st == TL_OK) t->parts->unfinished = false;
+    return st;
+}
+
+/* Several batches that make one step. */
+static tl_status run_sum(tl_trainer *t)
+{
+    tl_trainer_parts *p = t->parts;
+    TL_TRY(begin_sum(t));
+    p->unfinished = true;
+    for (int64_t i = 0; i < p->accumulation; i++) TL_TRY(run_batch(t, i));
+    TL_TRY(apply_sum(t));
+    p->unfinished = false;
+    return TL_OK;
+}
+
+/* Whoever saves or restores after the failure finds the state of the last good step. */
+static tl_status leave_sum(tl_trainer *t, tl_status st)
+{
+    tl_error error;
+    tl_error_save(&error);
+    tli_trainer_close_step(t);
+    if (t->parts->unfinished && take_back_sum(t) != TL_OK) tl_error_clear(); // the next step tries it again
+    tl_error_restore(&error);
+    return st;
 }
 
 tl_status tli_train_step(tl_trainer *t)
 {
     tl_trainer_parts *p = t->parts;
-    if (p->unfinished) TL_TRY(tl_optimizer_discard(t->optimizer));
-    p->unfinished = p->accumulation > 1;
-    if (p->accumulation > 1) TL_TRY(begin_sum(t));
-    for (int64_t i = 0; i < p->accumulation; i++) TL_TRY(run_batch(t, i));
-    if (p->accumulation > 1) TL_TRY(apply_sum(t));
-    p->unfinished = false;
+    bool lowers = tl_optimizer_can_lower_scale(t->optimizer);
+    if (p->unfinished) TL_TRY(take_back_sum(t));
+    tl_status st = p->accumulation > 1 ? run_sum(t) : run_batch(t, 0);
+    if (st != TL_OK) return p->accumulation > 1 ? leave_sum(t, st) : st;
     t->outputs = &t->parts->out;
-    TL_TRY(check_finite(t));
+    TL_TRY(check_finite(t, lowers));
     t->global_step++;
     return TL_OK;
 }

@@ -367,7 +367,15 @@ static void test_plain_weights(void **state)
     assert_ok(tl_state_put(s, "kernel", kernel));
     tl_checkpoint_restore_args args = {.weights = true, .part = "model/dense"};
     assert_fails(tl_checkpoint_restore(s, path, &args, NULL), TL_EINVAL, "does not fit");
-    args.cast = args.partial = true;
+    args.cast = true;
+    assert_fails(tl_checkpoint_restore(s, path, &args, NULL), TL_EINVAL, "1 unexpected");
+    args.beside = true;
+    assert_ok(tl_checkpoint_restore(s, path, &args, &report));
+    assert_int_equal(report.matched, 1);
+    assert_int_equal(report.count, 0);
+    tl_state_report_deinit(&report);
+    args.beside = false;
+    args.partial = true;
     assert_ok(tl_checkpoint_restore(s, path, &args, &report));
     assert_int_equal(report.matched, 1);
     assert_int_equal(report.counts[TL_STATE_UNEXPECTED], 1);
@@ -406,6 +414,13 @@ static void test_misfits(void **state)
                  "does not fit what it shall be restored into: 9 matched, 1 missing, 1 unexpected, "
                  "1 different");
     assert_int_equal(report.count, 3);
+    tl_state_report_deinit(&report);
+    // What may be in the file beside it is not told of.
+    tl_checkpoint_restore_args beside = {.beside = true};
+    assert_fails(tl_checkpoint_restore(b.state, path, &beside, &report), TL_EINVAL,
+                 "9 matched, 1 missing, 0 unexpected, 1 different");
+    assert_int_equal(report.count, 2);
+    assert_null(strstr(tl_error_message(), "words"));
     tl_state_report_deinit(&report);
     assert_int_equal(b.step, 1); // nothing was written
     assert_ok(tl_checkpoint_restore(

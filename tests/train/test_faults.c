@@ -7,7 +7,11 @@
 
 #include <tilth/base/clock.h>
 
+#include <tilth/train/actions.h>
+#include <tilth/train/hooks.h>
+
 #include "io/checkpoint_manager_impl.h"
+#include "train/controller.h"
 
 /* --- damaged checkpoints ---------------------------------------------------------------------- */
 
@@ -98,6 +102,7 @@ static void continuous_evaluation_outlasts_damage(void **state)
     plan.evaluated = 0;
     assert_ok(tl_controller_evaluate_continuously(y->c, 1, 5, train_once, &asked, NULL));
     assert_int_equal(plan.evaluated, 2); // 5 and 15
+    assert_int_equal(toy_count("'run/ckpt-10.safetensors' cannot be used"), 1); // restored once when it began
     assert_int_equal(y->t->global_step, 15);
     // Nothing can be used: it waits for what can.
     damage("run/ckpt-5.safetensors");
@@ -166,21 +171,33 @@ static void set_room(rlim_t bytes)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-static tl_status fill_and_empty(tl_controller *c, void *self)
+/* Before steps: the controller is called at intervals alone. */
+typedef struct filling {
+    tl_hook base;
+    int64_t empty_at;
+} filling;
+
+static tl_status fill_and_empty(tl_hook *h)
 {
-    const int64_t *empty_at = self;
-    if (tl_controller_step(c) == 7) {
-        TL_TRY(tl_checkpoint_manager_sync(tl_controller_manager(c))); // step 5 is to be there
+    int64_t step = tl_controller_step(h->controller);
+    if (step == 7) {
+        TL_TRY(tl_checkpoint_manager_sync(tl_controller_manager(h->controller))); // step 5 is to be there
         set_room(16);
     }
-    if (tl_controller_step(c) == *empty_at) set_room(RLIM_INFINITY);
+    if (step == ((filling *)h)->empty_at) {
+        (void)tl_checkpoint_manager_latest(tl_controller_manager(h->controller)); // waits for who writes
+        set_room(RLIM_INFINITY);
+    }
     return TL_OK;
 }
+static const tl_hook_class filling_class = {.cls = TL_CLASS(tl_hook_class, "filling", NULL, filling, NULL),
+                                            .before_step = fill_and_empty};
 
 static tl_status train_on_full_disk(toy *y, bool survive, bool background, int64_t empty_at)
 {
     tl_hook *h;
-    assert_ok(tl_hook_from_callbacks(&h, &(tl_callbacks){.after_step = fill_and_empty, .self = &empty_at}, NULL));
+    assert_ok(tl_hook_new(&h, &filling_class, NULL));
+    ((filling *)h)->empty_at = empty_at;
     toy_open(y, NULL, NULL);
     assert_ok(tl_checkpoint_manager_new(&y->manager, &(tl_checkpoint_manager_args){
         .directory = "run", .state = tl_trainer_checkpoint(y->t), .step = &y->t->global_step, .interval = 5,
@@ -231,12 +248,163 @@ static void a_full_disk_is_survived(void **state)
         assert_true(tl_file_exists("run/ckpt-5.safetensors") && tl_file_exists("run/ckpt-25.safetensors"));
         assert_false(tl_file_exists("run/ckpt-10.safetensors"));
         assert_true(toy_count("'run/ckpt-10.safetensors' was not saved") == 1); // not tried at each step
+        assert_true(toy_count("'run/ckpt-15.safetensors' was not saved") == 1); // nor at each second interval
+        assert_true(tl_file_exists("run/ckpt-20.safetensors"));
         assert_files("run/.*.tmp", "");
         clear_run();
         assert_int_equal(train_on_full_disk(y, true, background, 1000), TL_EIO); // the last one must be written
         assert_files("run/ckpt*", "run/ckpt-5.safetensors");
         clear_run();
     }
+}
+
+/* The checkpoint of step 10 fails in the background, and nobody has heard of it when something else ends the training
+ * at step 12; then there is room again. */
+typedef struct late {
+    tl_hook base;
+    bool by_signal;
+} late;
+
+static tl_status late_before_step(tl_hook *h)
+{
+    int64_t step = tl_controller_step(h->controller);
+    if (step == 7) {
+        TL_TRY(tl_checkpoint_manager_sync(tl_controller_manager(h->controller))); // step 5 is to be there
+        set_room(16);
+    }
+    if (step == 12) {
+        (void)tl_checkpoint_manager_latest(tl_controller_manager(h->controller)); // waits, and hears nothing
+        set_room(RLIM_INFINITY);
+        if (((late *)h)->by_signal) raise(SIGTERM);
+    }
+    return TL_OK;
+}
+static const tl_hook_class late_class = {.cls = TL_CLASS(tl_hook_class, "late", NULL, late, NULL),
+                                         .before_step = late_before_step};
+
+static tl_status train_late(toy *y, bool by_signal, bool survive)
+{
+    tl_hook *h;
+    assert_ok(tl_hook_new(&h, &late_class, NULL));
+    ((late *)h)->by_signal = by_signal;
+    plan.blows_up_at = by_signal ? 0 : 13;
+    plan.blows_up = 1;
+    toy_open(y, NULL, NULL);
+    assert_ok(tl_checkpoint_manager_new(&y->manager, &(tl_checkpoint_manager_args){
+        .directory = "run", .state = tl_trainer_checkpoint(y->t), .step = &y->t->global_step, .interval = 5,
+        .background = true}));
+    assert_ok(tl_controller_new(&y->c, &(tl_controller_args){
+        .trainer = y->t, .steps_per_loop = 100, .checkpoint_manager = y->manager, .hooks = &h, .hook_count = 1,
+        .heed_signals = true, .survive_write_failures = survive, .quiet = true}));
+    tl_status st = tl_controller_train(y->c, 50, true);
+    tl_error kept;
+    tl_error_save(&kept);
+    toy_close(y);
+    tl_hook_free(&h);
+    tl_error_restore(&kept);
+    return st;
+}
+
+static void an_older_failure_does_not_prevent_the_last_save(void **state)
+{
+    toy *y = *state;
+    for (int survive = 0; survive < 2; survive++) {
+        assert_fails(train_late(y, false, survive), TL_ENAN, "step 13: numbers are not finite");
+        assert_files("run/ckpt*", "run/ckpt-12.safetensors run/ckpt-5.safetensors");
+        assert_int_equal(toy_count("'run/ckpt-10.safetensors' was not saved"), 1);
+        clear_run();
+        tl_status st = train_late(y, true, survive);
+        assert_int_equal(st, survive ? TL_ESTOPPED : TL_EIO);
+        assert_non_null(strstr(tl_error_message(), survive ? "SIGTERM ended the training at step 13, which is saved"
+                                                           : "'run/ckpt-10.safetensors' was not saved"));
+        assert_files("run/ckpt*", "run/ckpt-13.safetensors run/ckpt-5.safetensors");
+        clear_run();
+    }
+}
+
+/* --- what is forgiven -------------------------------------------------------------------------- */
+
+static bool fails_at_the_end;
+
+static tl_status unlucky_after_step(tl_hook *h)
+{
+    if (fails_at_the_end || tl_controller_step(h->controller) != 3) return TL_OK;
+    return TL_FAIL(TL_EIO, "the disk is full, or broken");
+}
+
+static tl_status unlucky_after_train(tl_hook *h)
+{
+    (void)h;
+    return fails_at_the_end ? TL_FAIL(TL_EIO, "the disk is full, or broken") : TL_OK;
+}
+
+static tl_status train_unlucky(toy *y, tl_hook_files writes, bool at_the_end)
+{
+    const tl_hook_class base = {.cls = TL_CLASS(tl_hook_class, "unlucky_base", NULL, tl_hook, NULL), .files = writes};
+    const tl_hook_class unlucky = {.cls = TL_CLASS(tl_hook_class, "unlucky", &base.cls, tl_hook, NULL),
+                                   .after_step = unlucky_after_step, .after_train = unlucky_after_train};
+    tl_hook *h;
+    fails_at_the_end = at_the_end;
+    assert_ok(tl_hook_new(&h, &unlucky, NULL));
+    toy_open(y, NULL, NULL);
+    assert_ok(tl_controller_new(&y->c, &(tl_controller_args){.trainer = y->t, .steps_per_loop = 2, .hooks = &h,
+                                                             .hook_count = 1, .survive_write_failures = true,
+                                                             .quiet = true}));
+    tl_status st = tl_controller_train(y->c, 6, true);
+    tl_error kept;
+    tl_error_save(&kept);
+    toy_close(y);
+    tl_hook_free(&h);
+    tl_error_restore(&kept);
+    return st;
+}
+
+/* A hook that reads may fail in the same way; and a last checkpoint must be written. */
+static void only_who_writes_is_forgiven(void **state)
+{
+    toy *y = *state;
+    for (int at_the_end = 0; at_the_end < 2; at_the_end++) {
+        assert_fails(train_unlucky(y, TL_HOOK_NO_FILES, at_the_end), TL_EIO, "hook 'unlucky': the disk is full");
+        tl_str_cut(&toy_log, 0);
+        assert_ok(train_unlucky(y, TL_HOOK_FILES, at_the_end));
+        assert_int_equal(toy_count("hook 'unlucky': the disk is full, or broken. The training goes on"), 1);
+    }
+    assert_ok(train_unlucky(y, TL_HOOK_CHECKPOINTS, false));
+    assert_fails(train_unlucky(y, TL_HOOK_CHECKPOINTS, true), TL_EIO, "hook 'unlucky': the disk is full");
+    // Evaluations read, and recovery goes back to a checkpoint.
+    assert_int_equal(tl_eval_hook.files, TL_HOOK_NO_FILES);
+    assert_int_equal(tl_recovery_hook.files, TL_HOOK_NO_FILES);
+    assert_int_equal(tl_periodic_writer_hook.files, TL_HOOK_FILES);
+    assert_int_equal(tl_periodic_checkpointer_hook.files, TL_HOOK_CHECKPOINTS);
+}
+
+/* What was to be tried later in one training is tried at once in another, and after a restore. */
+static void a_new_beginning_forgets_failures(void **state)
+{
+    toy *y = *state;
+    toy_open(y, NULL, NULL);
+    assert_ok(tl_checkpoint_manager_new(&y->manager, &(tl_checkpoint_manager_args){
+        .directory = "run", .state = tl_trainer_checkpoint(y->t), .step = &y->t->global_step, .interval = 10}));
+    assert_ok(tl_controller_new(&y->c, &(tl_controller_args){.trainer = y->t, .steps_per_loop = 5, .quiet = true,
+                                                             .checkpoint_manager = y->manager,
+                                                             .survive_write_failures = true}));
+    assert_ok(tl_controller_train(y->c, 10, true));
+    set_room(16);
+    assert_ok(tl_controller_train(y->c, 25, false)); // 20 fails, and is to be tried again at 30
+    assert_true(toy_count("'run/ckpt-20.safetensors' was not saved") == 1);
+    set_room(RLIM_INFINITY);
+    const char *path;
+    assert_ok(tl_controller_restore_checkpoint(y->c, NULL, &path));
+    assert_int_equal(y->t->global_step, 10);
+    assert_int_equal(y->c->again_at, 0);
+    assert_ok(tl_controller_train(y->c, 25, false));
+    assert_files("run/ckpt*", "run/ckpt-10.safetensors run/ckpt-20.safetensors");
+    set_room(16);
+    assert_ok(tl_controller_train(y->c, 35, false)); // 30 fails
+    set_room(RLIM_INFINITY);
+    assert_true(y->c->again_at == 40);
+    assert_ok(tl_controller_train(y->c, 36, false));
+    assert_true(y->c->again_at == 0);
 }
 
 /* --- signals ---------------------------------------------------------------------------------- */
@@ -350,6 +518,9 @@ int main(void)
         TOY_TEST(a_loop_ends_where_it_would_have),
         TOY_TEST(a_full_disk_ends_the_training),
         TOY_TEST(a_full_disk_is_survived),
+        TOY_TEST(an_older_failure_does_not_prevent_the_last_save),
+        TOY_TEST(only_who_writes_is_forgiven),
+        TOY_TEST(a_new_beginning_forgets_failures),
         TOY_TEST(a_signal_in_a_save),
         TOY_TEST(a_signal_may_leave_it_unsaved),
         TOY_TEST(the_second_signal_leaves_at_once),

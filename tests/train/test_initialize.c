@@ -149,12 +149,49 @@ static void all_parts_or_none(void **state)
     tl_model_free(&to);
 }
 
+/* Two parts that begin as one part of the file: by its path the one, by its name the other. */
+static tl_status towers_build(tl_model *m, tl_scope *s, const void *config)
+{
+    net *n = (net *)m;
+    (void)config;
+    n->backbone = tl_dense(s, "trunk", .units = 4);
+    n->head = tl_dense(s, "second", .units = 4);
+    tl_scope_item(s, "backbone", n->backbone);
+    tl_scope_item(s, "trunk", n->head);
+    return tl_scope_status(s);
+}
+static tl_tensor *towers_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
+{
+    net *n = (net *)m;
+    (void)tl_call(c, n->backbone, x);
+    return tl_call(c, n->head, x);
+}
+static const tl_layer_class towers_class = {
+    .cls = TL_CLASS(tl_layer_class, "towers", NULL, net, NULL), .build = towers_build, .forward = towers_forward};
+
+static void two_parts_from_one(void **state)
+{
+    toy *y = *state;
+    static const char *const both[] = {"backbone", "trunk"};
+    tl_model *from = model_of(y, 1, 2), *to;
+    tl_input x = {"x", TL_F32, TL_SHAPE(2, WIDTH)};
+    save(from, "run/ckpt-5.safetensors", false);
+    assert_ok(tl_model_new(&to, &(tl_model_args){.engine = tl_strategy_engine(y->strategy), .cls = &towers_class,
+                                                 .inputs = &x, .input_count = 1, .seed = 2}));
+    assert_ok(tl_model_initialize_from(to, "run/ckpt-5", strings(both, 2)));
+    assert_true(first_of(to, "trunk/kernel") == first_of(from, "trunk/kernel"));
+    assert_true(first_of(to, "second/kernel") == first_of(from, "trunk/kernel"));
+    tl_model_free(&from);
+    tl_model_free(&to);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TOY_TEST(all_of_the_model),
         TOY_TEST(parts_by_name_and_by_path),
         TOY_TEST(all_parts_or_none),
+        TOY_TEST(two_parts_from_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,12 +6,15 @@
 
 #include <tilth/base/alloc.h>
 #include <tilth/builtin/builtin.h>
+#include <tilth/data/pipeline.h>
+#include <tilth/io/checkpoint.h>
 #include <tilth/nn/layers.h>
 #include <tilth/nn/metrics.h>
 #include <tilth/ops/activation.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/loss.h>
 #include <tilth/ops/reduce.h>
+#include <tilth/train/exporter.h>
 #include <tilth/train/run.h>
 
 static int remove_one(const char *path, const struct stat *info, int type, struct FTW *where)
@@ -485,7 +488,11 @@ static void no_scale_is_small_enough(void **state)
     spoiled = hopeless = true;
     open_two(&w, "runtime.mixed_precision_dtype=float16", NULL);
     assert_fails(tl_trainer_train(w.t, 100, w.logs), TL_ENAN, "numbers are not finite");
-    assert_true(w.t->global_step > 10 && w.t->global_step < 20); // from 32768 down to 1
+    assert_int_equal(w.t->global_step, 15); // from 32768 down to 1, which is tried too
+    close_two(&w);
+    // One that is fixed cannot be lowered at all.
+    open_two(&w, "runtime.mixed_precision_dtype=float16,runtime.loss_scale=1024", NULL);
+    assert_fails(tl_trainer_train(w.t, 100, w.logs), TL_ENAN, "step 1: numbers are not finite");
     close_two(&w);
     assert_ok(tl_set_mixed_precision_policy("float32"));
 }
@@ -509,6 +516,80 @@ static void what_recovery_went_back_from_does_not_count(void **state)
     assert_near(loss_counted, 48, 0);
     tl_run_result_deinit(&result);
     close_two(&w);
+    assert_int_equal(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+/* --- steps that are left between their batches ---------------------------------------------------- */
+
+static int64_t fails_at; /* this batch cannot be read, once; counted down */
+
+static tl_status failing_inputs(tl_trainer *t, tl_ctx *c, tl_tensors *batch, bool *more)
+{
+    if (--fails_at == 0) return TL_FAIL(TL_EIO, "the batch cannot be read");
+    return tl_base_trainer.next_train_inputs(t, c, batch, more);
+}
+static const tl_trainer_class failing_trainer = {
+    .cls = TL_CLASS(tl_trainer_class, "failing", &tl_base_trainer.cls, tl_trainer, NULL),
+    .next_train_inputs = failing_inputs, .train_loop_end = counting_loop_end};
+
+/* Whether the third step is left before its first batch or after it: metrics and running statistics are the same. */
+static void half_a_step_leaves_nothing(void **state)
+{
+    (void)state;
+    two w[2];
+    tl_state_report report = {0};
+    batch_size = 4;
+    for (int i = 0; i < 2; i++) {
+        open_two(&w[i], "tilth.gradient_accumulation=2", &failing_trainer);
+        fails_at = 5 + i;
+        assert_fails(tl_trainer_train(w[i].t, 6, w[i].logs), TL_EIO, "the batch cannot be read");
+        assert_int_equal(w[i].t->global_step, 2);
+    }
+    assert_ok(tl_state_compare(&report, tl_trainer_checkpoint(w[0].t), tl_trainer_checkpoint(w[1].t),
+                               &(tl_state_compare_args){.values = true}));
+    for (int64_t i = 0; i < report.count; i++)
+        if (strncmp(report.items[i].path, "data/", 5) != 0) fail_msg("'%s' differs", report.items[i].path);
+    tl_state_report_deinit(&report);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(tl_trainer_train(w[i].t, 3, w[i].logs));
+        assert_near(counted, 8 * 5, 0);
+        assert_near(loss_counted, 8 * 5, 0);
+        close_two(&w[i]);
+    }
+}
+
+/* --- the best checkpoint -------------------------------------------------------------------------- */
+
+/* It is made while averages are in the model, and is as any other all the same. */
+static void the_best_checkpoint_is_as_any_other(void **state)
+{
+    (void)state;
+    static const char averaged[] = "trainer.optimizer_config.ema.average_decay=0.9";
+    char folder[] = "/tmp/tilth-test-trainer-XXXXXX";
+    two a, b;
+    tl_exporter *e;
+    tl_state_report report = {0};
+    assert_non_null(mkdtemp(folder));
+    assert_ok(tl_exporter_new(&e, &(tl_exporter_args){.dir = folder, .metric = "validation_loss",
+                                                      .comp = TL_METRIC_LOWER}));
+    open_two(&a, averaged, NULL);
+    open_two(&b, averaged, NULL);
+    a.t->exporter = e;
+    assert_ok(tl_trainer_train(a.t, 10, a.logs));
+    tl_logs_clear(a.logs);
+    assert_ok(tl_trainer_evaluate(a.t, -1, a.logs));
+    assert_false(tl_optimizer_swapped(a.t->optimizer));
+    assert_ok(tl_checkpoint_restore(tl_trainer_checkpoint(b.t), tl_exporter_best_path(e), NULL, NULL));
+    assert_ok(tl_state_compare(&report, tl_trainer_checkpoint(a.t), tl_trainer_checkpoint(b.t),
+                               &(tl_state_compare_args){.values = true}));
+    for (int64_t i = 0; i < report.count; i++) fail_msg("'%s' is another one", report.items[i].path);
+    tl_state_report_deinit(&report);
+    assert_ok(tl_trainer_evaluate(b.t, -1, b.logs));
+    assert_true(told(&b, "validation_loss") == tl_logs_number_or(tl_exporter_best_logs(e), "validation_loss", -1));
+    assert_true(told(&b, "validation_loss") == told(&a, "validation_loss"));
+    close_two(&a);
+    close_two(&b);
+    tl_exporter_free(&e);
     assert_int_equal(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
 }
 
@@ -548,6 +629,29 @@ static void the_example_is_named(void **state)
     assert_true(tl_state_find(&e, tl_trainer_checkpoint(w.t), "data/position"));
     assert_int_equal(e.i, 16);
     close_two(&w);
+}
+
+/* A pipeline, too, says where it stood; and a norm that is none has no sign. */
+static void the_record_is_named(void **state)
+{
+    (void)state;
+    const tl_array arrays[] = {{"x", TL_F32, TL_SHAPE(EXAMPLES, WIDTH), xs}, {"y", TL_I32, TL_SHAPE(EXAMPLES), ys}};
+    for (int accumulation = 1; accumulation <= 2; accumulation++) {
+        two w;
+        tl_source *source;
+        tl_dataset *data, *all;
+        spoiled = true;
+        open_two(&w, accumulation == 2 ? "tilth.gradient_accumulation=2" : NULL, NULL);
+        exchange_model(&w);
+        assert_ok(tl_source_arrays(&source, arrays, 2, false));
+        assert_ok(tl_pipeline_new(&all, &(tl_pipeline_args){.sources = &source, .source_count = 1, .batch_size = 4,
+                                                             .repeat = true}));
+        assert_ok(tl_dataset_take(&data, &all, 100)); // what lies around it hands on what it says
+        assert_ok(tl_trainer_set_train_dataset(w.t, &data));
+        assert_fails(tl_trainer_train(w.t, 6, w.logs), TL_ENAN, ", batch at epoch 0, record 16");
+        assert_null(strstr(tl_error_message(), "-nan"));
+        close_two(&w);
+    }
 }
 
 static tl_status no_loss(tl_task *t, tl_step *s)
@@ -643,7 +747,10 @@ int main(void)
         TEST(steps_that_are_left_out_do_not_count),
         TEST(no_scale_is_small_enough),
         TEST(what_recovery_went_back_from_does_not_count),
+        TEST(half_a_step_leaves_nothing),
+        TEST(the_best_checkpoint_is_as_any_other),
         TEST(the_example_is_named),
+        TEST(the_record_is_named),
         TEST(mistakes_of_tasks_are_named),
         TEST(evaluation_counts_each_example_once),
         TEST(methods_are_overridden_one_by_one),

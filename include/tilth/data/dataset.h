@@ -49,6 +49,8 @@ typedef struct tl_dataset_class {
     void (*dispose)(tl_dataset *d);
     /* (optional: unknown) Batches of a pass from its beginning; -1: without end. */
     tl_status (*length)(tl_dataset *d, int64_t *batches);
+    /* (optional: the integers that `state` binds, by their names) Adds where the next batch lies, in words. */
+    tl_status (*tell)(tl_dataset *d, tl_str *out);
 } tl_dataset_class;
 TL_API extern const tl_kind tl_kind_dataset;
 
@@ -78,6 +80,8 @@ TL_API TL_NODISCARD tl_status tl_dataset_describe(tl_dataset *d, const tl_spec *
 /* Batches of a pass from its beginning, or -1 when it has no end. TL_EUNSUPPORTED when the dataset
  * does not know. */
 TL_API TL_NODISCARD tl_status tl_dataset_length(tl_dataset *d, int64_t *batches);
+/* Adds where the next batch lies, for people: "epoch 2, position 640". Nothing where that is not known. */
+TL_API TL_NODISCARD tl_status tl_dataset_tell(tl_dataset *d, tl_str *out);
 
 /* --- sources ---------------------------------------------------------------------------------- */
 

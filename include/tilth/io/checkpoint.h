@@ -65,6 +65,7 @@ TL_API TL_NODISCARD tl_status tl_checkpoint_read(tl_state **out, const char *pat
 
 typedef struct tl_checkpoint_restore_args {
     bool partial;         /* restores what matches; otherwise any finding is a failure */
+    bool beside;          /* what the file has beside `into` stays there: no finding, and not in the report */
     bool cast;            /* floats of different types are converted */
     bool weights;         /* plain safetensors will do, and checkpoints that are too new */
     bool rehearse;        /* nothing is written: it only looks whether it could be */

@@ -102,6 +102,8 @@ TL_API tl_tensor *tl_optimizer_finite(const tl_optimizer *o);
 TL_API double tl_optimizer_learning_rate(tl_optimizer *o); /* of the next update */
 TL_API int64_t tl_optimizer_iterations(const tl_optimizer *o);
 TL_API double tl_optimizer_loss_scale(const tl_optimizer *o); /* 1 when nothing is scaled */
+/* Whether gradients that are not finite lower the scale: it is dynamic, and above 1. */
+TL_API bool tl_optimizer_can_lower_scale(const tl_optimizer *o);
 
 /* A factor of the learning rate (1 in a new optimizer), for hooks that lower it. Captured steps
  * heed it; it is part of the state. */

@@ -46,7 +46,8 @@ typedef struct tl_controller_args {
     int64_t hook_count;
     /* A checkpoint or summary that cannot be written (TL_EIO: a full disk) is an error in the log, and the training
      * goes on and tries again at the next one. Otherwise it ends. What was saved before stays in both cases; the
-     * checkpoint at the end must be written. */
+     * checkpoint at the end must be written. Of hooks those are forgiven whose class says that they write (`files`).
+     */
     bool survive_write_failures;
     bool heed_signals; /* SIGTERM, SIGINT and SIGUSR1 save and stop; the second ends the process at once */
     bool leave_unsaved; /* a signal ends the training without a checkpoint of its own */

@@ -21,7 +21,7 @@ TL_BEGIN
 typedef struct tl_exporter tl_exporter;
 
 typedef struct tl_exporter_args {
-    const char *dir;     /* made when it is not there */
+    const char *dir;     /* made by the first export when it is not there */
     const char *metric;  /* "accuracy"; "a|b" for b in a */
     tl_metric_comp comp; /* (optional: higher is better) */
 } tl_exporter_args;

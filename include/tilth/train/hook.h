@@ -15,8 +15,8 @@
  *
  * Hooks run in the order in which they are given, in every phase. `before_step` and `after_step` are called
  * when the step is a multiple of the hook's period, the others always; the loop comes back to the host only
- * where something is due. A hook that fails ends the training; one that has seen enough asks for it with
- * tl_controller_request_stop, which is honoured after the step.
+ * where something is due. A hook that fails ends the training (but see tl_hook_files); one that has seen enough
+ * asks for it with tl_controller_request_stop, which is honoured after the step.
  *
  * What a hook has bound in `state` is in checkpoints, below hooks/NAME, and is there again after a resume.
  *
@@ -32,6 +32,14 @@ TL_BEGIN
 
 typedef struct tl_hook tl_hook;
 typedef struct tl_controller tl_controller;
+
+/* What a hook writes. A failure to write (TL_EIO) ends the training, as any other, unless the controller is to survive
+ * such (survive_write_failures) and the hook is of the second or third kind. */
+typedef enum tl_hook_files {
+    TL_HOOK_NO_FILES,    /* nothing: its TL_EIO is one of reading */
+    TL_HOOK_FILES,       /* what a training can do without */
+    TL_HOOK_CHECKPOINTS, /* the same, but in after_train: the last one must be written */
+} tl_hook_files;
 
 typedef struct tl_hook_class {
     tl_class cls;
@@ -52,6 +60,7 @@ typedef struct tl_hook_class {
     tl_status (*on_error)(tl_hook *h, tl_status status, bool *handled);
     tl_status (*state)(tl_hook *h, tl_state *into);
     void (*dispose)(tl_hook *h);
+    tl_hook_files files; /* (optional: that of the class that it derives from) */
 } tl_hook_class;
 TL_API extern const tl_kind tl_kind_hook;
 
