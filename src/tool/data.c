@@ -14,7 +14,8 @@ static const tl_field data_fields[] = {
                  "out/train-00000-of-00004"),
     TL_F(tli_data_flags, shards, .i = 1, TL_AT_LEAST(1), .help = "convert: number of files"),
     TL_F(tli_data_flags, gzip, .help = "convert: the files are compressed"),
-    TL_F(tli_data_flags, overwrite, .help = "convert: files that are there are replaced"),
+    TL_F(tli_data_flags, overwrite,
+         .help = "convert: files of an earlier conversion are replaced, or removed"),
     TL_F(tli_data_flags, shuffle, .b = true,
          .help = "convert: examples are written in random order"),
     TL_F(tli_data_flags, seed, .i = 0, .help = "convert: of the random order"),
@@ -31,12 +32,23 @@ static const tl_desc data_flags_desc = {
 
 /* --- what a word names ------------------------------------------------------------------------ */
 
+tl_status tli_data_damaged(void)
+{
+    tl_error error;
+    tl_error_save(&error);
+    return TL_FAIL(TL_EIO, "%s", error.text);
+}
+
+// What says that it is compressed and cannot be unpacked is damaged, and so is what begins as records do and is
+// none in the end; everything else may be another kind of file.
 static tl_status open_records(tli_data_input *out)
 {
     tl_tfrecord first;
     bool more;
-    TL_TRY(tl_tfrecord_open(&out->records, out->path, NULL));
-    tl_status st = tl_tfrecord_head(out->records, 0, 0, &first, &more);
+    tl_status st = tl_tfrecord_open(&out->records, out->path, NULL);
+    if (st != TL_OK) return st == TL_EINVAL ? tli_data_damaged() : st;
+    st = tl_tfrecord_head(out->records, 0, 0, &first, &more);
+    if (st == TL_EINVAL && tl_tfrecord_begins(out->records)) st = tli_data_damaged();
     if (st != TL_OK) tl_tfrecord_close(&out->records);
     return st;
 }
@@ -115,9 +127,10 @@ const tli_command tli_command_data = {
              "class. convert "
              "writes TFRecord files of tf.train.Example with image/encoded and image/class/label, "
              "from a folder "
-             "of images or from an idx file of images and one of their labels. show ends with 1 "
-             "when a file is "
-             "damaged.",
+             "of images or from an idx file of images and one of their labels; the names of a "
+             "folder's classes go to PREFIX.classes.txt. show goes on behind a file that cannot be "
+             "shown, and ends with 1 when the first such file is damaged, with 2 when it is not "
+             "there or of no kind that is known.",
     .flags = {{"Data", &data_flags_desc}},
     .run = run_data,
 };

@@ -18,8 +18,11 @@ typedef struct converting {
     const tli_data_flags *given;
     tl_tfrecord_writer **shards;
     const char **paths;
+    const char *classes;           /* path for the names of the classes, of a folder */
+    tl_path_list others;           /* files of an earlier conversion that no new one replaces */
     const tl_image_folder *folder; /* this one, or the two below */
     const tl_idx *images, *labels;
+    const char *images_path;
     tl_str example, encoded; /* used again and again */
 } converting;
 
@@ -75,7 +78,8 @@ static tl_status make_from_array(converting *c, int64_t index)
                       (uint8_t *)(uintptr_t)tl_idx_item(c->images, index), 0};
     int64_t label = (int64_t)tli_element_get(c->labels->dtype, c->labels->data, index);
     tl_str_cut(&c->encoded, 0);
-    TL_TRY(encode(&c->encoded, c->given->encoding, &image));
+    TL_TRY_NOTE(encode(&c->encoded, c->given->encoding, &image), "'%s', image %" PRId64,
+                c->images_path, index);
     tl_example_writer w = tl_example_begin(&c->example);
     tl_example_add_bytes(&w, "image/encoded", &(tl_bytes){c->encoded.data, c->encoded.length}, 1);
     tl_example_add_ints(&w, "image/class/label", &label, 1);
@@ -85,23 +89,90 @@ static tl_status make_from_array(converting *c, int64_t index)
 
 /* --- files ------------------------------------------------------------------------------------ */
 
+// "-00000-of-00004" or "-00000-of-00004.gz".
+static bool is_shard_name(const char *end)
+{
+    static const char form[] = "-00000-of-00000";
+    for (const char *f = form; *f; f++, end++)
+        if (*f == '0' ? *end < '0' || *end > '9' : *end != *f) return false;
+    return !*end || strcmp(end, ".gz") == 0;
+}
+
+static bool is_ours(const converting *c, const char *path)
+{
+    for (int64_t i = 0; i < c->given->shards; i++)
+        if (strcmp(c->paths[i], path) == 0) return true;
+    return false;
+}
+
+// Files with other numbers in their names: PREFIX-* would match them beside the new ones.
+static tl_status find_others(converting *c)
+{
+    const char *prefix = c->given->out;
+    tl_str pattern = TL_STR_INIT;
+    for (const char *p = prefix; *p; p++) {
+        if (strchr("*?[]\\", *p)) tl_str_addc(&pattern, '\\');
+        tl_str_addc(&pattern, *p);
+    }
+    tl_str_add(&pattern, "-*-of-*");
+    tl_path_list found;
+    tl_status st = tl_str_status(&pattern);
+    if (st == TL_OK) st = tl_glob(&found, c->run->arena, tl_str_text(&pattern));
+    tl_str_deinit(&pattern);
+    TL_TRY(st);
+    c->others.items = found.items;
+    for (int64_t i = 0; i < found.count; i++)
+        if (is_shard_name(found.items[i] + strlen(prefix)) && !is_ours(c, found.items[i]))
+            c->others.items[c->others.count++] = found.items[i];
+    return TL_OK;
+}
+
+static tl_status check_free(const converting *c, const char *path)
+{
+    if (!path || c->given->overwrite || !tl_file_exists(path)) return TL_OK;
+    return TL_FAIL(TL_EEXISTS, "'%s' exists; --overwrite replaces it", path);
+}
+
+static tl_status check_all_free(converting *c)
+{
+    const tli_data_flags *g = c->given;
+    for (int64_t i = 0; i < g->shards; i++) TL_TRY(check_free(c, c->paths[i]));
+    TL_TRY(check_free(c, c->classes));
+    TL_TRY(find_others(c));
+    if (!c->others.count || g->overwrite) return TL_OK;
+    return TL_FAIL(TL_EEXISTS,
+                   "'%s' exists, of an earlier conversion; who reads '%s-*' would read it beside the new "
+                   "files. --overwrite removes it",
+                   c->others.items[0], g->out);
+}
+
+static tl_status name_files(converting *c)
+{
+    const tli_data_flags *g = c->given;
+    c->paths = tl_arena_array(c->run->arena, g->shards, sizeof *c->paths);
+    if (!c->paths) return TL_ENOMEM;
+    for (int64_t i = 0; i < g->shards; i++) {
+        c->paths[i] = tl_arena_printf(c->run->arena, "%s-%05" PRId64 "-of-%05" PRId64 "%s", g->out,
+                                      i, g->shards, g->gzip ? ".gz" : "");
+        if (!c->paths[i]) return TL_ENOMEM;
+    }
+    if (!c->folder) return TL_OK;
+    c->classes = tl_arena_printf(c->run->arena, "%s.classes.txt", g->out);
+    return c->classes ? TL_OK : TL_ENOMEM;
+}
+
 static tl_status begin(converting *c)
 {
     const tli_data_flags *g = c->given;
     const char *folder = tl_path_dirname(c->run->arena, g->out);
     c->shards = tl_arena_array(c->run->arena, g->shards, sizeof *c->shards);
-    c->paths = tl_arena_array(c->run->arena, g->shards, sizeof *c->paths);
-    if (!folder || !c->shards || !c->paths) return TL_ENOMEM;
+    if (!folder || !c->shards) return TL_ENOMEM;
+    TL_TRY(name_files(c));
     TL_TRY(tl_mkdirs(folder));
-    for (int64_t i = 0; i < g->shards; i++) {
-        c->paths[i] = tl_arena_printf(c->run->arena, "%s-%05" PRId64 "-of-%05" PRId64 "%s", g->out,
-                                      i, g->shards, g->gzip ? ".gz" : "");
-        if (!c->paths[i]) return TL_ENOMEM;
-        if (!g->overwrite && tl_file_exists(c->paths[i]))
-            return TL_FAIL(TL_EEXISTS, "'%s' exists; --overwrite replaces it", c->paths[i]);
+    TL_TRY(check_all_free(c));
+    for (int64_t i = 0; i < g->shards; i++)
         TL_TRY(tl_tfrecord_writer_begin(&c->shards[i], c->paths[i],
                                         &(tl_tfrecord_writer_args){.gzip = g->gzip}));
-    }
     return TL_OK;
 }
 
@@ -127,12 +198,11 @@ static tl_status write_examples(converting *c, int64_t count)
 static tl_status write_classes(converting *c)
 {
     tl_str text = TL_STR_INIT;
-    const char *path = tl_arena_printf(c->run->arena, "%s-classes.txt", c->given->out);
     for (int64_t i = 0; i < c->folder->class_count; i++)
         tl_str_addf(&text, "%s\n", c->folder->classes[i]);
-    tl_status st = path ? tl_str_status(&text) : TL_ENOMEM;
-    if (st == TL_OK) st = tl_file_write_atomic(path, text.data, text.length);
-    if (st == TL_OK) tl_str_addf(&c->run->text, "wrote %s\n", path);
+    tl_status st = tl_str_status(&text);
+    if (st == TL_OK) st = tl_file_write_atomic(c->classes, text.data, text.length);
+    if (st == TL_OK) tl_str_addf(&c->run->text, "wrote %s\n", c->classes);
     tl_str_deinit(&text);
     return st;
 }
@@ -141,6 +211,10 @@ static tl_status finish(converting *c, int64_t count)
 {
     int64_t shards = c->given->shards;
     for (int64_t i = 0; i < shards; i++) TL_TRY(tl_tfrecord_writer_commit(&c->shards[i]));
+    for (int64_t i = 0; i < c->others.count; i++) {
+        TL_TRY(tl_file_remove(c->others.items[i]));
+        tl_str_addf(&c->run->text, "removed %s\n", c->others.items[i]);
+    }
     tl_str_addf(&c->run->text, "wrote %" PRId64 " examples to %s", count, c->paths[0]);
     if (shards > 1) tl_str_addf(&c->run->text, " ... %s", tl_path_basename(c->paths[shards - 1]));
     tl_str_addc(&c->run->text, '\n');
@@ -172,7 +246,8 @@ static tl_status check_pair(const char *images_path, const tl_idx *images, const
     char shape[TL_SHAPE_TEXT];
     int rank = images->shape.rank;
     int64_t channels = rank == 4 ? images->shape.dims[3] : 1;
-    if (images->dtype != TL_U8 || (rank != 3 && rank != 4) || channels < 1 || channels > 4)
+    bool empty = rank >= 3 && images->shape.dims[0] && !(images->shape.dims[1] && images->shape.dims[2]);
+    if (images->dtype != TL_U8 || (rank != 3 && rank != 4) || channels < 1 || channels > 4 || empty)
         return TL_FAIL(
             TL_EINVAL,
             "'%s' holds no images, but %s of %s; [count, height, width] or [count, height, width, "
@@ -199,7 +274,8 @@ static tl_status convert_pair(tli_run *run, const tli_data_flags *given,
     tl_idx labels;
     TL_TRY(tl_idx_open(&labels, path));
     tl_status st = check_pair(images->path, &images->array, path, &labels);
-    converting c = {.run = run, .given = given, .images = &images->array, .labels = &labels};
+    converting c = {.run = run, .given = given, .images = &images->array, .labels = &labels,
+                    .images_path = images->path};
     if (st == TL_OK) st = convert(&c, labels.shape.dims[0]);
     tl_idx_close(&labels);
     return st;

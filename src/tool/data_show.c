@@ -1,4 +1,3 @@
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,7 +190,8 @@ static tl_status add_columns(showing *s)
 static tl_status report(showing *s, bool intact)
 {
     tl_str *out = &s->run->text;
-    tl_str_addf(out, "%s: TFRecord%s, %" PRId64 " records", tl_tfrecord_path(s->file),
+    tli_ckpt_add_clean(out, tl_tfrecord_path(s->file));
+    tl_str_addf(out, ": TFRecord%s, %" PRId64 " records",
                 tl_tfrecord_is_packed(s->file) ? ", compressed" : "", s->records);
     tl_str_add(out, ", ");
     tli_data_add_size(out, (double)tl_tfrecord_size(s->file));
@@ -208,27 +208,14 @@ static tl_status report(showing *s, bool intact)
     return tl_str_status(out);
 }
 
-static tl_status write_now(tli_run *run)
-{
-    TL_TRY(tl_str_status(&run->text));
-    errno = 0;
-    if (fputs(tl_str_text(&run->text), run->tool->out) < 0 || fflush(run->tool->out) != 0)
-        return TL_FAIL(TL_EIO, "standard output: %s",
-                       errno ? strerror(errno) : "cannot be written");
-    tl_str_cut(&run->text, 0);
-    return TL_OK;
-}
-
 // What was read before the damage is shown all the same.
 static tl_status report_damage(showing *s)
 {
-    tl_str why = TL_STR_INIT;
-    tl_str_add(&why, tl_error_message());
-    tl_status st = report(s, false);
-    if (st == TL_OK) st = write_now(s->run);
-    if (st == TL_OK) st = TL_FAIL(TL_EIO, "%s", tl_str_text(&why));
-    tl_str_deinit(&why);
-    return st;
+    tl_error why;
+    tl_error_save(&why);
+    TL_TRY(report(s, false));
+    tl_error_restore(&why);
+    return tli_data_damaged();
 }
 
 static tl_status show_records(tli_run *run, const tl_tfrecord_file *f, int64_t examples)
@@ -303,7 +290,8 @@ static tl_status show_array(tli_run *run, const char *path, const tl_idx *x, int
     tl_str *out = &run->text;
     char shape[TL_SHAPE_TEXT];
     int64_t items = x->shape.dims[0];
-    tl_str_addf(out, "%s: idx%s, %s %s, ", path, x->packed ? ", compressed" : "",
+    tli_ckpt_add_clean(out, path);
+    tl_str_addf(out, ": idx%s, %s %s, ", x->packed ? ", compressed" : "",
                 tl_dtype_name(x->dtype), tl_shape_text(shape, &x->shape));
     tli_data_add_size(out, (double)x->item_size * (double)items);
     tl_str_addc(out, '\n');
@@ -326,13 +314,14 @@ static tl_status show_image(tli_run *run, const tl_image_folder *f, int64_t i)
     const tl_image_file *image = &f->files[i];
     TL_TRY(tl_file_map(&file, image->path));
     tl_status st = tl_image_look(&head, file.data, file.size);
+    if (st == TL_OK) tli_ckpt_add_clean(&run->text, image->path);
     if (st == TL_OK)
         tl_str_addf(&run->text,
-                    "%s: class %" PRId64 ", %s %" PRId64 " x %" PRId64 " x %" PRId64
-                    ", %zu bytes\n",
-                    image->path, image->label, tl_image_format_name(head.format), head.height,
+                    ": class %" PRId64 ", %s %" PRId64 " x %" PRId64 " x %" PRId64 ", %zu bytes\n",
+                    image->label, tl_image_format_name(head.format), head.height,
                     head.width, head.channels, file.size);
     tl_file_unmap(&file);
+    if (st == TL_EINVAL) st = tli_data_damaged();
     return st == TL_OK ? st : tl_error_note(st, "'%s'", image->path);
 }
 
@@ -348,8 +337,8 @@ static tl_status show_folder(tli_run *run, const char *path, const tl_image_fold
         bytes += (double)info.size;
         counts[f->files[i].label]++;
     }
-    tl_str_addf(&run->text, "%s: folder of images, %" PRId64 " classes, %" PRId64 " images, ", path,
-                f->class_count, f->count);
+    tli_ckpt_add_clean(&run->text, path);
+    tl_str_addf(&run->text, ": folder of images, %" PRId64 " classes, %" PRId64 " images, ", f->class_count, f->count);
     tli_data_add_size(&run->text, bytes);
     tl_str_addc(&run->text, '\n');
     for (int64_t i = 0; i < f->class_count; i++) {
@@ -377,11 +366,28 @@ static tl_status show(tli_run *run, const char *word, int64_t examples)
     return st;
 }
 
-tl_status tli_data_show(tli_run *run, const tli_data_flags *given)
+// One file after the other; what cannot be shown is told at the end.
+static tl_status show_all(tli_run *run, int64_t examples, tl_status *first, tl_str *failures)
 {
     for (int64_t i = 1; i < run->words.count; i++) {
-        if (i > 1) tl_str_addc(&run->text, '\n');
-        TL_TRY(show(run, run->words.items[i], given->examples));
+        tl_status st = show(run, run->words.items[i], examples);
+        if (st == TL_ENOMEM) return st;
+        if (st != TL_OK) tl_str_addf(failures, "%s%s", *first ? "\n" : "", tl_error_message());
+        if (st != TL_OK && *first == TL_OK) *first = st;
+        if (i + 1 == run->words.count && *first == TL_OK) return TL_OK; // the rest is written as ever
+        if (i + 1 < run->words.count && run->text.length) tl_str_addc(&run->text, '\n');
+        TL_TRY(tli_write_out(run->tool, &run->text));
+        tl_str_cut(&run->text, 0);
     }
     return TL_OK;
+}
+
+tl_status tli_data_show(tli_run *run, const tli_data_flags *given)
+{
+    tl_str failures = TL_STR_INIT;
+    tl_status first = TL_OK, st = show_all(run, given->examples, &first, &failures);
+    if (st == TL_OK) st = tl_str_status(&failures);
+    if (st == TL_OK && first != TL_OK) st = TL_FAIL(first, "%s", tl_str_text(&failures));
+    tl_str_deinit(&failures);
+    return st;
 }

@@ -5,6 +5,8 @@
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/file.h>
+#include <tilth/base/log.h>
+#include <tilth/io/checkpoint_manager.h>
 #include <tilth/train/launch.h>
 
 #include "tool/experiment.h"
@@ -14,7 +16,7 @@
 static const tl_field fields[] = {
     TL_F(tli_finished_flags, model_dir, .flags = TL_FIELD_NULLABLE, .help = "folder of the run"),
     TL_F(tli_finished_flags, checkpoint, .s = "latest",
-         .help = "latest, best, or the path of a checkpoint"),
+         .help = "latest (of those that can be read), best, or the path of a checkpoint"),
     TL_F(tli_finished_flags, experiment, .flags = TL_FIELD_NULLABLE,
          .help = "which experiment it was, when the folder does not say so"),
     TL_F_END,
@@ -98,53 +100,83 @@ static tl_status read_config(tli_finished *f, tli_run *run, const tli_finished_f
     return TL_OK;
 }
 
-static tl_status find_file(tli_finished *f, tli_run *run, const tli_finished_flags *flags)
+/* What the trainer has must be there; what the file has beside it is that of the training. */
+static tl_status restore(tli_finished *f, const char *file)
+{
+    tl_state *state = tl_trainer_checkpoint(f->trainer);
+    if (!state) return tl_error_code();
+    f->file = file;
+    return tl_checkpoint_restore(state, file, &(tl_checkpoint_restore_args){.beside = true}, NULL);
+}
+
+/* Whether it is the file itself that is at fault, and not what it was to be restored into. */
+static bool is_unusable(const char *file)
+{
+    tl_checkpoint *c = NULL;
+    tl_error kept;
+    tl_error_save(&kept);
+    tl_status st = tl_checkpoint_open(&c, file);
+    tl_checkpoint_free(&c);
+    tl_error_restore(&kept);
+    return st == TL_EINVAL || st == TL_ENOTFOUND;
+}
+
+static tl_status list_files(tl_path_list *out, tli_finished *f, tli_run *run, const char *folder)
+{
+    tl_state *state = tl_trainer_checkpoint(f->trainer);
+    tl_checkpoint_manager *m;
+    if (!state) return tl_error_code();
+    TL_TRY(tl_checkpoint_manager_new(&m, &(tl_checkpoint_manager_args){.directory = folder, .state = state,
+                                                                       .step = &f->trainer->global_step}));
+    tl_status st = tl_checkpoint_manager_candidates(out, m, run->arena);
+    tl_checkpoint_manager_free(&m);
+    if (st != TL_OK || out->count) return st;
+    return TL_FAIL(TL_ENOTFOUND, "there is no checkpoint in the folder '%s'", folder);
+}
+
+/* The newest one that can be read, as training and its evaluations do it. Those that cannot are left where they are. */
+static tl_status restore_newest(tli_finished *f, tli_run *run, const char *folder)
+{
+    tl_path_list all;
+    tl_error first = {.code = TL_OK};
+    TL_TRY(list_files(&all, f, run, folder));
+    for (int64_t i = 0; i < all.count; i++) {
+        tl_status st = restore(f, all.items[i]);
+        if (st == TL_OK && i > 0) TL_LOG_ERROR("taking '%s' instead", all.items[i]);
+        if (st == TL_OK || !is_unusable(all.items[i])) return st;
+        if (i == 0) tl_error_save(&first);
+        TL_LOG_ERROR("the checkpoint '%s' cannot be used: %s", all.items[i], tl_error_message());
+    }
+    tl_error_restore(&first);
+    return tl_error_note(first.code, "no checkpoint in '%s' can be used; the latest", folder);
+}
+
+static tl_status restore_chosen(tli_finished *f, tli_run *run, const tli_finished_flags *flags)
 {
     const tl_trainer_config *t = f->params->trainer.value;
-    const char *path = flags->checkpoint;
-    if (strcmp(path, "latest") == 0) {
-        path = flags->model_dir;
-    } else if (strcmp(path, "best") == 0) {
+    const char *path = flags->checkpoint, *file;
+    if (strcmp(path, "latest") == 0) return restore_newest(f, run, flags->model_dir);
+    if (strcmp(path, "best") == 0) {
         if (!t->best_checkpoint_export_subdir || !*t->best_checkpoint_export_subdir)
             return TL_FAIL(TL_EINVAL, "the run keeps no best checkpoint: its "
                                       "trainer.best_checkpoint_export_subdir is empty");
         path = tl_path_join(run->arena, flags->model_dir, t->best_checkpoint_export_subdir);
         if (!path) return TL_ENOMEM;
+    } else if (tl_dir_exists(path)) {
+        return restore_newest(f, run, path);
     }
-    return tl_checkpoint_resolve(&f->file, run->arena, path);
+    TL_TRY(tl_checkpoint_resolve(&file, run->arena, path));
+    return restore(f, file);
 }
 
 static tl_status build(tli_finished *f, tli_run *run, bool evaluates)
 {
     const tl_experiment_config *e = f->params;
     uint64_t seed = tl_experiment_seed(e);
-    TL_TRY(tl_set_mixed_precision_policy(tl_mixed_precision_name(e->runtime.mixed_precision_dtype)));
-    TL_TRY(tl_get_distribution_strategy(
-        &f->strategy, &(tl_strategy_args){.distribution_strategy = e->runtime.distribution_strategy,
-                                          .num_gpus = e->runtime.num_gpus,
-                                          .all_reduce_alg = e->runtime.all_reduce_alg,
-                                          .tpu_address = e->runtime.tpu, .threads = (int)e->tilth.threads}));
-    TL_TRY(tl_get_task(&f->task, &(tl_task_args){.registry = run->registry, .config = &e->task,
-                                                 .engine = tl_strategy_engine(f->strategy),
-                                                 .seed = seed}));
+    TL_TRY(tl_experiment_open(&f->strategy, &f->task, run->registry, e, NULL, seed));
     return tl_trainer_new(&f->trainer, &(tl_trainer_args){.config = e, .strategy = f->strategy,
                                                           .task = f->task, .evaluate = evaluates,
                                                           .seed = seed});
-}
-
-/* What the trainer has must be there; what the file has beside it is that of the training. */
-static tl_status restore(tli_finished *f)
-{
-    tl_state *state = tl_trainer_checkpoint(f->trainer);
-    tl_state_report report = {0};
-    tl_checkpoint_restore_args args = {.rehearse = true};
-    if (!state) return tl_error_code();
-    tl_status st = tl_checkpoint_restore(state, f->file, &args, &report);
-    bool fits = report.matched && !report.counts[TL_STATE_MISSING] && !report.counts[TL_STATE_DIFFERENT];
-    tl_state_report_deinit(&report);
-    if (st != TL_OK && (st != TL_EINVAL || !fits)) return st;
-    args = (tl_checkpoint_restore_args){.partial = true};
-    return tl_checkpoint_restore(state, f->file, &args, NULL);
 }
 
 tl_status tli_finished_open(tli_finished *out, tli_run *run, const tli_finished_flags *flags, bool evaluates,
@@ -154,9 +186,8 @@ tl_status tli_finished_open(tli_finished *out, tli_run *run, const tli_finished_
     if (!flags->model_dir || !*flags->model_dir)
         return TL_FAIL(TL_EINVAL, "no run is named: say --model_dir=FOLDER");
     TL_TRY(read_config(out, run, flags, overrides));
-    TL_TRY(find_file(out, run, flags));
     TL_TRY(build(out, run, evaluates));
-    TL_TRY(restore(out));
+    TL_TRY(restore_chosen(out, run, flags));
     tl_optimizer *o = out->trainer->optimizer;
     if (evaluates || !o || !tl_optimizer_averages(o) || tl_optimizer_iterations(o) == 0) return TL_OK;
     return tl_optimizer_swap(o);

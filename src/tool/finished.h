@@ -23,7 +23,8 @@ typedef struct tli_finished {
     tl_trainer *trainer;
     const char *file; /* the checkpoint */
 } tli_finished;
-/* `evaluates`: it can be evaluated; averages are then put in by the evaluation. `overrides`: words of the command
+/* The latest checkpoint is the newest one that can be read; what cannot is logged, and left where it is.
+ * `evaluates`: it can be evaluated; averages are then put in by the evaluation. `overrides`: words of the command
  * line change the configuration. Closing is due also after a failure. */
 TL_NODISCARD tl_status tli_finished_open(tli_finished *out, tli_run *run, const tli_finished_flags *flags,
                                          bool evaluates, bool overrides);
@@ -32,7 +33,8 @@ void tli_finished_close(tli_finished *f);
 /* A hook that writes down in the run's folder which experiment it is; NULL when no experiment has a name. */
 TL_NODISCARD tl_status tli_remember_experiment(tl_hook **out, const char *experiment, const char *model_dir);
 
-/* A file that `predict` could be tried with, or "IMAGE..."; NULL when it does not know what to do with the
+#define TLI_ANY_IMAGE "IMAGE..."
+/* A file that `predict` could be tried with, or TLI_ANY_IMAGE; NULL when it does not know what to do with the
  * experiment. */
 const char *tli_predict_example(const tl_experiment_config *params, tl_arena *arena);
 

@@ -79,7 +79,7 @@ static int fail(const tli_tool *tool, const char *command, tl_status status)
     return tl_exit_code(status);
 }
 
-static tl_status write_out(const tli_tool *tool, const tl_str *text)
+tl_status tli_write_out(const tli_tool *tool, const tl_str *text)
 {
     TL_TRY(tl_str_status(text));
     errno = 0;
@@ -159,7 +159,7 @@ static int run_command(const tli_tool *tool, const tli_command *command, int arg
     TL_TRY_DONE(st, tl_registry_new_builtin(&run.registry));
     TL_TRY_DONE(st, fill_registry(run.registry, tool, c.flags.plugin));
     TL_TRY_DONE(st, tl_flags_help_asked(flags) ? help(&run, command) : command->run(&run));
-    st = write_out(tool, &run.text);
+    st = tli_write_out(tool, &run.text);
 done:;
     int code = st == TL_OK ? TL_EXIT_OK : fail(tool, command->name, st);
     tl_str_deinit(&run.text);
@@ -191,7 +191,7 @@ static void write_usage(tl_str *out, const tli_tool *tool)
 
 static int print(const tli_tool *tool, tl_str *text)
 {
-    tl_status st = write_out(tool, text);
+    tl_status st = tli_write_out(tool, text);
     tl_str_deinit(text);
     return st == TL_OK ? TL_EXIT_OK : fail(tool, "", st);
 }

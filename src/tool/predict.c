@@ -36,9 +36,9 @@ const char *tli_predict_example(const tl_experiment_config *params, tl_arena *ar
     const tl_task_config *task = params->task.value;
     const tl_image_data_config *data = (const tl_image_data_config *)task->validation_data;
     const tl_value *path = data && data->file_type == TL_IMAGES_IDX ? data->base.input_path : NULL;
-    if (!path || path->kind != TL_VALUE_SCALAR) return "IMAGE...";
+    if (!path || path->kind != TL_VALUE_SCALAR) return TLI_ANY_IMAGE;
     const char *first = tl_arena_strndup(arena, path->text, strcspn(path->text, ","));
-    return first ? first : "IMAGE...";
+    return first ? first : TLI_ANY_IMAGE;
 }
 
 /* What all images share. */

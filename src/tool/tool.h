@@ -49,6 +49,8 @@ extern const tli_command tli_command_list, tli_command_describe, tli_command_par
 
 /* Runs the command line and gives the exit code. */
 int tli_tool_main(const tli_tool *tool, int argc, char *const *argv);
+/* Writes text to the standard output at once, for commands that go on for long. */
+tl_status tli_write_out(const tli_tool *tool, const tl_str *text);
 
 /* The kind of that name or plural; NULL when there is none. */
 const tl_kind *tli_peek_kind(const tl_registry *registry, const char *name);

@@ -48,6 +48,38 @@ static bool speaks_utf8(void)
     return false;
 }
 
+/* --- how it ended ----------------------------------------------------------------------------- */
+
+typedef struct ending {
+    int64_t step;
+    char why[256]; /* empty: it came to its end */
+} ending;
+typedef struct ending_hook {
+    tl_hook base;
+    ending *out;
+} ending_hook;
+
+static tl_status ending_start(tl_hook *h, const void *config)
+{
+    ((ending_hook *)h)->out = *(ending *const *)config;
+    return TL_OK;
+}
+
+static tl_status note_ending(tl_hook *h)
+{
+    const char *reason = tl_controller_stop_reason(h->controller);
+    ending *e = ((ending_hook *)h)->out;
+    e->step = tl_controller_step(h->controller);
+    snprintf(e->why, sizeof e->why, "%s", reason ? reason : "");
+    return TL_OK;
+}
+
+static const tl_hook_class ending_class = {
+    .cls = TL_CLASS(tl_hook_class, "ending", NULL, ending_hook, NULL),
+    .start = ending_start,
+    .after_train = note_ending,
+};
+
 /* --- what comes last -------------------------------------------------------------------------- */
 
 static tl_status add_number(const tl_logs_entry *e, void *payload)
@@ -60,43 +92,104 @@ static tl_status add_number(const tl_logs_entry *e, void *payload)
     return TL_OK;
 }
 
-static void add_file(tl_str *out, const char *name, const char *what)
+/* A word that a shell takes as it is, or in quotes. */
+static const char *quoted(tli_run *run, const char *word)
 {
-    tl_str_addf(out, "  %-24s %s\n", name, what);
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./:,@%=";
+    tl_str text = TL_STR_INIT;
+    if (*word && strspn(word, plain) == strlen(word)) return word;
+    tl_str_addc(&text, '\'');
+    for (const char *p = word; *p; p++) {
+        if (*p == '\'') tl_str_add(&text, "'\\''");
+        else tl_str_addc(&text, *p);
+    }
+    tl_str_addc(&text, '\'');
+    const char *copy = tl_str_status(&text) == TL_OK ? tl_arena_strdup(run->arena, tl_str_text(&text)) : NULL;
+    tl_str_deinit(&text);
+    return copy;
+}
+
+/* A folder of the run, when it is there. */
+static tl_status add_folder(tli_run *run, const char *model_dir, const char *name, const char *what)
+{
+    if (!name || !*name) return TL_OK;
+    const char *path = tl_path_join(run->arena, model_dir, name);
+    if (!path) return TL_ENOMEM;
+    if (tl_dir_exists(path)) tl_str_addf(&run->text, "  %-24s %s\n", name, what);
+    return TL_OK;
+}
+
+static tl_status tell_files(tli_run *run, const tl_trainer_config *t, const char *model_dir)
+{
+    const char *latest;
+    tl_str_addf(&run->text, "\nfiles in %s:\n  %-24s %s\n", model_dir, "params.yaml", "the whole configuration");
+    TL_TRY(tl_checkpoint_latest(&latest, run->arena, model_dir));
+    if (latest)
+        tl_str_addf(&run->text, "  %-24s %s\n", "ckpt-*.safetensors",
+                    "checkpoints: the same command goes on from the last one");
+    TL_TRY(add_folder(run, model_dir, t->best_checkpoint_export_subdir, "the best checkpoint, and its metrics"));
+    TL_TRY(add_folder(run, model_dir, "train", "summaries of the training, for TensorBoard"));
+    if (strcmp(t->validation_summary_subdir, "train") == 0) return TL_OK;
+    return add_folder(run, model_dir, t->validation_summary_subdir, "summaries of the evaluations");
+}
+
+static tl_status tell_next(tli_run *run, const tl_experiment_config *params, const char *model_dir)
+{
+    tl_str *out = &run->text;
+    const char *program = quoted(run, run->tool->program), *folder = quoted(run, model_dir);
+    const char *exported = tl_path_join(run->arena, model_dir, "exported");
+    const char *image = tli_predict_example(params, run->arena);
+    exported = exported ? quoted(run, exported) : NULL;
+    if (image && strcmp(image, TLI_ANY_IMAGE) != 0 && !(image = quoted(run, image))) return TL_ENOMEM;
+    if (!program || !folder || !exported) return TL_ENOMEM;
+    tl_str_addf(out, "\nnext:\n  %s eval --model_dir=%s\n", program, folder);
+    if (image) tl_str_addf(out, "  %s predict --model_dir=%s %s\n", program, folder, image);
+    tl_str_addf(out, "  %s export --model_dir=%s --to=%s\n", program, folder, exported);
+    return tl_str_status(out);
 }
 
 /* Results, files, and what one could do next. */
 static tl_status tell_end(tli_run *run, const tl_experiment_config *params, const tl_logs *logs,
-                          double seconds)
+                          const ending *end, double seconds)
 {
-    const tl_train_flags *flags = run->given[RUN];
     const tl_trainer_config *t = params->trainer.value;
-    const char *program = run->tool->program;
+    const char *model_dir = ((const tl_train_flags *)run->given[RUN])->model_dir;
     tl_str *out = &run->text;
-    tl_str_addf(out, "\ndone: step %" PRId64 ", in ", t->train_steps);
+    tl_str_addf(out, "\ndone: step %" PRId64, end->step);
+    if (end->step < t->train_steps) tl_str_addf(out, " of %" PRId64, t->train_steps);
+    tl_str_add(out, ", in ");
     tl_progress_time(out, seconds);
-    tl_str_addc(out, '\n');
+    tl_str_addf(out, "%s%s\n", *end->why ? "\nstopped: " : "", end->why);
     TL_TRY(tl_logs_walk(logs, add_number, out));
-    tl_str_addf(out, "\nfiles in %s:\n", flags->model_dir);
-    add_file(out, "params.yaml", "the whole configuration");
-    add_file(out, "ckpt-*.safetensors", "checkpoints: the same command goes on from the last one");
-    if (t->best_checkpoint_export_subdir && *t->best_checkpoint_export_subdir)
-        add_file(out, t->best_checkpoint_export_subdir, "the best checkpoint, and its metrics");
-    add_file(out, "train, validation", "summaries, for TensorBoard");
-    tl_str_addf(out, "\nnext:\n  %s eval --model_dir=%s\n", program, flags->model_dir);
-    const char *image = tli_predict_example(params, run->arena);
-    if (image) tl_str_addf(out, "  %s predict --model_dir=%s %s\n", program, flags->model_dir, image);
-    tl_str_addf(out, "  %s export --model_dir=%s --to=%s/exported\n", program, flags->model_dir,
-                flags->model_dir);
-    return tl_str_status(out);
+    TL_TRY(tell_files(run, t, model_dir));
+    return tell_next(run, params, model_dir);
 }
 
 /* --- the command ------------------------------------------------------------------------------ */
 
-static tl_status launch(tli_run *run, tl_config *config, tl_hook *const *hooks, int64_t hook_count, bool bar)
+enum { MOST_HOOKS = 3 };
+typedef struct hooks {
+    tl_hook *items[MOST_HOOKS]; /* without gaps */
+    ending end;
+} hooks;
+
+static tl_status make_hooks(hooks *h, tli_run *run, const tl_task_config *task, bool bar)
+{
+    const tl_parse_options *parse = run->given[EXPERIMENT];
+    const tl_train_flags *flags = run->given[RUN];
+    ending *end = &h->end;
+    tl_progress_args progress = {.to = run->tool->out, .bar = bar, .plain = !speaks_utf8(),
+                                 .width = run->tool->width,
+                                 .batch_size = task->train_data ? task->train_data->global_batch_size : 0};
+    TL_TRY(tl_progress_hook_new(&h->items[0], &progress));
+    TL_TRY(tl_hook_new(&h->items[1], &ending_class, &(tl_hook_args){.config = &end}));
+    return tli_remember_experiment(&h->items[2], parse->experiment, flags->model_dir);
+}
+
+static tl_status launch(tli_run *run, tl_config *config, const hooks *h, bool bar)
 {
     tl_logs *logs;
-    tl_run_args more = {.hooks = hooks, .hook_count = hook_count, .quiet = bar};
+    tl_run_args more = {.hooks = h->items, .hook_count = h->items[2] ? 3 : 2, .quiet = bar};
     const tl_train_flags *flags = run->given[RUN];
     int64_t begin = tl_clock_ns();
     TL_TRY(tl_logs_new(&logs));
@@ -104,28 +197,21 @@ static tl_status launch(tli_run *run, tl_config *config, tl_hook *const *hooks, 
                                                      .flags = flags, .run = &more});
     double seconds = (double)(tl_clock_ns() - begin) * 1e-9;
     if (st == TL_OK && strstr(flags->mode, "train"))
-        st = tell_end(run, tl_config_value(config), logs, seconds);
+        st = tell_end(run, tl_config_value(config), logs, &h->end, seconds);
     tl_logs_free(&logs);
     return st;
 }
 
 static tl_status train(tli_run *run, tl_config *config)
 {
-    const tl_parse_options *parse = run->given[EXPERIMENT];
     const tl_task_config *task = ((const tl_experiment_config *)tl_config_value(config))->task.value;
     bool bar = wants_bar(run);
-    tl_hook *hooks[2] = {NULL, NULL};
-    tl_progress_args progress = {.to = run->tool->out, .bar = bar, .plain = !speaks_utf8(),
-                                 .width = run->tool->width,
-                                 .batch_size = task->train_data ? task->train_data->global_batch_size : 0};
-    tl_status st = tl_progress_hook_new(&hooks[0], &progress);
-    if (st == TL_OK)
-        st = tli_remember_experiment(&hooks[1], parse->experiment,
-                                     ((const tl_train_flags *)run->given[RUN])->model_dir);
+    hooks h = {0};
+    tl_status st = make_hooks(&h, run, task, bar);
     // The bar tells what the log would; warnings still come.
     if (bar && tl_log_level() == TL_LEVEL_INFO) tl_log_set_level(TL_LEVEL_WARNING);
-    if (st == TL_OK) st = launch(run, config, hooks, hooks[1] ? 2 : 1, bar);
-    for (int i = 0; i < 2; i++) tl_hook_free(&hooks[i]);
+    if (st == TL_OK) st = launch(run, config, &h, bar);
+    for (int i = 0; i < MOST_HOOKS; i++) tl_hook_free(&h.items[i]);
     return st;
 }
 

@@ -148,7 +148,7 @@ static const tl_field data_fields[] = {
          .help = "taken from the bytes of each channel; empty: that of ImageNet"),
     TL_F(tl_image_data_config, stddev, OURS, TL_AT_LEAST(1e-6),
          .help = "what is left is divided by it; empty: that of ImageNet"),
-    TL_F(tl_image_data_config, aug_pad, OURS, TL_AT_LEAST(0),
+    TL_F(tl_image_data_config, aug_pad, OURS, TL_RANGE(0, 4096),
          .help = "in training, move the image by up to so many pixels, zeros around it"),
     TL_F(tl_image_data_config, synthetic_examples, .i = 1024, OURS, TL_AT_LEAST(1),
          .help = "examples that file_type synthetic makes"),

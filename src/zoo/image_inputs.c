@@ -3,12 +3,14 @@
 #include <string.h>
 
 #include <tilth/data/pipeline.h>
+#include <tilth/io/image.h>
 #include <tilth/zoo/vision.h>
 
 #include "zoo/image_view.h"
 
 #define IMAGE "image"
 #define LABEL "label"
+#define FORMAT "image/format"
 
 /* What the maps need to know; const while they run. */
 typedef struct plan {
@@ -16,7 +18,7 @@ typedef struct plan {
     const tl_image_data_config *data;
     int64_t num_classes;
     const char *image, *label; /* fields of samples as they come from the source */
-    tl_feature_spec features[2];
+    tl_feature_spec features[3];
     tl_example_features example;
     int64_t made_from;         /* synthetic: the first example */
 } plan;
@@ -78,6 +80,56 @@ tl_status tl_image_prepare_pixels(float *out, const tl_image_data_config *data, 
 }
 
 /* --- samples ---------------------------------------------------------------------------------- */
+
+/* Bytes that are pixels already, as `tilth data convert --encoding=raw` writes them. */
+static tl_status shape_raw(const plan *p, tl_sample *s)
+{
+    static const tl_feature_spec size[] = {
+        {.name = "image/height", .dtype = TL_I64}, {.name = "image/width", .dtype = TL_I64},
+        {.name = "image/channels", .dtype = TL_I64}};
+    static const tl_example_features sizes = {size, TL_COUNT(size)};
+    const tl_sample_field *format = tl_sample_peek(s, FORMAT), *image;
+    int64_t n[TL_COUNT(size)];
+    if (format->shape.dims[0] != 3 || memcmp(format->data, "raw", 3) != 0) return TL_OK;
+    TL_TRY(tl_example_decode((void *)(uintptr_t)&sizes, s));
+    for (int64_t i = 0; i < TL_COUNT(size); i++) TL_TRY(tl_sample_int(s, size[i].name, &n[i]));
+    TL_TRY(tl_sample_get(s, p->image, &image));
+    int64_t bytes = image->shape.dims[0];
+    if (n[0] < 1 || n[1] < 1 || n[2] < 1 || n[2] > TLI_VIEW_CHANNELS || n[0] > bytes / n[1]
+        || n[0] * n[1] * n[2] != bytes)
+        return TL_FAIL(TL_EINVAL, "'%s' has %lld bytes; a raw image of %lld x %lld x %lld has another number",
+                       p->image, (long long)bytes, (long long)n[0], (long long)n[1], (long long)n[2]);
+    return tl_sample_show(s, p->image, TL_U8, TL_SHAPE(n[0], n[1], n[2]), image->data);
+}
+
+/* For the cache: decoding is what takes long. */
+static tl_status decode_pixels(const plan *p, tl_sample *s)
+{
+    const tl_sample_field *f;
+    tl_image image = TL_IMAGE_INIT;
+    TL_TRY(tl_sample_get(s, p->image, &f));
+    if (f->shape.rank != 1) return TL_OK;
+    TL_TRY(tl_image_decode(&image, f->data, (size_t)f->shape.dims[0],
+                           &(tl_image_args){.channels = p->view.channels}));
+    uint8_t *to = tl_sample_add(s, p->image, TL_U8, TL_SHAPE(image.height, image.width, image.channels));
+    tl_status st = to ? TL_OK : tl_error_code();
+    if (to) memcpy(to, image.pixels, (size_t)(image.height * image.width * image.channels));
+    tl_image_deinit(&image);
+    return st;
+}
+
+static tl_status decode_sample(void *self, tl_sample *s)
+{
+    plan *p = self;
+    const char *const kept[] = {p->image, p->label};
+    if (s->record) {
+        TL_TRY(tl_example_decode(&p->example, s));
+        TL_TRY(shape_raw(p, s));
+    }
+    if (p->data->base.cache) TL_TRY(decode_pixels(p, s));
+    tl_sample_keep(s, kept, 2);
+    return TL_OK;
+}
 
 static tl_status map_label(const plan *p, tl_sample *s)
 {
@@ -216,12 +268,15 @@ static tl_status read_files(tl_pipeline_args *a, const tl_image_inputs_args *arg
     } else if (d->file_type == TL_IMAGES_FOLDER) {
         p->image = "image/encoded";
         p->label = "image/class/label";
+        if (d->base.cache) a->decode = (tl_sample_map){decode_sample, p};
     } else {
         p->features[0] = (tl_feature_spec){.name = p->image, .dtype = TL_U8, .shape = TL_SHAPE(-1)};
         p->features[1] = (tl_feature_spec){.name = p->label, .dtype = TL_I64, .shape = TL_SCALAR,
                                            .optional = true, .missing = -1};
-        p->example = (tl_example_features){p->features, 2};
-        a->decode = (tl_sample_map){tl_example_decode, &p->example};
+        p->features[2] = (tl_feature_spec){.name = FORMAT, .dtype = TL_U8, .shape = TL_SHAPE(-1),
+                                           .optional = true};
+        p->example = (tl_example_features){p->features, 3};
+        a->decode = (tl_sample_map){decode_sample, p};
     }
     tl_status st = tl_pipeline_args_read(
         a, args->arena, &d->base,
@@ -239,6 +294,9 @@ tl_status tl_image_inputs(tl_dataset **out, const tl_image_inputs_args *args)
     *p = (plan){.data = args->data, .num_classes = args->num_classes,
                 .image = args->data->image_field_key, .label = args->data->label_field_key};
     TL_TRY(make_view(&p->view, args->data, args->size));
+    if (args->num_classes < 1)
+        return TL_FAIL(TL_EINVAL, "model.num_classes is %lld: set it to the number of classes in the data",
+                       (long long)args->num_classes);
     if (args->data->base.global_batch_size < 1)
         return TL_FAIL(TL_EINVAL, "global_batch_size is 0: set it in %s",
                        args->evaluation ? "task.validation_data" : "task.train_data");

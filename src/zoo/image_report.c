@@ -12,6 +12,7 @@ enum { MOST_IMAGES = 16 };
 #define IMAGES "report/image"
 #define LABELS "report/label"
 #define ANSWERS "report/answer"
+#define WEIGHTS "report/weight"
 
 typedef struct wrong {
     int64_t label, answer;
@@ -26,25 +27,30 @@ typedef struct report {
 tl_status tli_report_step(tl_step *s, tl_tensor *labels, tl_tensor *logits)
 {
     tl_ctx *c = s->ctx;
-    tl_tensor *image = tl_batch_get(s->batch, "image");
+    tl_tensor *image = tl_batch_get(s->batch, "image"), *weight = tl_batch_weight(s->batch);
     if (labels && logits && labels->shape.rank == logits->shape.rank)
         labels = tl_argmax(c, labels, -1, false);
     tl_step_log(s, IMAGES, tl_cast(c, image, TL_F32));
     tl_step_log(s, LABELS, tl_cast(c, labels, TL_I64));
     tl_step_log(s, ANSWERS, tl_cast(c, tl_argmax(c, logits, -1, false), TL_I64));
+    if (weight) tl_step_log(s, WEIGHTS, tl_cast(c, weight, TL_F32));
     return tl_ctx_status(c);
 }
 
-/* Whatever the normalisation was: the darkest becomes 0, the brightest 255. */
+/* Whatever the normalisation was: the darkest becomes 0, the brightest 255. What is no number is black. */
 static void show(uint8_t *out, const float *in, int64_t count)
 {
     float low = INFINITY, high = -INFINITY;
     for (int64_t i = 0; i < count; i++) {
+        if (!isfinite(in[i])) continue;
         low = fminf(low, in[i]);
         high = fmaxf(high, in[i]);
     }
     float scale = high > low ? 255 / (high - low) : 0;
-    for (int64_t i = 0; i < count; i++) out[i] = (uint8_t)lrintf((in[i] - low) * scale);
+    for (int64_t i = 0; i < count; i++) {
+        float value = (in[i] - low) * scale;
+        out[i] = (uint8_t)(value >= 255 ? 255 : value > 0 ? lrintf(value) : 0);
+    }
 }
 
 static tl_status make_room(report *r, const tl_tensor *images)
@@ -55,18 +61,21 @@ static tl_status make_room(report *r, const tl_tensor *images)
     return r->pixels ? TL_OK : TL_FAIL_NOMEM(bytes);
 }
 
+/* `weights` may be NULL: all examples count. */
 static tl_status take(report *r, const tl_tensor *images, const tl_tensor *labels,
-                      const tl_tensor *answers)
+                      const tl_tensor *answers, const tl_tensor *weights)
 {
-    tl_lease pixels = {0}, truth = {0}, given = {0};
+    tl_lease pixels = {0}, truth = {0}, given = {0}, weight = {0};
     int64_t each = tl_shape_count(&r->shape);
     tl_status st;
     TL_TRY_DONE(st, tl_lease_read(&pixels, images));
     TL_TRY_DONE(st, tl_lease_read(&truth, labels));
     TL_TRY_DONE(st, tl_lease_read(&given, answers));
+    if (weights) TL_TRY_DONE(st, tl_lease_read(&weight, weights));
     const int64_t *y = truth.data, *o = given.data;
+    const float *w = weight.data;
     for (int64_t i = 0; i < images->shape.dims[0] && r->count < MOST_IMAGES; i++) {
-        if (y[i] == o[i]) continue;
+        if (y[i] == o[i] || (w && w[i] == 0)) continue;
         show(r->pixels + r->count * each, (const float *)pixels.data + i * each, each);
         r->items[r->count++] = (wrong){y[i], o[i]};
     }
@@ -74,12 +83,13 @@ done:
     tl_lease_end(&pixels);
     tl_lease_end(&truth);
     tl_lease_end(&given);
+    tl_lease_end(&weight);
     return st;
 }
 
 tl_status tli_report_keep(void **state, const tl_logs *step)
 {
-    tl_logs_entry images, labels, answers;
+    tl_logs_entry images, labels, answers, weights;
     report *r = *state;
     if (r && r->count == MOST_IMAGES) return TL_OK;
     if (!tl_logs_find(&images, step, IMAGES) || !tl_logs_find(&labels, step, LABELS)
@@ -90,7 +100,8 @@ tl_status tli_report_keep(void **state, const tl_logs *step)
         if (!r) return TL_FAIL_NOMEM(sizeof *r);
         TL_TRY(make_room(r, images.tensor));
     }
-    return take(r, images.tensor, labels.tensor, answers.tensor);
+    bool weighted = tl_logs_find(&weights, step, WEIGHTS);
+    return take(r, images.tensor, labels.tensor, answers.tensor, weighted ? weights.tensor : NULL);
 }
 
 static void add_name(tl_str *text, tl_strings names, int64_t class_id)

@@ -50,7 +50,8 @@ static const tl_field resnet_fields[] = {
                  "ones less"),
     TL_F(tl_resnet_config, scale_stem, .b = true, .help = "depth_multiplier counts for the stem too"),
     TL_F(tl_resnet_config, resnetd_shortcut,
-         .help = "average pooling before projections, in place of their stride"),
+         .help = "average pooling before the projections of bottlenecks (50 and more layers), in place of "
+                 "their stride"),
     TL_F(tl_resnet_config, replace_stem_max_pool,
          .help = "a convolution of stride 2 in place of the pooling behind the stem"),
     TL_F(tl_resnet_config, bn_trainable, .b = true, .help = "train scale and shift of batch norms"),
@@ -130,7 +131,7 @@ static tl_status gate_build(tl_layer *l, tl_scope *s, const void *config)
     tl_oneof penalty = regularizer ? *regularizer : (tl_oneof){0};
     int64_t reduced = (int64_t)((double)c->filters * c->all->config->se_ratio);
     g->reduce = tl_conv2d(s, "reduce", .filters = reduced > 1 ? reduced : 1, .kernel = 1,
-                          .activation = c->all->parts.norm_activation->activation,
+                          .activation = TL_ACT_RELU, // whatever the blocks have
                           .kernel_initializer = TL_INITIALIZER("variance_scaling"),
                           .kernel_regularizer = penalty);
     g->expand = tl_conv2d(s, "expand", .filters = c->filters, .kernel = 1, .activation = TL_ACT_SIGMOID,
@@ -166,6 +167,12 @@ typedef struct block {
     gate_config gate_config;
 } block;
 
+/* Blocks of two convolutions keep the stride in their projection. */
+static bool pools_shortcut(const block_config *c)
+{
+    return c->projection && c->bottleneck && c->all->config->resnetd_shortcut;
+}
+
 static tl_status block_build(tl_layer *l, tl_scope *s, const void *config)
 {
     block *b = (block *)l;
@@ -175,8 +182,7 @@ static tl_status block_build(tl_layer *l, tl_scope *s, const void *config)
     unit_config *k = b->unit_configs;
     if (c->projection)
         b->shortcut = make_unit(s, "shortcut", &b->shortcut_config,
-                                (unit_config){c->all, outputs, 1, r->resnetd_shortcut ? 1 : c->stride,
-                                              false});
+                                (unit_config){c->all, outputs, 1, pools_shortcut(c) ? 1 : c->stride, false});
     if (c->bottleneck) {
         b->units[0] = make_unit(s, "conv_1", &k[0], (unit_config){c->all, c->filters, 1, 1, true});
         b->units[1] = make_unit(s, "conv_2", &k[1], (unit_config){c->all, c->filters, 3, c->stride, true});
@@ -201,11 +207,8 @@ static tl_tensor *block_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
     for (int i = 0; i < TL_COUNT(b->units) && b->units[i]; i++) y = tl_call(c, b->units[i], y);
     if (b->gate) y = tl_call(c, b->gate, y);
     if (b->depth) y = tl_call(c, b->depth, y);
-    if (b->shortcut) {
-        if (k->all->config->resnetd_shortcut && k->stride > 1)
-            x = tl_avg_pool2d(c, x, .size = {2}, .stride = {k->stride}, .padding = TL_SAME);
-        x = tl_call(c, b->shortcut, x);
-    }
+    if (pools_shortcut(k)) x = tl_avg_pool2d(c, x, .size = {2}, .stride = {k->stride}, .padding = TL_SAME);
+    if (b->shortcut) x = tl_call(c, b->shortcut, x);
     return tl_activate(c, tl_add(c, y, x), k->all->parts.norm_activation->activation);
 }
 
@@ -245,7 +248,7 @@ static void build_stem(resnet *r, tl_scope *s, const shared *all)
     }
     if (c->replace_stem_max_pool)
         r->pool = make_unit(s, "stem_pool", &r->pool_config,
-                            (unit_config){all, all_filters, 3, 2, true});
+                            (unit_config){all, scaled(64, c->depth_multiplier), 3, 2, true});
 }
 
 static tl_status build_stages(tl_scope *s, const shared *all)

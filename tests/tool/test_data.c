@@ -116,6 +116,15 @@ static void records_are_shown(void **state)
     assert_null(strstr(out, "record 0"));
 }
 
+static void put_pair(void)
+{
+    uint8_t images[3 * 4 * 5], labels[3] = {2, 0, 2};
+    tl_shape shape = TL_SHAPE(3, 4, 5), row = TL_SHAPE(3);
+    for (size_t i = 0; i < sizeof images; i++) images[i] = (uint8_t)(i * 4);
+    assert_ok(tl_idx_write(in_folder("images.gz"), TL_U8, &shape, images));
+    assert_ok(tl_idx_write(in_folder("labels"), TL_U8, &row, labels));
+}
+
 static void damage_is_shown(void **state)
 {
     (void)state;
@@ -136,15 +145,53 @@ static void damage_is_shown(void **state)
     has(err, "record 0 at byte 0: the checksum of the record's length is wrong");
     has(err, "is no idx file");
     tl_free(bytes);
+    // What can only be records, or was compressed, is damaged and not of another kind.
+    put_records("cut");
+    bytes = bytes_of(in_folder("cut"), &size);
+    put_bytes(in_folder("cut"), bytes, 20); // within the first record
+    run("show", in_folder("cut"));
+    ended_with(1, "record 0 at byte 0: the file ends within the record: it was cut short");
+    assert_null(strstr(err, "idx"));
+    tl_free(bytes);
+    put_pair();
+    bytes = bytes_of(in_folder("images.gz"), &size);
+    put_bytes(in_folder("cut.gz"), bytes, size - 9);
+    run("show", in_folder("cut.gz"));
+    ended_with(1, "cut.gz' is cut short: its compressed data goes on");
+    assert_null(strstr(strstr(err, "is cut short") + 1, "is cut short")); // said once
+    bytes[size - 6] ^= 1;
+    put_bytes(in_folder("cut.gz"), bytes, size);
+    run("show", in_folder("cut.gz"));
+    ended_with(1, "cut.gz' is damaged: its compressed data near byte");
+    tl_free(bytes);
 }
 
-static void put_pair(void)
+// One that cannot be shown does not hide the others.
+static void all_files_are_shown(void **state)
 {
-    uint8_t images[3 * 4 * 5], labels[3] = {2, 0, 2};
-    tl_shape shape = TL_SHAPE(3, 4, 5), row = TL_SHAPE(3);
-    for (size_t i = 0; i < sizeof images; i++) images[i] = (uint8_t)(i * 4);
-    assert_ok(tl_idx_write(in_folder("images.gz"), TL_U8, &shape, images));
-    assert_ok(tl_idx_write(in_folder("labels"), TL_U8, &row, labels));
+    (void)state;
+    put_pair();
+    put_records("good");
+    put_records("bad");
+    size_t size;
+    char *bytes = bytes_of(in_folder("bad"), &size);
+    put_bytes(in_folder("bad"), bytes, size - 5);
+    tl_free(bytes);
+    run("show", in_folder("good"), in_folder("bad"), in_folder("nowhere"), in_folder("labels"));
+    ended_with(1, "bad', record 3 at byte ");
+    has(err, "nowhere");
+    has(out, "good: TFRecord, 4 records, ");
+    has(out, "bad: TFRecord, 3 records, ");
+    has(out, "labels: idx, uint8 [3], 3 bytes\n");
+    run("show", in_folder("nowhere"), in_folder("bad"));
+    ended_with(2, "nowhere");
+    has(err, "bad', record 3 at byte ");
+    has(out, "bad: TFRecord, 3 records, ");
+    put_records("a\x1b[2Jb");
+    run("show", in_folder("a\x1b[2Jb"));
+    worked();
+    has(out, "a\\x1b[2Jb: TFRecord, 4 records, ");
+    assert_null(strchr(out, '\x1b'));
 }
 
 static void arrays_are_shown(void **state)
@@ -189,7 +236,7 @@ static void folders_are_shown(void **state)
     has(out, "rose/1.jpg: class 1, JPEG 1 x 2 x 3, ");
     put_bytes(in_folder("flowers/rose/1.jpg"), "hello", 5);
     run("show", in_folder("flowers"), "--examples=10");
-    ended_with(2, "rose/1.jpg': these 5 bytes are no image");
+    ended_with(1, "rose/1.jpg': these 5 bytes are no image");
 }
 
 /* --- what is made ----------------------------------------------------------------------------- */
@@ -293,9 +340,44 @@ static void folders_become_records(void **state)
         tl_tfrecord_close(&f);
     }
     size_t size;
-    char *names = bytes_of(in_folder("records/all-classes.txt"), &size);
+    char *names = bytes_of(in_folder("records/all.classes.txt"), &size);
     assert_string_equal(names, "daisy\nrose\n");
     tl_free(names);
+    tl_path_list found; // who reads all of them reads records alone
+    tl_arena *arena;
+    assert_ok(tl_arena_new(&arena));
+    assert_ok(tl_glob(&found, arena, in_folder("records/all-*")));
+    assert_int_equal(found.count, 1);
+    tl_arena_free(&arena);
+    assert_ok(tl_file_remove(in_folder("records/all-00000-of-00001.gz")));
+    run("convert", in_folder("flowers"), "--out", in_folder("records/all"), "--gzip");
+    ended_with(2, "all.classes.txt' exists; --overwrite replaces it");
+}
+
+// Files of another number of shards would be read beside the new ones.
+static void earlier_conversions_do_not_stay(void **state)
+{
+    (void)state;
+    put_pair();
+    run("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("again/t"),
+        "--shards=3");
+    worked();
+    put_bytes(in_folder("again/t-notes-of-mine"), "x", 1);
+    run("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("again/t"),
+        "--shards=2");
+    ended_with(2, "t-00000-of-00003' exists, of an earlier conversion");
+    assert_false(tl_file_exists(in_folder("again/t-00000-of-00002")));
+    run("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("again/t"),
+        "--shards=2", "--gzip", "--overwrite");
+    worked();
+    has(out, "removed ");
+    for (int i = 0; i < 3; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "again/t-%05d-of-00003", i);
+        assert_false(tl_file_exists(in_folder(name)));
+    }
+    assert_true(tl_file_exists(in_folder("again/t-00001-of-00002.gz")));
+    assert_true(tl_file_exists(in_folder("again/t-notes-of-mine")));
 }
 
 static void mistakes_are_told(void **state)
@@ -329,6 +411,15 @@ static void mistakes_are_told(void **state)
     ended_with(2, "one folder of images is converted at a time");
     run("convert", in_folder("flowers"), "--out", in_folder("x"), "--shards=5000");
     ended_with(2, "--shards is at most 1000");
+    uint8_t pixels[2 * 3 * 3 * 4] = {0};
+    tl_shape four = TL_SHAPE(2, 3, 3, 4), flat = TL_SHAPE(2, 0, 3);
+    assert_ok(tl_idx_write(in_folder("four"), TL_U8, &four, pixels));
+    assert_ok(tl_idx_write(in_folder("flat"), TL_U8, &flat, pixels));
+    run("convert", in_folder("four"), in_folder("two"), "--out", in_folder("x"), "--encoding=jpeg");
+    ended_with(2, "four', image ");
+    has(err, "a JPEG image has 1 (grey) or 3 (RGB) channels, not 4");
+    run("convert", in_folder("flat"), in_folder("two"), "--out", in_folder("x"), "--encoding=raw");
+    ended_with(2, "flat' holds no images, but [2, 0, 3] of uint8");
     put_bytes(in_folder("flowers/rose/2.jpg"), "GIF89a", 6); // nothing is left of what was begun
     run("convert", in_folder("flowers"), "--out", in_folder("x/y"));
     ended_with(2, "2.jpg': this is a GIF image");
@@ -339,6 +430,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_are_shown),    cmocka_unit_test(damage_is_shown),
+        cmocka_unit_test(all_files_are_shown),  cmocka_unit_test(earlier_conversions_do_not_stay),
         cmocka_unit_test(arrays_are_shown),     cmocka_unit_test(folders_are_shown),
         cmocka_unit_test(pairs_become_records), cmocka_unit_test(folders_become_records),
         cmocka_unit_test(mistakes_are_told),

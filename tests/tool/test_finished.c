@@ -9,7 +9,7 @@
 #include "tool/tool.h"
 
 static char *out, *err;
-static int code;
+static int code, width = 100;
 
 static void forget(void)
 {
@@ -39,7 +39,7 @@ static void run_list(const char *const *words)
     forget();
     for (; *words; words++) argv[argc++] = (char *)(uintptr_t)*words;
     tli_tool tool = {.program = "tilth", .options = &options, .out = open_memstream(&out, &out_size),
-                     .err = open_memstream(&err, &err_size), .width = 100};
+                     .err = open_memstream(&err, &err_size), .width = width};
     assert_non_null(tool.out);
     assert_non_null(tool.err);
     code = tli_tool_main(&tool, argc, argv);
@@ -90,6 +90,76 @@ static void test_a_bar_and_what_comes_last(void **state)
     assert_ok(tl_file_read(&text, NULL, "run/experiment.txt", 100));
     assert_string_equal(text, "vision/local\n");
     tl_free(text);
+}
+
+static void test_it_tells_where_and_why_it_stopped(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) { // the same when the same command is given again
+        run("train", "--experiment=vision/local", "--mode=train_and_eval", "--model_dir=run", "--progress=lines",
+            "tilth.seed=1", "tilth.threads=1", "tilth.jit=false", "trainer.train_steps=300",
+            "trainer.validation_interval=30", "tilth.early_stopping={metric: accuracy, patience: 1, min_delta: 1}");
+        ended(0, "");
+        has("\ndone: step 60 of 300, in 0:0");
+        has("\nstopped: accuracy has not become better in 1 evaluation (best: ");
+    }
+}
+
+static void test_what_is_told_is_there_and_can_be_typed(void **state)
+{
+    (void)state;
+    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=sp ace's", "--progress=lines",
+        "tilth.jit=false", "trainer.train_steps=2");
+    ended(0, "");
+    has("\nfiles in sp ace's:\n  params.yaml");
+    has("\n  ckpt-*.safetensors ");
+    has("\n  train ");
+    assert_null(strstr(out, "\n  best "));
+    assert_null(strstr(out, "summaries of the evaluations"));
+    has("\n  tilth eval --model_dir='sp ace'\\''s'\n");
+    has("\n  tilth export --model_dir='sp ace'\\''s' --to='sp ace'\\''s/exported'\n");
+    run("eval", "--model_dir=sp ace's");
+    ended(0, "");
+    run("train", "--experiment=vision/local", "--mode=train_and_eval", "--model_dir=run", "--progress=lines",
+        "tilth.jit=false", "trainer.train_steps=2", "trainer.validation_summary_subdir=checks",
+        "trainer.best_checkpoint_export_subdir=top");
+    ended(0, "");
+    has("\n  top ");
+    has("\n  checks                   summaries of the evaluations\n");
+}
+
+static int columns_of(const char *from, const char *to)
+{
+    int count = 0;
+    for (; from < to; from++) count += (*from & 0xC0) != 0x80;
+    return count;
+}
+
+/* What is drawn over must be one line. */
+static void test_a_bar_fits_its_terminal(void **state)
+{
+    (void)state;
+    static const int widths[] = {4, 30, 60, 100};
+    for (int64_t i = 0; i < TL_COUNT(widths); i++) {
+        char folder[16];
+        snprintf(folder, sizeof folder, "run%d", widths[i]);
+        width = widths[i];
+        train(folder, NULL);
+        width = 100;
+        int seen = 0, widest = 0;
+        for (const char *p = out, *from = out; *p; p++) {
+            if (*p == '\n') from = p + 1;
+            if (strncmp(p, "\033[K", 3) == 0) from = p + 3;
+            if (*p != '\r') continue;
+            int columns = columns_of(from, p);
+            if (columns >= widths[i]) fail_msg("%d columns of %d: %.*s", columns, widths[i], (int)(p - from), from);
+            if (columns > widest) widest = columns;
+            seen++;
+        }
+        assert_true(seen >= 3);
+        assert_true(widest >= 3);
+        if (widths[i] == 30) has("/60   loss "); // what fits is there
+    }
 }
 
 static void test_numbers_for_people(void **state)
@@ -170,6 +240,52 @@ static void test_eval_refuses(void **state)
     ended(2, "--experiment=NAME must say what was trained");
     run("eval", "--model_dir=run", "--experiment=vision/local");
     ended(0, "");
+}
+
+static void damage(const char *path)
+{
+    char *bytes;
+    size_t size;
+    assert_ok(tl_file_read(&bytes, &size, path, 1 << 26));
+    bytes[size / 2] ^= 1;
+    assert_ok(tl_file_write_atomic(path, bytes, size));
+    tl_free(bytes);
+}
+
+static void test_a_damaged_checkpoint(void **state)
+{
+    (void)state;
+    train("run", NULL);
+    damage("run/ckpt-60.safetensors");
+    run("eval", "--model_dir=run");
+    ended(0, "");
+    has("run/ckpt-30.safetensors, step 30, in ");
+    run("eval", "--model_dir=run", "--checkpoint=run");
+    ended(0, "");
+    has("run/ckpt-30.safetensors, step 30, in ");
+    run("export", "--model_dir=run", "--to=out");
+    ended(0, "");
+    has("parameters of step 30\n");
+    assert_true(tl_file_exists("run/ckpt-60.safetensors")); // whoever looks changes nothing
+    run("eval", "--model_dir=run", "--checkpoint=run/ckpt-60"); // nothing else is meant
+    ended(2, "run/ckpt-60.safetensors");
+    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=next", "task.init_checkpoint=run",
+        "trainer.train_steps=1", "tilth.jit=false");
+    ended(2, "the latest checkpoint of the folder 'run' (an older one can be named instead)");
+    damage("run/ckpt-30.safetensors");
+    run("eval", "--model_dir=run");
+    ended(2, "no checkpoint in 'run' can be used; the latest: 'run/ckpt-60.safetensors'");
+}
+
+/* The cause is told, and not what the training keeps beside the model. */
+static void test_a_model_that_does_not_fit(void **state)
+{
+    (void)state;
+    train("run", NULL);
+    run("eval", "--model_dir=run", "task.model.backbone.cnn.units=[16]");
+    ended(2, " 0 missing, 0 unexpected, ");
+    ended(2, "model/head/kernel");
+    assert_null(strstr(err, "optimizer"));
 }
 
 static void test_predict(void **state)
@@ -267,17 +383,55 @@ static void test_averages_are_exported(void **state)
     ended(0, "");
 }
 
+static double number_in(const char *file, const char *key)
+{
+    char *text, quoted[64];
+    snprintf(quoted, sizeof quoted, "\"%s\":", key);
+    assert_ok(tl_file_read(&text, NULL, file, 1 << 16));
+    const char *at = strstr(text, quoted);
+    if (!at) fail_msg("%s has no %s: %s", file, key, text);
+    double value = atof(at + strlen(quoted));
+    tl_free(text);
+    return value;
+}
+
+/* With averages, the best checkpoint is used as it was when it was the best. */
+static void test_the_best_with_averages(void **state)
+{
+    (void)state;
+    char file[64];
+    train("run", "trainer.optimizer_config.ema={average_decay: 0.9}");
+    run("eval", "--model_dir=run", "--checkpoint=best");
+    ended(0, "");
+    assert_near(number_behind("accuracy"), number_in("run/best/info.json", "accuracy"), 2e-6);
+    assert_near(number_behind("validation_loss"), number_in("run/best/info.json", "validation_loss"), 2e-6);
+    const char *told = strstr(out, "run/best/best_ckpt-");
+    assert_non_null(told);
+    snprintf(file, sizeof file, "%.*s", (int)strcspn(told, ","), told);
+    run("export", "--model_dir=run", "--to=out", "--checkpoint=best");
+    ended(0, "");
+    float exported = first_of("out/model.safetensors", "head/kernel");
+    assert_true(exported == first_of(file, "optimizer/average/head/kernel"));
+    assert_true(exported != first_of(file, "model/head/kernel"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers_for_people),
         cmocka_unit_test_setup_teardown(test_a_bar_and_what_comes_last, open_test, close_test),
+        cmocka_unit_test_setup_teardown(test_it_tells_where_and_why_it_stopped, open_test, close_test),
+        cmocka_unit_test_setup_teardown(test_what_is_told_is_there_and_can_be_typed, open_test, close_test),
+        cmocka_unit_test_setup_teardown(test_a_bar_fits_its_terminal, open_test, close_test),
         cmocka_unit_test_setup_teardown(test_eval, open_test, close_test),
         cmocka_unit_test_setup_teardown(test_eval_refuses, open_test, close_test),
+        cmocka_unit_test_setup_teardown(test_a_damaged_checkpoint, open_test, close_test),
+        cmocka_unit_test_setup_teardown(test_a_model_that_does_not_fit, open_test, close_test),
         cmocka_unit_test_setup_teardown(test_predict, open_test, close_test),
         cmocka_unit_test_setup_teardown(test_predict_refuses, open_test, close_test),
         cmocka_unit_test_setup_teardown(test_export, open_test, close_test),
         cmocka_unit_test_setup_teardown(test_averages_are_exported, open_test, close_test),
+        cmocka_unit_test_setup_teardown(test_the_best_with_averages, open_test, close_test),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,6 +143,8 @@ static void test_what_does_not_fit_is_refused(void **state)
     refuse("task: {init_checkpoint_modules: head}", "init_checkpoint_modules");
     refuse("task: {class_names: [a, b], model: {num_classes: 3}}", "2 names for 3 classes");
     refuse("task: {train_data: {is_training: null}}", "is_training");
+    refuse("task: {train_data: {aug_pad: 4097}}", "aug_pad");
+    refuse("task: {train_data: {aug_pad: 9000000000000000000}}", "aug_pad");
 }
 
 /* --- the small ones --------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include <tilth/ops/create.h>
 #include <tilth/train/launch.h>
 
+#include "zoo/image_report.h"
 #include "zoo/image_view.h"
 
 /* --- losses ----------------------------------------------------------------------------------- */
@@ -210,6 +211,7 @@ static void test_folders_of_images(void **state)
         tl_str_deinit(&png);
     }
     check_pass(DATA("image_folder", "folder"));
+    check_pass(DATA("image_folder, cache: true", "folder"));
 }
 
 static void test_records(void **state)
@@ -230,6 +232,41 @@ static void test_records(void **state)
     }
     assert_ok(tl_tfrecord_writer_commit(&w));
     check_pass(DATA("tfrecord", "all.tfrecord"));
+    check_pass(DATA("tfrecord, cache: true", "all.tfrecord"));
+}
+
+/* Pixels as they are, with their size beside them; the last one of `count` has a byte less. */
+static void write_raw(const char *path, int count, bool cut)
+{
+    tl_tfrecord_writer *w;
+    const int64_t side = SIDE, one = 1;
+    assert_ok(tl_tfrecord_writer_begin(&w, path, NULL));
+    for (int i = 0; i < count; i++) {
+        uint8_t pixels[SIDE * SIDE];
+        tl_str example = TL_STR_INIT;
+        tl_example_writer e = tl_example_begin(&example);
+        int64_t label = i / 4;
+        pixels_of(pixels, i);
+        tl_example_add_bytes(&e, "image/encoded",
+                             &(tl_bytes){(const char *)pixels, sizeof pixels - (cut && i + 1 == count)}, 1);
+        tl_example_add_ints(&e, "image/class/label", &label, 1);
+        tl_example_add_text(&e, "image/format", "raw");
+        tl_example_add_ints(&e, "image/height", &side, 1);
+        tl_example_add_ints(&e, "image/width", &side, 1);
+        tl_example_add_ints(&e, "image/channels", &one, 1);
+        assert_ok(tl_example_end(&e));
+        assert_ok(tl_tfrecord_write(w, tl_str_text(&example), example.length));
+        tl_str_deinit(&example);
+    }
+    assert_ok(tl_tfrecord_writer_commit(&w));
+}
+
+static void test_raw_records(void **state)
+{
+    (void)state;
+    write_raw("raw.tfrecord", COUNT, false);
+    check_pass(DATA("tfrecord", "raw.tfrecord"));
+    check_pass(DATA("tfrecord, cache: true", "raw.tfrecord"));
 }
 
 /* The first batches of training with random parts, mirrored at random, as one row of numbers. */
@@ -315,6 +352,8 @@ static void test_data_that_cannot_be(void **state)
     (void)state;
     write_idx();
     refuse_data(DATA("idx", "images.idx.gz"), "needs two");
+    write_raw("raw.tfrecord", 1, true);
+    refuse_data(DATA("tfrecord", "raw.tfrecord"), "'image/encoded' has 63 bytes; a raw image of 8 x 8 x 1");
     refuse_data(DATA("idx", "nowhere.gz,labels.idx"), "nowhere.gz");
     refuse_data("task: {model: {num_classes: 3, input_size: [8, 8, 3]}, validation_data: {global_batch_size: 4, "
                 "file_type: idx, input_path: 'images.idx.gz,labels.idx'}}", "input_size");
@@ -322,6 +361,8 @@ static void test_data_that_cannot_be(void **state)
                 "file_type: idx, input_path: 'images.idx.gz,labels.idx'}}", "its class is 2");
     refuse_data("task: {model: {num_classes: 3, input_size: [8, 8, 1]}, validation_data: {file_type: synthetic}}",
                 "task.validation_data");
+    refuse_data("task: {model: {input_size: [8, 8, 1]}, validation_data: {global_batch_size: 4, file_type: synthetic}}",
+                "model.num_classes is 0");
     if (!tl_dir_exists("/usr/share/datasets/fashion-mnist")) {
         lab_run r;
         tl_dataset *d;
@@ -479,6 +520,45 @@ static void test_images_of_an_evaluation(void **state)
     lab_end(&r);
 }
 
+/* Examples that only fill up a batch are no mistakes, and what is no number can be shown. */
+static void test_images_that_count(void **state)
+{
+    (void)state;
+    static const float pixels[4][4] = {{0, 1, 2, 4}, {5, 6, 7, 8}, {NAN, 1, 3, INFINITY}, {0, 0, 1, 1}};
+    static const float weights[4] = {1, 0, 0.5f, 1}, logits[4][2] = {{0, 1}, {0, 1}, {0, 1}, {0, 1}};
+    static const int32_t labels[4] = {0, 0, 0, 1};
+    static const uint8_t wanted[2][4] = {{0, 64, 128, 255}, {0, 0, 255, 255}};
+    uint8_t found[2][4];
+    lab_run r;
+    tl_ctx *c;
+    tl_logs *step;
+    tl_logs_entry e;
+    void *kept = NULL;
+    lab_begin(&r, "vision/local", NULL);
+    assert_ok(tl_ctx_new(&c, r.task->engine));
+    assert_ok(tl_logs_new(&step));
+    tl_mark mark = tl_ctx_begin(c);
+    tl_batch b = {.ctx = c};
+    tl_tensors told = {0};
+    tl_step s = {.ctx = c, .batch = &b, .logs = &told};
+    tl_tensors_put(c, &b.tensors, "image", tl_from(c, TL_F32, TL_SHAPE(4, 2, 2, 1), pixels));
+    tl_tensors_put(c, &b.tensors, TL_BATCH_WEIGHT, tl_from(c, TL_F32, TL_SHAPE(4), weights));
+    assert_ok(tli_report_step(&s, tl_from(c, TL_I32, TL_SHAPE(4), labels), tl_from(c, TL_F32, TL_SHAPE(4, 2), logits)));
+    for (int64_t i = 0; i < told.count; i++)
+        assert_ok(tl_logs_put_any(step, told.items[i].name, told.items[i].tensor));
+    assert_ok(tli_report_keep(&kept, step));
+    assert_ok(tli_report_tell(r.task->engine, kept, (tl_strings){NULL, 0}, r.logs));
+    assert_true(tl_logs_find(&e, r.logs, "image/misclassified"));
+    assert_int_equal(e.tensor->shape.dims[0], 2);
+    assert_ok(tl_tensor_get(e.tensor, found, sizeof found));
+    assert_memory_equal(found, wanted, sizeof found);
+    tli_report_free(kept);
+    tl_ctx_end(c, mark);
+    tl_logs_free(&step);
+    tl_ctx_free(&c);
+    lab_end(&r);
+}
+
 static void test_weights_of_another_run(void **state)
 {
     (void)state;
@@ -529,6 +609,7 @@ int main(void)
         LAB_TEST(test_binary_cross_entropy),
         LAB_TEST(test_the_weight_counts_for_all),
         LAB_TEST(test_pairs_of_idx_files),
+        LAB_TEST(test_raw_records),
         LAB_TEST(test_folders_of_images),
         LAB_TEST(test_records),
         LAB_TEST(test_random_parts_of_large_images),
@@ -538,6 +619,7 @@ int main(void)
         LAB_TEST(test_local_learns_and_resumes),
         LAB_TEST(test_metrics_of_an_evaluation),
         LAB_TEST(test_images_of_an_evaluation),
+        LAB_TEST(test_images_that_count),
         LAB_TEST(test_weights_of_another_run),
         LAB_TEST(test_the_starter_example_trains),
     };

@@ -74,6 +74,10 @@ static void test_variants_of_resnets(void **state)
         // A convolution in place of the pooling.
         {MODEL("[32, 32, 3]", 10, RESNET("model_id: 18, replace_stem_max_pool: true")),
          11181642 + 4224 + 64 * 64 * 9 + 128, 9728 + 128},
+        // It has as many filters as the blocks behind it, whatever the stem has.
+        {MODEL("[32, 32, 3]", 10,
+               RESNET("model_id: 18, depth_multiplier: 0.5, scale_stem: false, replace_stem_max_pool: true")),
+         2817546 + 64 * 32 * 9 + 64 - 32 * 32 * 9 - 32 * 32, 4928 + 64},
     };
     for (int64_t i = 0; i < TL_COUNT(all); i++) check(&all[i]);
 }
@@ -109,6 +113,91 @@ static tl_tensor *param(tl_model *m, const char *path)
     return p->tensor;
 }
 
+enum { SIDE = 5, MOST_CHANNELS = 16 };
+
+/* What a projection of resnetd_shortcut gets to see: the mean of up to 2 x 2 pixels. */
+static int64_t pool(double *out, const double *in, int64_t channels, int64_t stride)
+{
+    int64_t side = (SIDE + stride - 1) / stride;
+    for (int64_t y = 0; y < side; y++)
+        for (int64_t x = 0; x < side; x++)
+            for (int64_t k = 0; k < channels; k++) {
+                double sum = 0, count = 0;
+                for (int64_t i = y * stride; i < SIDE && i < y * stride + 2; i++)
+                    for (int64_t j = x * stride; j < SIDE && j < x * stride + 2; j++, count++)
+                        sum += in[(i * SIDE + j) * channels + k];
+                out[(y * side + x) * channels + k] = sum / count;
+            }
+    return side;
+}
+
+/* A block whose own convolutions give nothing gives its shortcut: of `in`, or of that pooled with `stride`. */
+static void check_shortcut(const char *id, const char *name, const char *last, int64_t channels, int64_t stride)
+{
+    static const float zeros[64];
+    double in[SIDE * SIDE * MOST_CHANNELS] = {0}, seen[SIDE * SIDE * MOST_CHANNELS], alone[4096], found[4096];
+    char yaml[256], path[96];
+    lab_run r;
+    tl_model *m;
+    tl_ctx *c;
+    snprintf(yaml, sizeof yaml, "task: {model: {num_classes: 3, input_size: [8, 8, 1], backbone: {type: resnet, resnet: "
+                                "{model_id: %s, depth_multiplier: 0.0625, resnetd_shortcut: true}}}}", id);
+    lab_begin(&r, "image_classification", yaml);
+    assert_ok(tl_task_build_model(r.task, &m));
+    snprintf(path, sizeof path, "backbone/%s/%s/norm/gamma", name, last);
+    tl_tensor *gamma = param(m, path);
+    assert_ok(tl_tensor_set(gamma, zeros, (size_t)tl_tensor_count(gamma) * sizeof *zeros));
+    snprintf(path, sizeof path, "backbone/%s/shortcut/conv/kernel", name);
+    assert_int_equal(param(m, path)->shape.dims[2], channels);
+    tl_layer *shortcut = tl_model_find(m, path)->layer->parent, *block = shortcut->parent;
+    for (int64_t i = 0; i < SIDE * SIDE * channels; i++) in[i] = (double)(i * i * 7 % 23 - 11) / 8;
+    int64_t side = SIDE;
+    if (stride) side = pool(seen, in, channels, stride);
+    else memcpy(seen, in, sizeof in);
+    assert_ok(tl_ctx_new(&c, r.task->engine));
+    tl_mark mark = tl_ctx_begin(c);
+    tl_tensor *x = tl_from_doubles(c, TL_F32, TL_SHAPE(1, SIDE, SIDE, channels), in);
+    tl_tensor *y = tl_call(c, shortcut, tl_from_doubles(c, TL_F32, TL_SHAPE(1, side, side, channels), seen));
+    tl_tensor *z = tl_call(c, block, x);
+    assert_ok(tl_ctx_status(c));
+    assert_true(tl_shape_equal(&y->shape, &z->shape));
+    assert_ok(tl_tensor_get_doubles(y, alone, tl_tensor_count(y)));
+    assert_ok(tl_tensor_get_doubles(z, found, tl_tensor_count(z)));
+    for (int64_t i = 0; i < tl_tensor_count(y); i++) assert_near(found[i], fmax(alone[i], 0), 1e-5);
+    tl_ctx_end(c, mark);
+    tl_ctx_free(&c);
+    tl_model_free(&m);
+    lab_end(&r);
+}
+
+/* As in Model Garden: bottlenecks pool, also where their stride is 1; other blocks never do. */
+static void test_shortcuts_of_resnet_d(void **state)
+{
+    (void)state;
+    check_shortcut("50", "stage_1_block_1", "conv_3", 4, 1);
+    check_shortcut("50", "stage_2_block_1", "conv_3", 16, 2);
+    check_shortcut("18", "stage_1_block_1", "conv_2", 4, 0);
+    check_shortcut("18", "stage_2_block_1", "conv_2", 4, 0);
+}
+
+/* Gates have activations of their own. */
+static void test_gates_do_not_follow_the_activation(void **state)
+{
+    (void)state;
+    lab_run r;
+    tl_model *m;
+    lab_begin(&r, "image_classification",
+              "task: {model: {num_classes: 3, input_size: [8, 8, 1], norm_activation: {activation: swish}, "
+              "backbone: {type: resnet, resnet: {model_id: 18, depth_multiplier: 0.0625, se_ratio: 0.25}}}}");
+    assert_ok(tl_task_build_model(r.task, &m));
+    const tl_layer *reduce = tl_model_find(m, "backbone/stage_1_block_1/gate/reduce/kernel")->layer;
+    const tl_layer *expand = tl_model_find(m, "backbone/stage_1_block_1/gate/expand/kernel")->layer;
+    assert_int_equal(((const tl_conv2d_config *)reduce->config)->activation, TL_ACT_RELU);
+    assert_int_equal(((const tl_conv2d_config *)expand->config)->activation, TL_ACT_SIGMOID);
+    tl_model_free(&m);
+    lab_end(&r);
+}
+
 static void test_regularizers_and_parts(void **state)
 {
     (void)state;
@@ -118,7 +207,7 @@ static void test_regularizers_and_parts(void **state)
     tl_layer *part;
     lab_begin(&r, "image_classification",
               "task: {losses: {l2_weight_decay: 0.2}, model: {num_classes: 3, input_size: [8, 8, 1], "
-              "backbone: {type: resnet, resnet: {model_id: 18, stem_type: cifar, depth_multiplier: 0.0625, "
+              "backbone: {type: resnet, resnet: {model_id: 50, stem_type: cifar, depth_multiplier: 0.0625, "
               "se_ratio: 0.25, stochastic_depth_drop_rate: 0.5, resnetd_shortcut: true}}}}");
     assert_ok(tl_task_build_model(r.task, &m));
     assert_int_equal(tl_model_item_count(m), 1);
@@ -316,6 +405,8 @@ int main(void)
         LAB_TEST(test_variants_of_resnets),
         LAB_TEST(test_sizes_of_small_networks),
         LAB_TEST(test_the_head),
+        LAB_TEST(test_shortcuts_of_resnet_d),
+        LAB_TEST(test_gates_do_not_follow_the_activation),
         LAB_TEST(test_regularizers_and_parts),
         LAB_TEST(test_frozen_parts),
         LAB_TEST(test_copies_answer_alike),

@@ -72,7 +72,10 @@ typedef struct tl_resnet_config {
     tl_resnet_stem stem_type;
     double se_ratio;  /* 0: no squeeze and excitation */
     double stochastic_depth_drop_rate;
-    bool scale_stem, resnetd_shortcut, replace_stem_max_pool, bn_trainable;
+    bool scale_stem;
+    bool resnetd_shortcut;      /* of bottlenecks alone */
+    bool replace_stem_max_pool; /* by a convolution, which depth_multiplier always scales */
+    bool bn_trainable;
 } tl_resnet_config;
 TL_API extern const tl_backbone_class tl_backbone_resnet;
 
@@ -156,7 +159,7 @@ typedef struct tl_image_data_config {
     tl_oneof decoder;
     /* Ours. */
     tl_doubles mean, stddev;   /* of bytes, one for each channel; none: ImageNet's */
-    int64_t aug_pad;           /* instead of aug_crop: shifted by up to so many pixels */
+    int64_t aug_pad;           /* instead of aug_crop: shifted by up to so many pixels; at most 4096 */
     int64_t synthetic_examples;
 } tl_image_data_config;
 extern TL_API const tl_desc tl_image_data_config_desc;
