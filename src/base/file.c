@@ -161,7 +161,8 @@ tl_status tl_file_map(tl_file_mapping *out, const char *path)
         if (data == MAP_FAILED)
             status = TLI_FAIL_SYSTEM(errno, "map", path);
         else
-            *out = (tl_file_mapping){data, (size_t)info.st_size};
+            *out = (tl_file_mapping){data, (size_t)info.st_size, (uint64_t)info.st_dev,
+                                     (uint64_t)info.st_ino};
     }
     close(fd);
     return status;
@@ -171,6 +172,18 @@ void tl_file_unmap(tl_file_mapping *mapping)
 {
     if (mapping->size) munmap((void *)(uintptr_t)mapping->data, mapping->size);
     *mapping = (tl_file_mapping)TL_FILE_MAPPING_INIT;
+}
+
+tl_status tl_file_mapping_check(const tl_file_mapping *mapping, const char *path)
+{
+    struct stat info;
+    if (!mapping->size || stat(path, &info) != 0 || (uint64_t)info.st_dev != mapping->device
+        || (uint64_t)info.st_ino != mapping->inode || (size_t)info.st_size >= mapping->size)
+        return TL_OK;
+    return TL_FAIL(TL_EIO,
+                   "'%s' became shorter while it was in use: it has %lld bytes and had %zu; files must "
+                   "not change while they are read",
+                   path, (long long)info.st_size, mapping->size);
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 #include <tilth/base/clock.h>
 
 #include "base/pool_impl.h"
+#include "base/thread.h"
 
 /* How a loop passes. The caller writes down the job and opens the gate. Workers that see the gate
  * open enter through it, claim chunks until there are none, and leave. The caller claims chunks as
@@ -302,13 +303,9 @@ static void stop_workers(tl_pool *p, int count)
 
 static tl_status start_workers(tl_pool *p)
 {
-    // A new thread inherits the mask: signals are for the program's own threads.
-    sigset_t all, before;
-    sigfillset(&all);
-    // What a thread does to itself is its own: handlers and crash reports must see it.
-    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF};
-    for (int i = 0; i < (int)TL_COUNT(own); i++) sigdelset(&all, own[i]);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t mask, before;
+    tli_thread_mask(&mask);
+    pthread_sigmask(SIG_SETMASK, &mask, &before);
     tl_status status = TL_OK;
     for (int i = 0; i < p->workers && status == TL_OK; i++) {
         int code = start_thread(&p->threads[i], p);

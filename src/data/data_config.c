@@ -30,7 +30,9 @@ static const tl_field data_fields[] = {
          .help = "leave out the last batch when it is short"),
     TL_F(tl_data_config, shuffle_buffer_size, .i = 100, TL_AT_LEAST(0),
          .help = "examples among which the next one is drawn in training"),
-    TL_F(tl_data_config, cache, .help = "keep decoded and parsed examples in memory"),
+    TL_F(tl_data_config, cache,
+         .help = "keep examples in memory after the first pass: parsed, and images decoded to pixels; random "
+                 "changes are made anew in each pass"),
     TL_F(tl_data_config, cycle_length, TL_AT_LEAST(-1),
          .help = "files read at a time, in turn; null or -1 lets the library choose"),
     TL_F(tl_data_config, block_length, .i = 1, TL_AT_LEAST(1),
@@ -39,7 +41,8 @@ static const tl_field data_fields[] = {
          .help = "false allows examples to come in another order each time; here the order is "
                  "always the same"),
     TL_F(tl_data_config, sharding, .b = true,
-         .help = "give each reader a part of the files, or of the examples when files are few"),
+         .help = "give each reader a part of the files, or of the examples when files are few; otherwise each "
+                 "reads everything, in an order of its own, also with a seed"),
     TL_F(tl_data_config, seed, .help = "seed of the order of files and examples; null draws one"),
     TL_F(tl_data_config, prefetch_buffer_size, TL_AT_LEAST(-1),
          .help = "batches prepared ahead; null, 0 or -1 lets the library choose"),

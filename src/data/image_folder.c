@@ -27,8 +27,8 @@ static bool is_image(const char *path)
     return false;
 }
 
-// Everything in a folder, whose name may hold what is special in a pattern.
-static tl_status list(tl_path_list *out, tl_arena *arena, const char *folder)
+// Everything in a folder, whose name may hold what is special in a pattern; `what` is "*", or "*/" for folders.
+static tl_status list(tl_path_list *out, tl_arena *arena, const char *folder, const char *what)
 {
     tl_str pattern = TL_STR_INIT;
     for (const char *p = folder; *p; p++) {
@@ -36,20 +36,32 @@ static tl_status list(tl_path_list *out, tl_arena *arena, const char *folder)
         tl_str_addc(&pattern, *p);
     }
     size_t length = strlen(folder);
-    tl_str_add(&pattern, length && folder[length - 1] == '/' ? "*" : "/*");
+    if (!length || folder[length - 1] != '/') tl_str_addc(&pattern, '/');
+    tl_str_add(&pattern, what);
     tl_status st = tl_str_status(&pattern);
     if (st == TL_OK) st = tl_glob(out, arena, tl_str_text(&pattern));
     tl_str_deinit(&pattern);
     return st;
 }
 
+// Folders have a slash at the end, and are few among images.
+static bool is_folder(const tl_path_list *folders, const char *path)
+{
+    size_t length = strlen(path);
+    for (int64_t i = 0; i < folders->count; i++)
+        if (strncmp(folders->items[i], path, length) == 0 && strcmp(folders->items[i] + length, "/") == 0)
+            return true;
+    return false;
+}
+
 static tl_status add_class(file_list *files, name_list *classes, tl_arena *arena, const char *path)
 {
-    tl_path_list all;
+    tl_path_list all, folders;
     int64_t before = files->count;
-    TL_TRY(list(&all, arena, path));
+    TL_TRY(list(&all, arena, path, "*"));
+    TL_TRY(list(&folders, arena, path, "*/"));
     for (int64_t i = 0; i < all.count; i++)
-        if (is_image(all.items[i])
+        if (is_image(all.items[i]) && !is_folder(&folders, all.items[i])
             && !TL_VEC_PUSH(files, (tl_image_file){all.items[i], classes->count}))
             return TL_ENOMEM;
     if (files->count == before)
@@ -64,7 +76,7 @@ static tl_status add_classes(file_list *files, name_list *classes, tl_arena *are
                              const char *path)
 {
     tl_path_list all;
-    TL_TRY(list(&all, arena, path));
+    TL_TRY(list(&all, arena, path, "*"));
     for (int64_t i = 0; i < all.count; i++)
         if (tl_dir_exists(all.items[i])) TL_TRY(add_class(files, classes, arena, all.items[i]));
     if (classes->count) return TL_OK;

@@ -1,8 +1,8 @@
 /* The dataset around a pipeline: what was asked for, and the position.
  *
  * Two indices walk over the same records. `front` runs ahead with who makes batches; `shadow` follows when a batch
- * is taken, and is what states hold. Restoring a state writes into `shadow`; that it happened is seen by its heads,
- * which are compared with what we left there. */
+ * is taken, and is what states hold. Restoring a state writes into `shadow` and `waiting`; that it happened is seen
+ * by their heads and counts, which are compared with what we left there. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -18,6 +18,7 @@ static void remember(tli_pipeline *p)
 {
     p->known_top = p->shadow.top;
     for (int64_t i = 0; i < p->stream_count; i++) p->known_heads[i] = p->shadow.streams[i].h;
+    memcpy(p->known_waiting_counts, p->waiting_counts, (size_t)p->bucket_count * sizeof(int64_t));
 }
 
 static bool was_restored(const tli_pipeline *p)
@@ -25,7 +26,9 @@ static bool was_restored(const tli_pipeline *p)
     bool same = memcmp(&p->known_top, &p->shadow.top, sizeof p->known_top) == 0;
     for (int64_t i = 0; same && i < p->stream_count; i++)
         same = memcmp(&p->known_heads[i], &p->shadow.streams[i].h, sizeof *p->known_heads) == 0;
-    return !same;
+    // Batches of what is left at the end of a pass take nothing from the streams.
+    return !same || memcmp(p->known_waiting_counts, p->waiting_counts,
+                           (size_t)p->bucket_count * sizeof(int64_t)) != 0;
 }
 
 static int64_t count_waiting(const tli_pipeline *p)
@@ -57,7 +60,8 @@ static bool waiting_makes_sense(const tli_pipeline *p)
         if (count < 0 || (count > 0 && count >= p->buckets[i].size)) return false;
         for (int64_t k = 0; k < count; k++, at++) {
             bool good = at->stream >= 0 && at->stream < p->stream_count && at->part >= 0
-                     && at->part < p->streams[at->stream].part_count && at->number >= 0
+                     && at->part < p->streams[at->stream].part_count
+                     && tli_part_may_have(&p->streams[at->stream].parts[at->part], at->number)
                      && at->offset >= 0 && at->epoch >= 0 && at->sequence >= 0
                      && at->sequence < p->shadow.top.sequence;
             if (!good) return false;
@@ -125,6 +129,8 @@ static tl_status postprocess(const tli_pipeline *p, tl_ctx *c, tl_tensors *batch
     tl_rng_fold(&draws, &draws, (uint64_t)p->streams[0].reader);
     tl_rng_fold(&draws, &draws, (uint64_t)p->shadow.top.pass);
     tl_rng_fold(&draws, &draws, (uint64_t)p->shadow.top.sequence);
+    // At the end of a pass several batches come after the same sample, each leaving less to wait.
+    tl_rng_fold(&draws, &draws, (uint64_t)count_waiting(p));
     TL_TRY_NOTE(p->args.postprocess(p->args.postprocess_self, c, &draws, batch), "postprocess");
     return tl_ctx_status(c);
 }
@@ -218,6 +224,17 @@ static tl_status pipeline_state(tl_dataset *d, tl_state *into)
     TL_TRY(bind_all(into, "waiting_counts", p->waiting_counts,
                     (size_t)p->bucket_count * sizeof *p->waiting_counts));
     return bind_all(into, "waiting", p->waiting, (size_t)p->waiting_capacity * sizeof *p->waiting);
+}
+
+// Each of several streams, which are drawn from, has an epoch of its own.
+static tl_status pipeline_tell(tl_dataset *d, tl_str *out)
+{
+    const tli_index *at = &((const tli_pipeline *)d)->shadow;
+    if (((const tli_pipeline *)d)->stream_count == 1)
+        tl_str_addf(out, "epoch %" PRId64 ", record %" PRId64, at->streams[0].h.epoch, at->streams[0].h.given);
+    else
+        tl_str_addf(out, "pass %" PRId64 ", record %" PRId64, at->top.pass, at->top.sequence);
+    return tl_str_status(out);
 }
 
 /* --- what it holds ---------------------------------------------------------------------------- */
@@ -329,6 +346,7 @@ static const tl_dataset_class pipeline_class = {
     .describe = pipeline_describe,
     .dispose = pipeline_dispose,
     .length = pipeline_length,
+    .tell = pipeline_tell,
 };
 
 /* --- making ----------------------------------------------------------------------------------- */

@@ -1,10 +1,11 @@
 /* The thread that makes batches ahead of who asks for them. It owns the front of the pipeline while it is `busy`;
  * who wants to touch that stops it first. */
+#include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
 
+#include "base/thread.h"
 #include "data/pipeline_impl.h"
 
 static tli_ready *ring_at(tli_ahead *a, int64_t i)
@@ -34,17 +35,22 @@ static void *run_ahead(void *payload)
     return NULL;
 }
 
+static tl_status no_room(const tli_ahead *a)
+{
+    return tl_error_note(TL_ENOMEM, "prefetch (prefetch_buffer_size) is %" PRId64, a->capacity);
+}
+
 tl_status tli_ahead_init(tli_pipeline *p)
 {
     tli_ahead *a = &p->ahead;
     tl_arena *arena = p->base.arena;
     a->capacity = p->args.prefetch < 0 ? 1 : p->args.prefetch;
     a->ring = tl_arena_array(arena, a->capacity, sizeof *a->ring);
-    if (!a->ring) return TL_ENOMEM;
+    if (!a->ring) return no_room(a);
     for (int64_t i = 0; i < a->capacity && p->waiting_capacity; i++) {
         a->ring[i].waiting = tl_arena_array(arena, p->waiting_capacity, sizeof(tli_place));
         a->ring[i].waiting_counts = tl_arena_array(arena, p->bucket_count, sizeof(int64_t));
-        if (!a->ring[i].waiting || !a->ring[i].waiting_counts) return TL_ENOMEM;
+        if (!a->ring[i].waiting || !a->ring[i].waiting_counts) return no_room(a);
     }
     if (pthread_mutex_init(&a->lock, NULL) != 0)
         return TL_FAIL(TL_EIO, "the system has no lock to give");
@@ -58,9 +64,9 @@ tl_status tli_ahead_init(tli_pipeline *p)
 
 static tl_status start(tli_pipeline *p)
 {
-    sigset_t all, before;
-    sigfillset(&all); // signals are for the program's own threads
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t mask, before;
+    tli_thread_mask(&mask);
+    pthread_sigmask(SIG_SETMASK, &mask, &before);
     int error = pthread_create(&p->ahead.thread, NULL, run_ahead, p);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error)

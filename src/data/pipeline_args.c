@@ -6,6 +6,8 @@
 
 #include "data/pipeline_impl.h"
 
+enum { MOST_AHEAD = 1 << 16 };
+
 /* --- checking --------------------------------------------------------------------------------- */
 
 static tl_status at_least(const char *name, int64_t value, int64_t least)
@@ -45,6 +47,10 @@ static tl_status check_buckets(const tl_pipeline_args *args)
                            "; ends are at least 1 and grow", i, args->bucket_ends[i]);
     for (int64_t i = 0; i <= args->bucket_count; i++)
         TL_TRY(at_least("a bucket's batch size", args->bucket_sizes[i], 1));
+    for (int64_t i = 0, all = 0; i <= args->bucket_count; all += args->bucket_sizes[i++])
+        if (args->bucket_sizes[i] > INT64_MAX / 64 - all)
+            return TL_FAIL(TL_ELIMIT, "bucket_sizes: that of bucket %" PRId64 " is %" PRId64
+                           ", and all of them together are too many", i, args->bucket_sizes[i]);
     return TL_OK;
 }
 
@@ -61,6 +67,9 @@ tl_status tli_pipeline_check(const tl_pipeline_args *args)
     TL_TRY(at_least("block_length", args->block_length, 0));
     TL_TRY(at_least("shuffle", args->shuffle, -1));
     TL_TRY(at_least("prefetch", args->prefetch, -1));
+    if (args->prefetch > MOST_AHEAD)
+        return TL_FAIL(TL_ELIMIT, "prefetch (prefetch_buffer_size) is %" PRId64 "; at most %d batches "
+                       "are made ahead", args->prefetch, MOST_AHEAD);
     for (int64_t i = 0; i < args->map_count; i++)
         if (!args->maps[i].fn) return TL_FAIL(TL_EINVAL, "map %" PRId64 " has no function", i);
     for (int64_t i = 0; i < args->pad_count; i++)
@@ -99,7 +108,8 @@ static tl_status arrange_shuffle(tli_stream *s, const tl_pipeline_args *args)
             && args->shuffle != 0;
     if (s->whole || args->shuffle <= 1) return TL_OK; // of one there is nothing to draw
     if (args->shuffle > INT64_MAX / 64)
-        return TL_FAIL(TL_ELIMIT, "shuffle is %" PRId64, args->shuffle);
+        return TL_FAIL(TL_ELIMIT, "shuffle (shuffle_buffer_size) is %" PRId64
+                       ", more records than any memory has room for", args->shuffle);
     s->capacity = args->shuffle;
     return TL_OK;
 }
@@ -145,7 +155,8 @@ static tl_status fill_buckets(tli_pipeline *p)
     int64_t count = args->bucket_by ? args->bucket_count + 1 : 1, most = 0;
     p->buckets = tl_arena_array(arena, count, sizeof *p->buckets);
     p->waiting_counts = tl_arena_array(arena, count, sizeof *p->waiting_counts);
-    if (!p->buckets || !p->waiting_counts) return TL_ENOMEM;
+    p->known_waiting_counts = tl_arena_array(arena, count, sizeof *p->known_waiting_counts);
+    if (!p->buckets || !p->waiting_counts || !p->known_waiting_counts) return TL_ENOMEM;
     p->bucket_count = count;
     for (int64_t i = 0; i < count; i++) {
         tli_bucket *b = &p->buckets[i];
@@ -157,7 +168,8 @@ static tl_status fill_buckets(tli_pipeline *p)
     p->work.block = args->bucket_by ? 1 : most;
     if (args->bucket_by && args->prefetch >= 0) p->work.block = most;
     p->waiting = tl_arena_array(arena, p->waiting_capacity, sizeof *p->waiting);
-    return p->waiting ? TL_OK : TL_ENOMEM;
+    if (p->waiting) return TL_OK;
+    return tl_error_note(TL_ENOMEM, "bucket_sizes: up to %" PRId64 " samples wait", p->waiting_capacity);
 }
 
 // Everything that the meaning of a position depends on.

@@ -62,7 +62,8 @@ tl_status tli_cache_reserve(tli_cache *cache, const tli_place *at)
     int64_t length = cache->p->streams[at->stream].parts[at->part].length;
     int64_t count = length > at->number ? length : 2 * at->number + 64;
     size_t bytes = (size_t)count * sizeof *t->items;
-    _Atomic(entry *) *items = tl_realloc(t->items, bytes);
+    bool fits = (uint64_t)count <= SIZE_MAX / 4 / sizeof *t->items;
+    _Atomic(entry *) *items = fits ? tl_realloc(t->items, bytes) : NULL;
     if (!items) return TL_FAIL_NOMEM(bytes);
     for (int64_t i = t->count; i < count; i++) atomic_init(&items[i], NULL);
     t->items = items;

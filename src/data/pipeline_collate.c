@@ -89,6 +89,10 @@ static tl_status make_columns(const tli_pipeline *p, collation *all)
                            "there can be", f->name, TL_MAX_RANK);
         all->columns[i] = (column){.name = f->name, .dtype = f->dtype, .shape = f->shape};
     }
+    for (int64_t i = 0; i < p->args.pad_count; i++)
+        if (!tl_sample_peek(first, p->args.pads[i].name))
+            return TL_FAIL(TL_ENOTFOUND, "pads: there is no field '%s' in record %" PRId64 " of '%s'",
+                           p->args.pads[i].name, first->at.number, first->at.file);
     for (int64_t i = 1; i < all->members->count; i++)
         TL_TRY(join_sample(all, &all->members->items[i]->s, first, p->args.padded));
     return TL_OK;

@@ -108,6 +108,8 @@ TL_NODISCARD tl_status tli_index_next(const tli_pipeline *p, tli_index *x, tli_p
 /* To the beginning of the next pass. */
 void tli_index_rewind(const tli_pipeline *p, tli_index *x);
 void tli_index_copy(const tli_pipeline *p, tli_index *to, const tli_index *from);
+/* Whether a part can have a record of this number, as far as that is known without a look. */
+bool tli_part_may_have(const tli_part *part, int64_t number);
 /* What a restored state holds must make sense. */
 TL_NODISCARD tl_status tli_index_check(const tli_pipeline *p, const tli_index *x);
 /* The stream of random numbers of a purpose, under a seed. */
@@ -221,6 +223,7 @@ struct tli_pipeline {
     // As they were when we last wrote them: tells whether a state was restored.
     tli_top known_top;
     tli_head *known_heads;
+    int64_t *known_waiting_counts;
 
     // Who makes batches.
     tl_engine *engine;

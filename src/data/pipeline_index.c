@@ -7,6 +7,7 @@
 #include "data/pipeline_impl.h"
 
 enum { NUMBER_BITS = 40 }; /* of a word of the buffer; the part has the rest */
+#define NUMBER_MASK ((UINT64_C(1) << NUMBER_BITS) - 1)
 
 void tli_pipeline_draws(tl_rng *out, uint64_t seed, const char *purpose)
 {
@@ -157,7 +158,7 @@ static tl_status next_of_buffer(const tli_stream *s, tli_cursor *c, tl_record_at
     uint64_t *picked = &c->buffer[2 * tl_rng_below(&c->draws, h->held)];
     const uint64_t *last = &c->buffer[2 * --h->held];
     *out = (tl_record_at){(int64_t)(picked[0] >> NUMBER_BITS),
-                          (int64_t)(picked[0] & ((UINT64_C(1) << NUMBER_BITS) - 1)),
+                          (int64_t)(picked[0] & NUMBER_MASK),
                           (int64_t)picked[1]};
     picked[0] = last[0];
     picked[1] = last[1];
@@ -273,7 +274,10 @@ tl_status tli_index_init(tli_pipeline *p, tli_index *x)
         const tli_stream *s = &p->streams[i];
         tli_cursor *c = &x->streams[i];
         c->open = zeroed(s->cycle, sizeof *c->open, &st);
+        if (st != TL_OK) break;
         c->buffer = zeroed(2 * s->capacity, sizeof *c->buffer, &st);
+        if (st != TL_OK)
+            return tl_error_note(st, "shuffle (shuffle_buffer_size) is %" PRId64, s->capacity);
         if (s->whole) c->order = zeroed(s->total, sizeof *c->order, &st);
         else if (s->shuffle_parts) c->order = zeroed(s->part_count, sizeof *c->order, &st);
         if (st == TL_OK) begin_pass(s, c, 0);
@@ -318,6 +322,27 @@ static bool within(int64_t value, int64_t from, int64_t to)
     return value >= from && value <= to;
 }
 
+bool tli_part_may_have(const tli_part *part, int64_t number)
+{
+    return number >= 0 && number >> NUMBER_BITS == 0 && (part->length < 0 || number < part->length);
+}
+
+// The place after a part's last record is one where it may stand.
+static bool open_makes_sense(const tli_stream *s, const tli_open *o)
+{
+    if (!within(o->part, 0, s->part_count) || o->number < 0 || o->offset < 0) return false;
+    if (!o->part) return true;
+    const tli_part *part = &s->parts[o->part - 1];
+    return tli_part_may_have(part, o->number) || o->number == part->length;
+}
+
+static bool place_makes_sense(const tli_stream *s, const uint64_t place[2])
+{
+    int64_t part = (int64_t)(place[0] >> NUMBER_BITS);
+    return part < s->part_count && place[1] <= INT64_MAX
+        && tli_part_may_have(&s->parts[part], (int64_t)(place[0] & NUMBER_MASK));
+}
+
 static bool makes_sense(const tli_stream *s, const tli_cursor *c)
 {
     const tli_head *h = &c->h;
@@ -327,13 +352,11 @@ static bool makes_sense(const tli_stream *s, const tli_cursor *c)
              && within(h->turn, 0, s->cycle - 1) && within(h->block, 0, s->block - 1)
              && within(h->held, 0, s->capacity) && within(h->given, 0, INT64_MAX / (4 * s->readers));
     for (int64_t i = 0; good && i < s->cycle; i++) {
-        const tli_open *o = &c->open[i];
-        good = within(o->part, 0, s->part_count) && o->number >= 0 && o->offset >= 0;
-        opened += o->part != 0;
+        good = open_makes_sense(s, &c->open[i]);
+        opened += c->open[i].part != 0;
     }
     for (int64_t i = 0; good && i < h->held; i++)
-        good = (int64_t)(c->buffer[2 * i] >> NUMBER_BITS) < s->part_count
-            && c->buffer[2 * i + 1] <= INT64_MAX;
+        good = place_makes_sense(s, &c->buffer[2 * i]);
     return good && opened == h->opened;
 }
 

@@ -47,6 +47,7 @@ static tl_status read_and_decode(const tli_pipeline *p, tl_source *source, tli_s
 {
     tl_sample *s = &slot->s;
     const tl_record_at at = {s->at.part, s->at.number, s->at.offset};
+    slot->map = TLI_DECODING;
     tl_status st = source->cls->read(source, &at, s);
     if (st != TL_OK) return source->cls->step ? st : note(s, st, "read");
     if (!p->args.decode.fn) return TL_OK;
@@ -86,6 +87,7 @@ tl_status tli_work_prepare(const tli_pipeline *p, tli_slot *slot)
     }
     slot->keep = true;
     if (p->args.filter) {
+        slot->map = (int)p->args.map_count;
         tl_status st = p->args.filter(p->args.filter_self, &slot->s, &slot->keep);
         if (st != TL_OK) return note(&slot->s, st, "filter");
     }

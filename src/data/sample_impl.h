@@ -5,6 +5,8 @@
 
 #include <tilth/data/sample.h>
 
+enum { TLI_DECODING = -1 };
+
 /* A sample and the memory it uses again and again. */
 typedef struct tli_slot {
     tl_sample s;
@@ -13,7 +15,8 @@ typedef struct tli_slot {
     bool ready;          /* it was prepared */
     int stream;          /* of the pipeline, that it came from */
     int64_t part;        /* of the stream */
-    int map;             /* which one runs; what tl_sample_rng gives follows from it */
+    int map;             /* which one runs, TLI_DECODING, or their number: the filter. What tl_sample_rng gives
+                          * follows from it */
     const tl_rng *draws; /* of the pass; NULL: outside of a pipeline */
     struct tli_chunk *chunk; /* where memory comes from; older ones follow */
     size_t used;         /* of the newest chunk */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <tilth/base/file.h>
+#include <tilth/base/log.h>
 #include <tilth/data/image_folder.h>
 #include <tilth/data/source.h>
 #include <tilth/io/idx.h>
@@ -14,12 +15,14 @@
 
 /* --- TFRecords -------------------------------------------------------------------------------- */
 
-/* A file, opened when it is first needed. Plain ones are mapped and stay; inflated ones may be given back while
- * nobody reads in them. */
+/* A file, opened when it is first needed, by one thread and outside of the lock. Plain ones are mapped and stay;
+ * inflated ones may be given back while nobody reads in them. */
 typedef struct record_file {
     const char *path;
-    tl_tfrecord_file *file;              /* under the lock */
-    _Atomic(tl_tfrecord_file *) plain; /* the same once it is known to stay */
+    tl_tfrecord_file *file;              /* under the lock, as all below */
+    _Atomic(tl_tfrecord_file *) plain;   /* the same once it is known to stay */
+    bool opening;                        /* somebody is at it */
+    bool given_back;                     /* it was here before */
     int64_t readers;                     /* of an inflated one */
     uint64_t used;                       /* when it was last asked for */
 } record_file;
@@ -28,9 +31,11 @@ typedef struct tfrecords {
     tl_source base;
     record_file *files;
     size_t keep, inflated; /* bytes of inflated files: wanted at most, there are */
+    bool grown; /* more is kept than was wanted */
     uint64_t clock;
     pthread_mutex_t lock;
-    bool locked; /* the lock was made */
+    pthread_cond_t opened;
+    bool locked; /* lock and condition were made */
 } tfrecords;
 
 // Gives back what was not used for the longest time, until there is room.
@@ -46,15 +51,43 @@ static void make_room(tfrecords *t, const record_file *but)
         if (!oldest) return;
         t->inflated -= (size_t)tl_tfrecord_size(oldest->file);
         tl_tfrecord_close(&oldest->file);
+        oldest->given_back = true;
     }
 }
 
-static tl_status open_locked(tfrecords *t, record_file *f)
+// Files that come back in the middle of their records were given back too early: all that is in use is kept.
+static void keep_more(tfrecords *t)
 {
+    if (t->inflated <= t->keep) return;
+    if (!t->grown)
+        TL_LOG_WARNING("compressed TFRecords: the files that are read at a time need more than the %zu bytes "
+                       "that are kept inflated; they are kept all the same. A smaller cycle_length or "
+                       "shuffle buffer, or plain files, need less memory", t->keep);
+    t->grown = true;
+    t->keep = t->inflated;
+}
+
+static tl_status open_unlocked(tfrecords *t, record_file *f)
+{
+    tl_tfrecord_file *file;
+    f->opening = true;
+    pthread_mutex_unlock(&t->lock);
+    tl_status st = tl_tfrecord_open(&file, f->path, NULL);
+    pthread_mutex_lock(&t->lock);
+    f->opening = false;
+    pthread_cond_broadcast(&t->opened);
+    f->file = file; // NULL after a failure
+    return st;
+}
+
+static tl_status open_locked(tfrecords *t, record_file *f, bool first)
+{
+    while (f->opening) pthread_cond_wait(&t->opened, &t->lock);
     if (!f->file) {
-        TL_TRY(tl_tfrecord_open(&f->file, f->path, NULL));
+        TL_TRY(open_unlocked(t, f));
         if (tl_tfrecord_is_packed(f->file)) {
             t->inflated += (size_t)tl_tfrecord_size(f->file);
+            if (f->given_back && !first) keep_more(t);
             make_room(t, f);
         } else {
             atomic_store_explicit(&f->plain, f->file, memory_order_release);
@@ -65,14 +98,14 @@ static tl_status open_locked(tfrecords *t, record_file *f)
     return TL_OK;
 }
 
-// The file, to be handed back with end_use.
-static tl_status begin_use(tfrecords *t, int64_t part, const tl_tfrecord_file **out)
+// The file, to be handed back with end_use. `first`: its records are begun with.
+static tl_status begin_use(tfrecords *t, int64_t part, bool first, const tl_tfrecord_file **out)
 {
     record_file *f = &t->files[part];
     *out = atomic_load_explicit(&f->plain, memory_order_acquire);
     if (*out) return TL_OK;
     pthread_mutex_lock(&t->lock);
-    tl_status st = open_locked(t, f);
+    tl_status st = open_locked(t, f, first);
     *out = f->file;
     pthread_mutex_unlock(&t->lock);
     return st;
@@ -92,7 +125,7 @@ static tl_status tfrecords_step(tl_source *s, tl_record_at *at, bool *more)
     tfrecords *t = (tfrecords *)s;
     const tl_tfrecord_file *file;
     tl_tfrecord r;
-    TL_TRY(begin_use(t, at->part, &file));
+    TL_TRY(begin_use(t, at->part, at->offset == 0, &file));
     tl_status st = tl_tfrecord_head(file, at->offset, at->number, &r, more);
     end_use(t, at->part);
     if (st != TL_OK || !*more) return st;
@@ -123,7 +156,7 @@ static tl_status tfrecords_read(tl_source *s, const tl_record_at *at, tl_sample 
 {
     tfrecords *t = (tfrecords *)s;
     const tl_tfrecord_file *file;
-    TL_TRY(begin_use(t, at->part, &file));
+    TL_TRY(begin_use(t, at->part, false, &file));
     tl_status st = read_record(file, at, out);
     end_use(t, at->part);
     return st;
@@ -138,7 +171,9 @@ static void tfrecords_dispose(tl_source *s)
 {
     tfrecords *t = (tfrecords *)s;
     for (int64_t i = 0; t->files && i < s->parts; i++) tl_tfrecord_close(&t->files[i].file);
-    if (t->locked) pthread_mutex_destroy(&t->lock);
+    if (!t->locked) return;
+    pthread_cond_destroy(&t->opened);
+    pthread_mutex_destroy(&t->lock);
 }
 
 static const tl_source_class tfrecords_class = {
@@ -167,6 +202,10 @@ static tl_status fill_tfrecords(tfrecords *t, const char *const *paths, int64_t 
     t->base.parts = count;
     if (pthread_mutex_init(&t->lock, NULL) != 0)
         return TL_FAIL(TL_EIO, "the system has no lock to give");
+    if (pthread_cond_init(&t->opened, NULL) != 0) {
+        pthread_mutex_destroy(&t->lock);
+        return TL_FAIL(TL_EIO, "the system has no condition to give");
+    }
     t->locked = true;
     for (int64_t i = 0; i < count; i++) {
         TL_TRY(check_file(paths[i]));
@@ -210,9 +249,11 @@ static tl_status idx_length(tl_source *s, int64_t part, int64_t *records)
 static tl_status idx_read(tl_source *s, const tl_record_at *at, tl_sample *out)
 {
     const idx_files *f = (const idx_files *)s;
-    for (int64_t i = 0; i < f->count; i++)
+    for (int64_t i = 0; i < f->count; i++) {
+        TL_TRY(tl_file_mapping_check(&f->files[i].mapped, f->paths[i]));
         TL_TRY(tl_sample_show(out, f->names[i], f->files[i].dtype, f->shapes[i],
                               tl_idx_item(&f->files[i], at->number)));
+    }
     return TL_OK;
 }
 
@@ -240,6 +281,12 @@ static const tl_source_class idx_class = {
 static tl_status open_idx(idx_files *f, const tl_idx_field *field)
 {
     tl_idx *file = &f->files[f->count];
+    if (!field->name || !*field->name)
+        return TL_FAIL(TL_EINVAL, "the field of '%s' has no name", field->path);
+    for (int64_t i = 0; i < f->count; i++)
+        if (strcmp(f->names[i], field->name) == 0)
+            return TL_FAIL(TL_EEXISTS, "'%s' and '%s' are both to be the field '%s'", f->paths[i],
+                           field->path, field->name);
     f->names[f->count] = tl_arena_strdup(f->base.arena, field->name);
     f->paths[f->count] = tl_arena_strdup(f->base.arena, field->path);
     if (!f->names[f->count] || !f->paths[f->count]) return TL_ENOMEM;

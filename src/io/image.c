@@ -125,8 +125,10 @@ static tl_status refuse(tl_image_format format, size_t size)
 
 /* --- PNG -------------------------------------------------------------------------------------- */
 
+// What both of these read lies behind what they have written: they need no memory of their own.
+
 // The mean of each square of pixels, rounded; squares at the right and at the bottom may be cut.
-static void shrink_pixels(const tl_image *out, const tl_png_image *in, tl_window w, int s)
+static void shrink_pixels(const tl_image *in, tl_window w, int s)
 {
     int64_t c = in->channels;
     for (int64_t y = 0; y < w.height; y++)
@@ -140,41 +142,33 @@ static void shrink_pixels(const tl_image *out, const tl_png_image *in, tl_window
                     for (int64_t j = 0; j < columns; j++)
                         sum += in->pixels[((top + i) * in->width + left + j) * c + k];
                 int count = (int)(rows * columns);
-                out->pixels[(y * w.width + x) * c + k] = (uint8_t)((sum + count / 2) / count);
+                in->pixels[(y * w.width + x) * c + k] = (uint8_t)((sum + count / 2) / count);
             }
         }
 }
 
-static void cut_pixels(const tl_image *out, const tl_png_image *in, tl_window w)
+static void cut_pixels(const tl_image *in, tl_window w)
 {
     size_t row = (size_t)(w.width * in->channels);
     for (int64_t y = 0; y < w.height; y++)
-        memcpy(out->pixels + (size_t)y * row,
-               in->pixels + ((w.y + y) * in->width + w.x) * in->channels, row);
+        memmove(in->pixels + (size_t)y * row,
+                in->pixels + ((w.y + y) * in->width + w.x) * in->channels, row);
 }
 
 static tl_status decode_png(tl_image *out, const void *data, size_t size, const tl_image_args *args)
 {
     tl_image_head head;
     tl_window window;
-    tl_png_image whole;
     TL_TRY(tli_png_look(&head, data, size));
     TL_TRY(tli_image_window(&window, args, head.height, head.width)); // before anything is unpacked
-    TL_TRY(tl_png_decode(&whole, data, size, args->channels, head.height * head.width));
-    int shrink = args->shrink ? args->shrink : 1;
-    if (shrink == 1 && window.width == whole.width && window.height == whole.height) {
-        tl_image_deinit(out);
-        *out = (tl_image){whole.height, whole.width, whole.channels, whole.pixels,
-                          (size_t)(whole.height * whole.width * whole.channels)};
-        return TL_OK;
-    }
-    tl_status st = tl_image_resize_memory(out, window.height, window.width, whole.channels);
-    if (st == TL_OK && shrink > 1)
-        shrink_pixels(out, &whole, window, shrink);
-    else if (st == TL_OK)
-        cut_pixels(out, &whole, window);
-    tl_free(whole.pixels);
-    return st;
+    TL_TRY(tli_png_decode(out, data, size, args->channels, head.height * head.width));
+    if (args->shrink > 1)
+        shrink_pixels(out, window, args->shrink);
+    else if (window.width != out->width || window.height != out->height)
+        cut_pixels(out, window);
+    out->height = window.height;
+    out->width = window.width;
+    return TL_OK;
 }
 
 /* --- either ----------------------------------------------------------------------------------- */

@@ -12,5 +12,8 @@ tl_status tli_image_window(tl_window *out, const tl_image_args *args, int64_t he
 
 /* What the head of a PNG file says. */
 tl_status tli_png_look(tl_image_head *out, const void *data, size_t size);
+/* tl_png_decode into an image, whose memory is used again; it keeps it after a failure. */
+tl_status tli_png_decode(tl_image *out, const void *data, size_t size, int64_t channels,
+                         int64_t limit);
 
 #endif

@@ -172,7 +172,8 @@ static void cut_columns(decoding *g)
                      ? g->window.x + g->window.width + MARGIN
                      : whole;
     g->skipped = g->window.x;
-    if (from == 0 && to == whole) return;
+    // Columns of colours that are four times as wide would come out of another place.
+    if ((from == 0 && to == whole) || g->d.max_h_samp_factor > 2) return;
     JDIMENSION x = (JDIMENSION)from, width = (JDIMENSION)(to - from);
     jpeg_crop_scanline(&g->d, &x, &width);
     g->skipped = g->window.x - x;
@@ -249,6 +250,7 @@ tl_status tl_jpeg_decode(tl_image *out, const void *data, size_t size, const tl_
 {
     static const tl_image_args defaults = {0};
     decoding g = {.j.doing = "reading", .args = args ? args : &defaults, .out = out};
+    out->height = out->width = out->channels = 0;
     TL_TRY(tli_image_args_check(g.args));
     g.j.cut_is_fine = g.args->cut_is_fine;
     g.d.err = set_errors(&g.j);

@@ -213,20 +213,21 @@ static int64_t set_channels(png_structp png, png_infop info, int64_t wanted)
 }
 
 // Makes pixels and, interlaced files being spread over several passes, reads the rows in place.
-static void read_image(png_structp png, png_infop info, tl_png_image *out, int64_t wanted, int64_t limit)
+static void read_image(png_structp png, png_infop info, job *j, tl_image *out, int64_t wanted,
+                       int64_t limit)
 {
     png_read_info(png, info);
-    out->width = png_get_image_width(png, info);
-    out->height = png_get_image_height(png, info);
-    if (out->width > limit / out->height) png_error(png, "it has more pixels than are accepted");
-    out->channels = set_channels(png, info, wanted);
+    int64_t width = png_get_image_width(png, info), height = png_get_image_height(png, info);
+    if (width > limit / height) png_error(png, "it has more pixels than are accepted");
+    int64_t channels = set_channels(png, info, wanted);
     int passes = png_set_interlace_handling(png);
     png_read_update_info(png, info);
-    size_t row = (size_t)(out->width * out->channels);
+    size_t row = (size_t)(width * channels);
     if (png_get_rowbytes(png, info) != row) png_error(png, "its rows are not as long as its head says");
-    out->pixels = png_malloc(png, row * (size_t)out->height);
+    j->no_memory = tl_image_resize_memory(out, height, width, channels) != TL_OK;
+    if (j->no_memory) png_error(png, "out of memory");
     for (int pass = 0; pass < passes; pass++)
-        for (int64_t y = 0; y < out->height; y++)
+        for (int64_t y = 0; y < height; y++)
             png_read_row(png, out->pixels + (size_t)y * row, NULL);
     png_read_end(png, NULL);
 }
@@ -255,19 +256,19 @@ tl_status tli_png_look(tl_image_head *out, const void *data, size_t size)
     return st;
 }
 
-static bool read_guarded(png_structp png, png_infop info, job *j, tl_png_image *out, int64_t channels,
+static bool read_guarded(png_structp png, png_infop info, job *j, tl_image *out, int64_t channels,
                          int64_t limit)
 {
     if (setjmp(png_jmpbuf(png)) != 0) return false;
     png_set_read_fn(png, j, job_read);
     png_set_user_limits(png, TL_PNG_LONGEST, TL_PNG_LONGEST);
-    read_image(png, info, out, channels, limit);
+    read_image(png, info, j, out, channels, limit);
     return true;
 }
 
-tl_status tl_png_decode(tl_png_image *out, const void *data, size_t size, int64_t channels, int64_t limit)
+tl_status tli_png_decode(tl_image *out, const void *data, size_t size, int64_t channels, int64_t limit)
 {
-    *out = (tl_png_image){0};
+    out->height = out->width = out->channels = 0;
     if (channels < 0 || channels > 4)
         return TL_FAIL(TL_EINVAL, "an image has 1 (grey) to 4 (RGBA) channels, or 0 for those of the file, not "
                        "%" PRId64, channels);
@@ -279,9 +280,17 @@ tl_status tl_png_decode(tl_png_image *out, const void *data, size_t size, int64_
     j.no_memory = !info;
     if (!info || !read_guarded(png, info, &j, out, channels, limit)) {
         st = fail(&j, "reading");
-        tl_free(out->pixels);
-        *out = (tl_png_image){0};
+        out->height = out->width = out->channels = 0;
     }
     png_destroy_read_struct(&png, &info, NULL);
+    return st;
+}
+
+tl_status tl_png_decode(tl_png_image *out, const void *data, size_t size, int64_t channels, int64_t limit)
+{
+    tl_image image = TL_IMAGE_INIT;
+    tl_status st = tli_png_decode(&image, data, size, channels, limit);
+    if (st != TL_OK) tl_image_deinit(&image);
+    *out = (tl_png_image){image.width, image.height, image.channels, image.pixels};
     return st;
 }

@@ -1,6 +1,7 @@
 #include <tilth/io/tfrecord.h>
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include <tilth/base/alloc.h>
@@ -20,6 +21,7 @@ struct tl_tfrecord_file {
     bool packed;
     tl_file_mapping mapped; /* whoever holds the bytes, unless the caller does */
     char *owned;
+    _Atomic(int64_t) looked; /* of a mapped file: the page, from 1, before which its size was last looked at */
 };
 
 static bool crc_fits(const char *data, size_t size, const char *stored)
@@ -117,6 +119,11 @@ int64_t tl_tfrecord_size(const tl_tfrecord_file *f)
     return f->size;
 }
 
+bool tl_tfrecord_begins(const tl_tfrecord_file *f)
+{
+    return f->size >= HEAD && crc_fits(f->data, LENGTH, f->data + LENGTH);
+}
+
 bool tl_tfrecord_is_packed(const tl_tfrecord_file *f)
 {
     return f->packed;
@@ -124,10 +131,23 @@ bool tl_tfrecord_is_packed(const tl_tfrecord_file *f)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
+// Once a page, for small records would be read in less time than it takes.
+static tl_status check_size(const tl_tfrecord_file *f, int64_t offset)
+{
+    enum { PAGE = 4096 };
+    tl_tfrecord_file *known = (tl_tfrecord_file *)(uintptr_t)f; // free-threaded all the same
+    int64_t page = 1 + offset / PAGE;
+    if (!f->mapped.size || atomic_load_explicit(&known->looked, memory_order_relaxed) == page) return TL_OK;
+    TL_TRY(tl_file_mapping_check(&f->mapped, f->path));
+    atomic_store_explicit(&known->looked, page, memory_order_relaxed);
+    return TL_OK;
+}
+
 static tl_status fail_record(const tl_tfrecord_file *f, int64_t offset, int64_t number,
                              const char *what)
 {
     const char *bytes = f->packed ? "unpacked byte" : "byte";
+    TL_TRY(tl_file_mapping_check(&f->mapped, f->path)); // what was cut reads as zeros
     if (number < 0)
         return TL_FAIL(TL_EINVAL, "'%s', the record at %s %" PRId64 ": %s", f->path, bytes, offset,
                        what);
@@ -143,6 +163,7 @@ tl_status tl_tfrecord_head(const tl_tfrecord_file *f, int64_t offset, int64_t nu
     if (offset < 0 || offset > f->size)
         return TL_FAIL(TL_EINVAL, "'%s' has %" PRId64 " bytes, and no record at byte %" PRId64,
                        f->path, f->size, offset);
+    TL_TRY(check_size(f, offset));
     const char *start = f->data + offset;
     uint64_t left = (uint64_t)(f->size - offset);
     if (left < HEAD)

@@ -51,6 +51,7 @@ static void files_are_sorted_by_class_and_name(void **state)
                 {"ok/dog/a.JPG", 2},
                 {"ok/dog/b.png", 2}};
     for (int i = 0; i < TL_COUNT(files); i++) put(files[i]);
+    assert_ok(tl_mkdirs(tl_path_join(arena, root, "ok/dog/c.png"))); // a folder, whatever its name says
     tl_image_folder f;
     assert_ok(tl_image_folder_list(&f, arena, tl_path_join(arena, root, "ok")));
     assert_int_equal(f.class_count, 3);

@@ -1,6 +1,8 @@
 /* Pipelines, stage by stage. needs: threads */
 #include "data/pipeline_lab.h"
 
+#include <signal.h>
+
 /* --- order ------------------------------------------------------------------------------------ */
 
 static void records_come_in_order(void **state)
@@ -424,6 +426,11 @@ static void samples_unlike_the_others_are_refused(void **state)
                  .pads = pads, .pad_count = 1);
     assert_fails(tl_dataset_next(d, c, &out, &more), TL_EINVAL, "cannot be filled up with 0.5");
     tl_dataset_free(&d);
+    static const tl_pad_value unknown[] = {{"y", 0}};
+    d = PIPELINE(numbers(10), .maps = (tl_sample_map[]){{ramp, &step}}, .map_count = 1, .padded = true,
+                 .pads = unknown, .pad_count = 1);
+    assert_fails(tl_dataset_next(d, c, &out, &more), TL_ENOTFOUND, "pads: there is no field 'y'");
+    tl_dataset_free(&d);
 }
 
 static void buckets_gather_samples_of_like_length(void **state)
@@ -484,6 +491,86 @@ static void batches_can_be_changed(void **state)
     tl_dataset_free(&d);
 }
 
+static tl_status gather_draw(void *self, tl_ctx *ctx, const tl_rng *draws, tl_tensors *batch)
+{
+    stream *all = self;
+    tl_rng rng = *draws;
+    (void)ctx, (void)batch;
+    all->ids[all->count++] = (int64_t)tl_rng_u64(&rng);
+    return TL_OK;
+}
+
+// Also of those that come at the end of a pass, one bucket after the other.
+static void every_batch_has_draws_of_its_own(void **state)
+{
+    (void)state;
+    static stream drawn;
+    static const int64_t ends[] = {2, 3, 4, 5, 6}, sizes[] = {50, 50, 50, 50, 50, 50};
+    memset(&drawn, 0, sizeof drawn);
+    const char *path = write_file("draws", 0, 30, false);
+    tl_source *s = open_files(&path, 1);
+    tl_dataset *d = make(s, (tl_pipeline_args){.decode = {tl_example_decode, take_features(2)},
+                                               .bucket_by = "x", .bucket_ends = ends, .bucket_sizes = sizes,
+                                               .bucket_count = 5, .postprocess = gather_draw,
+                                               .postprocess_self = &drawn});
+    while (take(d, one.ids) >= 0) {}
+    tl_dataset_free(&d);
+    assert_int_equal(drawn.count, 6);
+    for (int64_t i = 0; i < drawn.count; i++)
+        for (int64_t k = 0; k < i; k++) assert_true(drawn.ids[i] != drawn.ids[k]);
+}
+
+static uint64_t drawn_in[3];
+
+static tl_status draw_into(void *self, tl_sample *s)
+{
+    tl_rng rng;
+    tl_sample_rng(s, &rng);
+    *(uint64_t *)self = tl_rng_u64(&rng);
+    return TL_OK;
+}
+
+static tl_status draw_in_filter(void *self, const tl_sample *s, bool *keep)
+{
+    (void)keep;
+    return draw_into(self, (tl_sample *)(uintptr_t)s);
+}
+
+static void decode_maps_and_filter_draw_apart(void **state)
+{
+    (void)state;
+    tl_dataset *d = PIPELINE(numbers(1), .decode = {draw_into, &drawn_in[0]}, .filter = draw_in_filter,
+                             .filter_self = &drawn_in[2], .map_count = 1,
+                             .maps = (tl_sample_map[]){{draw_into, &drawn_in[1]}}, .prefetch = -1);
+    assert_int_equal(take(d, one.ids), 1);
+    assert_true(drawn_in[0] != drawn_in[1] && drawn_in[1] != drawn_in[2] && drawn_in[0] != drawn_in[2]);
+    tl_dataset_free(&d);
+}
+
+/* --- the thread that runs ahead --------------------------------------------------------------- */
+
+static tl_status look_at_mask(void *self, tl_sample *s)
+{
+    (void)s;
+    pthread_sigmask(SIG_SETMASK, NULL, self);
+    return TL_OK;
+}
+
+// What a thread brings upon itself must reach handlers; all else is the program's.
+static void batches_are_made_with_few_signals(void **state)
+{
+    (void)state;
+    sigset_t mask;
+    sigemptyset(&mask);
+    tl_dataset *d = PIPELINE(numbers(4), .maps = (tl_sample_map[]){{look_at_mask, &mask}}, .map_count = 1,
+                             .threads = 1);
+    assert_int_equal(take(d, one.ids), 4);
+    tl_dataset_free(&d);
+    assert_true(sigismember(&mask, SIGINT) && sigismember(&mask, SIGTERM));
+    assert_false(sigismember(&mask, SIGSEGV) || sigismember(&mask, SIGBUS) || sigismember(&mask, SIGFPE)
+                 || sigismember(&mask, SIGABRT) || sigismember(&mask, SIGPROF));
+}
+
 /* --- what it says of itself ------------------------------------------------------------------- */
 
 static void batches_are_described_before_they_come(void **state)
@@ -530,7 +617,7 @@ static void lengths_are_known_where_they_can_be(void **state)
     tl_dataset_free(&d);
 }
 
-static void refuse(tl_pipeline_args args, const char *text)
+static void refuse_as(tl_status code, tl_pipeline_args args, const char *text)
 {
     tl_dataset *d;
     tl_source *s = numbers(4);
@@ -538,10 +625,15 @@ static void refuse(tl_pipeline_args args, const char *text)
         args.sources = &s;
         args.source_count = 1;
     }
-    assert_fails(tl_pipeline_new(&d, &args), TL_EINVAL, text);
+    assert_fails(tl_pipeline_new(&d, &args), code, text);
     assert_null(d);
     if (args.sources == &s) assert_null(s);
     tl_source_free(&s);
+}
+
+static void refuse(tl_pipeline_args args, const char *text)
+{
+    refuse_as(TL_EINVAL, args, text);
 }
 
 static void bad_arguments_are_refused(void **state)
@@ -560,6 +652,17 @@ static void bad_arguments_are_refused(void **state)
            "bucket end 1 is 5");
     refuse((tl_pipeline_args){.batch_size = 1, .map_count = 1, .maps = (tl_sample_map[]){{NULL, NULL}}},
            "map 0 has no function");
+    refuse_as(TL_ELIMIT, (tl_pipeline_args){.batch_size = 1, .prefetch = INT64_MAX / 2},
+              "prefetch (prefetch_buffer_size) is ");
+    refuse_as(TL_ELIMIT,
+              (tl_pipeline_args){.bucket_by = "x", .bucket_count = 1, .bucket_ends = (int64_t[]){5},
+                                 .bucket_sizes = (int64_t[]){INT64_MAX, INT64_MAX}},
+              "bucket_sizes");
+    const char *path = write_file("large", 0, 3, false);
+    tl_source *files = open_files(&path, 1);
+    refuse_as(TL_ELIMIT, (tl_pipeline_args){.sources = &files, .source_count = 1, .batch_size = 1,
+                                            .shuffle = INT64_MAX},
+              "shuffle (shuffle_buffer_size) is 9223372036854775807");
     tl_source *empty[1] = {NULL};
     refuse((tl_pipeline_args){.batch_size = 1, .sources = empty, .source_count = 1}, "source 0 is NULL");
     refuse((tl_pipeline_args){.batch_size = 1, .sources = empty}, "there are no sources");
@@ -589,6 +692,9 @@ int main(void)
         LAB_TEST(samples_unlike_the_others_are_refused),
         LAB_TEST(buckets_gather_samples_of_like_length),
         LAB_TEST(batches_can_be_changed),
+        LAB_TEST(every_batch_has_draws_of_its_own),
+        LAB_TEST(decode_maps_and_filter_draw_apart),
+        LAB_TEST(batches_are_made_with_few_signals),
         LAB_TEST(batches_are_described_before_they_come),
         LAB_TEST(lengths_are_known_where_they_can_be),
         LAB_TEST(bad_arguments_are_refused),

@@ -1,6 +1,7 @@
 /* Pipelines over files: what is read, what is damaged, what a configuration says. needs: threads */
 #include "data/pipeline_lab.h"
 
+#include <tilth/base/log.h>
 #include <tilth/desc/config.h>
 #include <tilth/io/idx.h>
 
@@ -60,6 +61,80 @@ static void inflated_files_make_room_for_others(void **state)
                                                .batch_size = 32});
     read_stream(&one, d, MOST);
     assert_each_once(one.ids, one.count, 240);
+    tl_dataset_free(&d);
+}
+
+static int64_t warnings;
+
+static void count_warnings(const tl_log_record *record, void *payload)
+{
+    (void)payload;
+    warnings += record->level == TL_LEVEL_WARNING;
+}
+
+// What is read at a time stays, though it is more than was to be kept: no file is inflated twice for it.
+static void inflated_files_that_are_in_use_stay(void **state)
+{
+    (void)state;
+    enum { FILES_READ = 4 };
+    const char *paths[FILES_READ];
+    int64_t before = 0, sink;
+    for (int i = 0; i < FILES_READ; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "stay-%d", i);
+        paths[i] = write_file(name, 40 * i, 40, true);
+    }
+    warnings = 0;
+    assert_ok(tl_log_sink_add(&sink, &(tl_log_sink){TL_LEVEL_WARNING, count_warnings, NULL, NULL}));
+    tl_source *s;
+    assert_ok(tl_source_tfrecords(&s, paths, FILES_READ, &(tl_tfrecords_args){.keep = 1}));
+    tl_dataset *d = make(s, (tl_pipeline_args){.decode = {tl_example_decode, take_features(2)}, .padded = true,
+                                               .cycle_length = FILES_READ, .repeat = true, .batch_size = 10,
+                                               .prefetch = -1, .threads = 1});
+    for (int64_t i = 0; i < 60; i++) {
+        if (i == 30) before = tl_alloc_calls();
+        assert_int_equal(take(d, one.ids), 10);
+    }
+#ifndef TL_ARENA_DEBUG // where every object of an arena is an allocation
+    assert_true(tl_alloc_calls() - before <= 2 * 30);
+#endif
+    (void)before;
+    tl_log_sink_remove(sink);
+    assert_int_equal(warnings, 1);
+    tl_dataset_free(&d);
+}
+
+// A file that is cut while it is mapped: a failure, and not the end of the process.
+static void files_that_become_shorter_are_noticed(void **state)
+{
+    (void)state;
+    tl_tensors out = {0};
+    bool more;
+    const char *paths[] = {write_file("cut", 0, 2000, false)};
+    tl_dataset *d = FILES(paths, .prefetch = -1, .threads = 1);
+    assert_int_equal(take(d, one.ids), 4);
+    assert_int_equal(truncate(paths[0], 100), 0);
+    assert_fails(tl_dataset_next(d, c, &out, &more), TL_EIO, "became shorter while it was in use");
+    assert_non_null(strstr(tl_error_message(), paths[0]));
+    tl_dataset_free(&d);
+    // One that was replaced is another file.
+    write_file("cut", 0, 2000, false);
+    d = FILES(paths, .prefetch = -1, .threads = 1);
+    assert_int_equal(take(d, one.ids), 4);
+    write_file("cut", 0, 1, false);
+    for (int i = 1; i < 500; i++) assert_int_equal(take(d, one.ids), 4);
+    tl_dataset_free(&d);
+    // And of the other kind.
+    static uint8_t rows[20000];
+    const tl_shape shape = TL_SHAPE(20000);
+    const tl_idx_field field = {"id", in_home("cut.idx")};
+    tl_source *s;
+    assert_ok(tl_idx_write(field.path, TL_U8, &shape, rows));
+    assert_ok(tl_source_idx(&s, &field, 1));
+    d = make(s, (tl_pipeline_args){.prefetch = -1, .threads = 1});
+    assert_ok(tl_dataset_next(d, c, &out, &more));
+    assert_int_equal(truncate(field.path, 10), 0);
+    assert_fails(tl_dataset_next(d, c, &out, &more), TL_EIO, "became shorter while it was in use");
     tl_dataset_free(&d);
 }
 
@@ -319,6 +394,9 @@ static void idx_files_go_together(void **state)
     assert_ok(tl_idx_write(fields[1].path, TL_U8, &few, labels));
     assert_fails(tl_source_idx(&s, fields, 2), TL_EINVAL, "do not belong together");
     assert_null(s);
+    const tl_idx_field twice[] = {{"image", fields[0].path}, {"image", fields[0].path}};
+    assert_fails(tl_source_idx(&s, twice, 2), TL_EEXISTS, "are both to be the field 'image'");
+    assert_null(s);
 }
 
 static void folders_are_classes(void **state)
@@ -518,6 +596,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LAB_TEST(records_are_read_plain_or_compressed),
         LAB_TEST(inflated_files_make_room_for_others),
+        LAB_TEST(inflated_files_that_are_in_use_stay),
+        LAB_TEST(files_that_become_shorter_are_noticed),
         LAB_TEST(damage_is_found_where_it_is),
         LAB_TEST(files_that_end_too_early_are_errors),
         LAB_TEST(not_all_of_a_walked_source_can_be_shuffled),

@@ -222,6 +222,105 @@ static void resuming_gives_the_very_next_batch(void **state)
     }
 }
 
+// Batches of what is left in buckets take nothing from the streams: only what waits tells them apart.
+static void a_position_among_the_last_batches_is_noticed(void **state)
+{
+    (void)state;
+    for (ahead = -1; ahead < 2; ahead++) {
+        tl_dataset *counted = bucketed();
+        tl_str all = TL_STR_INIT;
+        int64_t batches = read_many(&all, counted, MOST);
+        tl_dataset_free(&counted);
+        for (int64_t back = 1; back < 4; back++) {
+            tl_dataset *d = bucketed();
+            tl_str straight = TL_STR_INIT, again = TL_STR_INIT, unused = TL_STR_INIT;
+            tl_state *position, *saved;
+            assert_int_equal(read_many(&unused, d, batches - back), batches - back);
+            assert_ok(tl_state_new(&position));
+            assert_ok(tl_dataset_state(d, position));
+            assert_ok(tl_state_clone(&saved, position));
+            assert_int_equal(read_many(&straight, d, MOST), back);
+            assert_ok(tl_state_copy(position, saved, NULL, NULL));
+            assert_int_equal(read_many(&again, d, MOST), back);
+            assert_same(&straight, &again);
+            tl_state_free(&position);
+            tl_state_free(&saved);
+            tl_str_deinit(&straight);
+            tl_str_deinit(&again);
+            tl_str_deinit(&unused);
+            tl_dataset_free(&d);
+        }
+        tl_str_deinit(&all);
+    }
+}
+
+static bool is_something_at(const tl_state *position, const char *name)
+{
+    tl_state_entry e;
+    uint64_t any = 0;
+    assert_true(tl_state_find(&e, position, name));
+    for (int64_t i = 0; i < e.count; i++) any |= e.words[i];
+    return any != 0;
+}
+
+// A word of a saved position becomes another one; what is restored from it must be refused, and do no harm.
+static void refuse_word(tl_dataset *d, const char *name, int64_t word, uint64_t value)
+{
+    tl_state *position, *saved;
+    tl_state_entry e;
+    uint64_t words[512];
+    tl_tensors out = {0};
+    tl_str unused = TL_STR_INIT;
+    bool more;
+    assert_ok(tl_state_new(&position));
+    assert_ok(tl_dataset_state(d, position));
+    do assert_int_equal(read_many(&unused, d, 3), 3);
+    while (!is_something_at(position, "waiting_counts") || !is_something_at(position, "stream_0/open"));
+    assert_ok(tl_state_clone(&saved, position));
+    assert_int_equal(read_many(&unused, d, 2), 2);
+    assert_true(tl_state_find(&e, saved, name));
+    assert_true(word < e.count && e.count <= TL_COUNT(words));
+    memcpy(words, e.words, (size_t)e.count * sizeof *words);
+    words[word] = value;
+    e.words = words;
+    assert_ok(tl_state_set(saved, name, &e));
+    assert_ok(tl_state_copy(position, saved, NULL, NULL));
+    tl_mark mark = tl_ctx_begin(c);
+    assert_fails(tl_dataset_next(d, c, &out, &more), TL_EINVAL, "makes no sense here");
+    tl_ctx_end(c, mark);
+    tl_state_free(&position);
+    tl_state_free(&saved);
+    tl_str_deinit(&unused);
+}
+
+static tl_dataset *bucketed_in_cache(bool drawn)
+{
+    static const int64_t ends[] = {3, 6}, sizes[] = {3, 5, 2};
+    tl_pipeline_args args = usual();
+    args.bucket_by = "x";
+    args.bucket_ends = ends;
+    args.bucket_sizes = sizes;
+    args.bucket_count = 2;
+    args.cache = true;
+    args.shuffle = drawn ? 30 : 0;
+    return of_files(args);
+}
+
+static void numbers_that_no_record_has_are_refused(void **state)
+{
+    (void)state;
+    const uint64_t huge[] = {UINT64_C(1) << 40, UINT64_C(1) << 59, (UINT64_C(1) << 60) - 31, UINT64_MAX / 2};
+    ahead = -1;
+    threads = 1;
+    for (int64_t i = 0; i < TL_COUNT(huge); i++)
+        for (int what = 0; what < 2; what++) {
+            // The number of the first that waits, and of the next one of the first open part.
+            tl_dataset *d = bucketed_in_cache(i % 2);
+            refuse_word(d, what ? "stream_0/open" : "waiting", what ? 1 : 2, huge[i]);
+            tl_dataset_free(&d);
+        }
+}
+
 // Through a file, as training does it.
 static void positions_live_in_checkpoints(void **state)
 {
@@ -416,6 +515,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         LAB_TEST(resuming_gives_the_very_next_batch),
+        LAB_TEST(a_position_among_the_last_batches_is_noticed),
+        LAB_TEST(numbers_that_no_record_has_are_refused),
         LAB_TEST(positions_live_in_checkpoints),
         LAB_TEST(a_restored_order_needs_no_equal_seed),
         LAB_TEST(positions_of_other_data_are_refused),

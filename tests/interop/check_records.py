@@ -130,7 +130,7 @@ def check_written(root, seen):
                     assert features['image/height'].int64_list.value == [image.height]
                 found.add(data)
         assert found == set(seen), 'examples are missing'
-        assert (out / 'train-classes.txt').read_text() == 'ant\nbee\nmoth\n'
+        assert (out / 'train.classes.txt').read_text() == 'ant\nbee\nmoth\n'
 
 
 def check_read(root):

@@ -3,7 +3,10 @@
  * pixels must be says TensorFlow, in tests/data/test_image_golden.c. */
 #include "test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+
+#include <jpeglib.h>
 
 #include <tilth/base/alloc.h>
 #include <tilth/io/jpeg.h>
@@ -128,6 +131,50 @@ static void windows_are_parts_of_the_whole(void **state)
     }
 }
 
+// As few programs write them: one column of colours for four of brightness.
+static tl_str encode_wide(const tl_image *image)
+{
+    struct jpeg_compress_struct j;
+    struct jpeg_error_mgr errors;
+    unsigned char *data = NULL;
+    unsigned long size = 0;
+    tl_str file = TL_STR_INIT;
+    j.err = jpeg_std_error(&errors);
+    jpeg_create_compress(&j);
+    jpeg_mem_dest(&j, &data, &size);
+    j.image_width = (JDIMENSION)image->width;
+    j.image_height = (JDIMENSION)image->height;
+    j.input_components = 3;
+    j.in_color_space = JCS_RGB;
+    jpeg_set_defaults(&j);
+    j.comp_info[0].h_samp_factor = 4;
+    j.comp_info[0].v_samp_factor = 1;
+    jpeg_start_compress(&j, TRUE);
+    while (j.next_scanline < j.image_height) {
+        JSAMPROW row = image->pixels + (size_t)(j.next_scanline * image->width * 3);
+        jpeg_write_scanlines(&j, &row, 1);
+    }
+    jpeg_finish_compress(&j);
+    jpeg_destroy_compress(&j);
+    tl_str_addn(&file, (const char *)data, size);
+    free(data);
+    return file;
+}
+
+static void windows_with_wide_colours(void **state)
+{
+    (void)state;
+    tl_image image = picture(40, 150, 3), whole = TL_IMAGE_INIT, part = TL_IMAGE_INIT;
+    tl_str file = encode_wide(&image);
+    assert_ok(tl_image_decode(&whole, file.data, file.length, NULL));
+    for (int64_t x = 0; x < 100; x++)
+        check_window(&file, &whole, (tl_image_args){.window = {x, x % 13, 1 + x % 50, 20}}, &part);
+    tl_image_deinit(&image);
+    tl_image_deinit(&whole);
+    tl_image_deinit(&part);
+    tl_str_deinit(&file);
+}
+
 static void windows_of_png_too(void **state)
 {
     (void)state;
@@ -193,6 +240,21 @@ static void memory_is_used_again(void **state)
         assert_true(out.pixels == memory && out.height == 0 && out.width == 0);
     }
     assert_int_equal(tl_alloc_calls(), calls);
+    // Of PNG too, also when a part or less of it is wanted.
+    tl_str png = TL_STR_INIT;
+    assert_ok(tl_png_encode(&png, &(tl_png_image){30, 30, 3, large.pixels}));
+    static const tl_image_args some[] = {
+        {0}, {.window = {3, 4, 10, 20}}, {.shrink = 4}, {.window = {5, 7, 20, 21}, .shrink = 2}};
+    for (int i = 0; i < TL_COUNT(some); i++) {
+        assert_ok(tl_image_decode(&out, png.data, png.length, &some[i]));
+        assert_true(out.pixels == memory && out.height > 0);
+        assert_int_equal(tl_image_decode(&out, png.data, png.length / 2, &some[i]), TL_EINVAL);
+        assert_true(out.pixels == memory && out.height == 0 && out.width == 0);
+    }
+    tl_str_deinit(&png);
+    assert_ok(tl_jpeg_decode(&out, a.data, a.length, NULL));
+    assert_int_equal(tl_jpeg_decode(&out, a.data, a.length, &(tl_image_args){.shrink = 3}), TL_EINVAL);
+    assert_true(out.height == 0 && out.width == 0 && out.channels == 0);
     tl_image_deinit(&out);
     tl_image_deinit(&out);
     tl_image_deinit(&large);
@@ -328,6 +390,7 @@ int main(void)
         cmocka_unit_test(pictures_come_back),
         cmocka_unit_test(quality_is_size),
         cmocka_unit_test(windows_are_parts_of_the_whole),
+        cmocka_unit_test(windows_with_wide_colours),
         cmocka_unit_test(windows_of_png_too),
         cmocka_unit_test(channels_are_made_as_wanted),
         cmocka_unit_test(memory_is_used_again),

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Ten million executions (SOAK_RUNS, where it is set), shared out over all fuzz targets: one worker a
-# core, at the lowest priority, so that it can run beside other work. What each said is in
-# build/fuzz/soak/; an input that fails is in build/fuzz/found/.
+# Ten million executions (SOAK_RUNS, where it is set) of each fuzz target that reads training data from files
+# of others (tfrecord, example, idx), and a tenth of that of every other one; images are slow. One worker a core,
+# at the lowest priority, so that it can run beside other work. Names of targets as arguments: these alone. What
+# each said is in build/fuzz/soak/; an input that fails is in build/fuzz/found/.
 # shellcheck source-path=SCRIPTDIR/../.. source=build.sh
 source "$(dirname "$0")/../../build.sh"
 
@@ -10,14 +11,27 @@ logs=build/fuzz/soak
 export ASAN_OPTIONS=malloc_context_size=2:quarantine_size_mb=16
 workers=$(nproc)
 
-# work NUMBER RUNS TARGET... : each target in turn; workers begin at different ones.
+runs=${SOAK_RUNS:-10000000}
+
+# share_of TARGET : executions of one worker.
+share_of()
+{
+    local all=$runs
+    case $1 in
+    tfrecord | example | idx) ;;
+    *) all=$(((runs + 9) / 10)) ;;
+    esac
+    echo $(((all + workers - 1) / workers))
+}
+
+# work NUMBER TARGET... : each target in turn; workers begin at different ones.
 work()
 {
-    local number=$1 runs=$2 i name
-    shift 2
+    local number=$1 i name
+    shift
     for ((i = 0; i < $#; i++)); do
         name=${*:(number + i) % $# + 1:1}
-        if fuzz_one "$name" "-runs=$runs" -print_final_stats=1 >"$logs/$name.$number" 2>&1; then
+        if fuzz_one "$name" "-runs=$(share_of "$name")" -print_final_stats=1 >"$logs/$name.$number" 2>&1; then
             echo "   $name, worker $number: done"
         else
             echo "   $name, worker $number: FAILED, see $logs/$name.$number"
@@ -33,17 +47,16 @@ executions()
 
 soak()
 {
-    local runs=${SOAK_RUNS:-10000000} targets share i pids=() failed=0
+    local targets=("$@") i pids=() failed=0
     build_fuzzers
-    mapfile -t targets < <(fuzz_targets)
+    [[ $# -gt 0 ]] || mapfile -t targets < <(fuzz_targets)
     [[ ${#targets[@]} -gt 0 ]] || die "there are no fuzz targets"
-    share=$(((runs + workers * ${#targets[@]} - 1) / (workers * ${#targets[@]})))
     rm -rf "$logs"
     mkdir -p "$logs"
-    echo "fuzz: ${#targets[@]} targets, $workers workers, $share executions each"
+    echo "fuzz: ${#targets[@]} targets, $workers workers, up to $runs executions each"
     renice -n 19 -p $$ >/dev/null
     for ((i = 0; i < workers; i++)); do
-        work "$i" "$share" "${targets[@]}" &
+        work "$i" "${targets[@]}" &
         pids+=($!)
     done
     for i in "${pids[@]}"; do wait "$i" || failed=1; done
@@ -52,4 +65,4 @@ soak()
     return "$failed"
 }
 
-soak
+soak "$@"

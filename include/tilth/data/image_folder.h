@@ -8,7 +8,7 @@
  * Classes are numbered by their names, sorted by bytes whatever the locale; so are the files of
  * each class, which stand one class after the other. Names that begin with a dot are passed over,
  * as is everything whose name does not end in .jpg, .jpeg or .png, in small or capital letters.
- * Folders within a class are not searched.
+ * Folders within a class are not searched, and are no images whatever their names.
  *
  * Ownership: the arena's. Thread word: immutable once listed. */
 #ifndef TILTH_DATA_IMAGE_FOLDER_H

@@ -53,7 +53,7 @@ typedef tl_status tl_batch_fn(void *self, tl_ctx *c, const tl_rng *draws, tl_ten
 /* What a field is filled up with where it is shorter than the longest of its batch. */
 typedef struct tl_pad_value {
     const char *name;
-    double value; /* (fields that are not named: 0) */
+    double value; /* (fields that are not named: 0) a name that no field has is an error */
 } tl_pad_value;
 
 /* All records of a pass in random order; sources must know how many they have. */
@@ -63,7 +63,8 @@ typedef struct tl_pipeline_args {
     /* Taken over: each becomes NULL, also after a failure. */
     tl_source **sources;
     int64_t source_count;
-    /* (optional: the sources follow each other, as if they were one) Each sample comes from a source drawn with
+    /* (optional: the parts of all sources are read as if they were of one, several at a time where cycle_length
+     * says so) Each sample comes from a source drawn with
      * these weights. Without `repeat` the pass ends when a source that was drawn has ended, or with `until_all`
      * when all have: those that end leave the draw. */
     const double *weights;

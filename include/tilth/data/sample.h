@@ -18,9 +18,11 @@
  * changed is added anew or asked for with tl_sample_write. Memory comes from the sample and is used again for
  * the next one: nothing is freed, and in steady state nothing is allocated.
  *
- * Ownership: the pipeline's, or the caller's. Names are borrowed and must outlive the pipeline; pointers to fields
- * and data are valid until the sample is done, also those of fields that were replaced. Thread word: one thread at
- * a time. */
+ * Ownership: the pipeline's, or the caller's. Names are borrowed and must outlive the pipeline. Data is valid until
+ * the sample is done, also that of fields that were replaced or taken out. A pointer to a field is one to its place
+ * among the sample's fields: it stays good while fields are added and replaced, but tl_sample_remove and
+ * tl_sample_keep move those that are left, so that it must be asked for again. Thread word: one thread at a
+ * time. */
 #ifndef TILTH_DATA_SAMPLE_H
 #define TILTH_DATA_SAMPLE_H
 
@@ -84,7 +86,7 @@ TL_API TL_NODISCARD tl_status tl_sample_show(tl_sample *s, const char *name, tl_
 /* The data of a field, copied unless it was made by tl_sample_add, to be changed in place. NULL with the error
  * set. */
 TL_API void *tl_sample_write(tl_sample *s, const char *name);
-/* False when there is none. */
+/* False when there is none. Pointers to fields are not good any more, here and below. */
 TL_API bool tl_sample_remove(tl_sample *s, const char *name);
 /* Takes out all fields but these. */
 TL_API void tl_sample_keep(tl_sample *s, const char *const *names, int64_t count);
@@ -93,8 +95,8 @@ TL_API TL_NODISCARD tl_status tl_sample_rename(tl_sample *s, const char *name, c
 /* Memory for a moment, uninitialised, aligned to 64 bytes. NULL with the error set. */
 TL_API void *tl_sample_scratch(tl_sample *s, size_t bytes);
 
-/* The stream of this sample and this map, at its beginning: a function of the pipeline's seed, its number, the
- * pass, the sample's sequence number and which of the maps runs. */
+/* The stream of this sample and this function, at its beginning: a function of the pipeline's seed, its number, the
+ * pass, the sample's sequence number and what runs: source and decode, which of the maps, or the filter. */
 TL_API void tl_sample_rng(const tl_sample *s, tl_rng *out);
 
 TL_END

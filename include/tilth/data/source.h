@@ -69,15 +69,18 @@ TL_API TL_NODISCARD tl_status tl_source_count(tl_source *s, int64_t *records);
 
 /* Files of TFRecords, plain or compressed; each is a part. Samples have a record and no fields.
  * Compressed files are kept inflated up to `keep` bytes in all; beyond that those that were not used for the
- * longest time are given back, and inflated again when they are needed. */
+ * longest time are given back, and inflated again in the next pass. When those that are read at a time, by
+ * cycle_length and by what waits to be drawn, need more than that, they are kept all the same, and a warning
+ * says so: inflating a file for every record would take for ever.
+ * Files must not change while they are read; replacing them is fine (io/tfrecord.h). */
 typedef struct tl_tfrecords_args {
-    size_t keep; /* (optional: 4 GiB) */
+    size_t keep; /* (optional: 4 GiB) grows to what is in use */
 } tl_tfrecords_args;
 TL_API TL_NODISCARD tl_status tl_source_tfrecords(tl_source **out, const char *const *paths, int64_t count,
                                                   const tl_tfrecords_args *args);
 
 /* idx files that belong together, as fields of these names: {{"image", "train-images-idx3-ubyte.gz"},
- * {"label", "train-labels-idx1-ubyte.gz"}}. All must have as many items. */
+ * {"label", "train-labels-idx1-ubyte.gz"}}. All must have as many items, and names of their own. */
 typedef struct tl_idx_field {
     const char *name, *path;
 } tl_idx_field;

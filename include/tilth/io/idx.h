@@ -9,6 +9,10 @@
  * Types are uint8, int8, int16, int32, float32 and float64. The file's numbers are big-endian; here
  * they are the machine's.
  *
+ * A file must not change while it is open: a plain one of one-byte types is mapped, and who reads
+ * behind the end of one that became shorter ends with SIGBUS (tl_file_mapping_check tells). Files
+ * that are replaced are fine.
+ *
  * Ownership: the elements are the file's, and valid until it is closed. Thread word: free-threaded
  * for a const file. */
 #ifndef TILTH_IO_IDX_H

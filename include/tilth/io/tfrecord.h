@@ -19,6 +19,9 @@
  * when it is opened, and offsets count inflated bytes. A file that ends within a record is an
  * error, as is every damaged byte; messages name the file, the record's number and its offset.
  *
+ * Files must not change while they are open: one that becomes shorter is noticed when a record is asked
+ * for (TL_EIO), but who reads just then ends with SIGBUS. Files that are replaced are fine.
+ *
  * Ownership: a record's data is the file's, and valid until the file is closed. Thread word:
  * free-threaded for a const file; cursors and writers one thread at a time. */
 #ifndef TILTH_IO_TFRECORD_H
@@ -64,6 +67,9 @@ TL_API const char *tl_tfrecord_path(const tl_tfrecord_file *f);
 /* Bytes of all records, heads and checksums included: where the last one ends. */
 TL_API int64_t tl_tfrecord_size(const tl_tfrecord_file *f);
 TL_API bool tl_tfrecord_is_packed(const tl_tfrecord_file *f);
+/* Whether the file begins as such files do, with a length whose checksum is right: then it is one,
+ * though it may be cut short. An empty one does not. */
+TL_API bool tl_tfrecord_begins(const tl_tfrecord_file *f);
 
 /* The record that begins at `offset`. *more is false, and that is no failure, when `offset` is the
  * end of the file. `number` is what the record and messages say, negative when nobody has counted.
