@@ -243,8 +243,9 @@ done:
     return st;
 }
 
-static tl_status show_all(tli_run *run, const ckpt_flags *given)
+static tl_status show_all(tli_run *run, const void *flags)
 {
+    const ckpt_flags *given = flags;
     for (int64_t i = 1; i < run->words.count; i++) {
         if (i > 1) tl_str_addc(&run->text, '\n');
         TL_TRY(show(run, run->words.items[i], given->stats));
@@ -281,8 +282,9 @@ static tl_status verify(tli_run *run, const char *word)
     return st;
 }
 
-static tl_status verify_all(tli_run *run, const ckpt_flags *given)
+static tl_status verify_all(tli_run *run, const void *flags)
 {
+    const ckpt_flags *given = flags;
     (void)given;
     tl_str failures = TL_STR_INIT;
     int64_t failed = 0;
@@ -296,8 +298,9 @@ static tl_status verify_all(tli_run *run, const ckpt_flags *given)
     return st;
 }
 
-static tl_status diff_two(tli_run *run, const ckpt_flags *given)
+static tl_status diff_two(tli_run *run, const void *flags)
 {
+    const ckpt_flags *given = flags;
     tli_ckpt a = {0}, b = {0};
     int64_t different;
     tl_status st;
@@ -319,25 +322,10 @@ done:
 
 /* --- the command ------------------------------------------------------------------------------ */
 
-static const struct {
-    const char *name;
-    tl_status (*run)(tli_run *run, const ckpt_flags *given);
-} verbs[] = {{"show", show_all}, {"diff", diff_two}, {"verify", verify_all}};
-
 static tl_status run_ckpt(tli_run *run)
 {
-    const char *names[TL_COUNT(verbs)];
-    const char *word = run->words.count ? run->words.items[0] : "";
-    for (int64_t i = 0; i < TL_COUNT(verbs); i++) {
-        names[i] = verbs[i].name;
-        if (strcmp(word, names[i]) != 0) continue;
-        if (run->words.count == 1)
-            return TL_FAIL(TL_EINVAL, "`%s` needs a file, or a folder with checkpoints", word);
-        return verbs[i].run(run, run->given[0]);
-    }
-    const char *near = tl_nearest(word, names, TL_COUNT(names));
-    return TL_FAIL(TL_EINVAL, "'%.80s' is not one of show, diff and verify%s%s%s", word,
-                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    static const tli_verb verbs[] = {{"show", show_all}, {"diff", diff_two}, {"verify", verify_all}};
+    return tli_run_verb(run, verbs, TL_COUNT(verbs), "a file, or a folder with checkpoints");
 }
 
 const tli_command tli_command_ckpt = {

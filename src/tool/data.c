@@ -96,25 +96,10 @@ void tli_data_add_size(tl_str *out, double bytes)
 
 /* --- the command ------------------------------------------------------------------------------ */
 
-static const struct {
-    const char *name;
-    tl_status (*run)(tli_run *run, const tli_data_flags *given);
-} verbs[] = {{"show", tli_data_show}, {"convert", tli_data_convert}};
-
 static tl_status run_data(tli_run *run)
 {
-    const char *names[TL_COUNT(verbs)];
-    const char *word = run->words.count ? run->words.items[0] : "";
-    for (int64_t i = 0; i < TL_COUNT(verbs); i++) {
-        names[i] = verbs[i].name;
-        if (strcmp(word, names[i]) != 0) continue;
-        if (run->words.count == 1)
-            return TL_FAIL(TL_EINVAL, "`%s` needs a file, or a folder of images", word);
-        return verbs[i].run(run, run->given[0]);
-    }
-    const char *near = tl_nearest(word, names, TL_COUNT(names));
-    return TL_FAIL(TL_EINVAL, "'%.80s' is neither show nor convert%s%s%s", word,
-                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    static const tli_verb verbs[] = {{"show", tli_data_show}, {"convert", tli_data_convert}};
+    return tli_run_verb(run, verbs, TL_COUNT(verbs), "a file, or a folder of images");
 }
 
 const tli_command tli_command_data = {

@@ -39,7 +39,8 @@ tl_status tli_data_damaged(void);
 /* "12.5 MiB". */
 void tli_data_add_size(tl_str *out, double bytes);
 
-tl_status tli_data_show(tli_run *run, const tli_data_flags *given);
-tl_status tli_data_convert(tli_run *run, const tli_data_flags *given);
+/* Verbs; `flags` are tli_data_flags. */
+tl_status tli_data_show(tli_run *run, const void *flags);
+tl_status tli_data_convert(tli_run *run, const void *flags);
 
 #endif

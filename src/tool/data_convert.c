@@ -289,8 +289,9 @@ static tl_status convert_folder(tli_run *run, const tli_data_flags *given, const
     return convert(&c, in->folder.count);
 }
 
-tl_status tli_data_convert(tli_run *run, const tli_data_flags *given)
+tl_status tli_data_convert(tli_run *run, const void *flags)
 {
+    const tli_data_flags *given = flags;
     tli_data_input in;
     if (!given->out || !*given->out)
         return TL_FAIL(TL_EINVAL,

@@ -382,8 +382,9 @@ static tl_status show_all(tli_run *run, int64_t examples, tl_status *first, tl_s
     return TL_OK;
 }
 
-tl_status tli_data_show(tli_run *run, const tli_data_flags *given)
+tl_status tli_data_show(tli_run *run, const void *flags)
 {
+    const tli_data_flags *given = flags;
     tl_str failures = TL_STR_INIT;
     tl_status first = TL_OK, st = show_all(run, given->examples, &first, &failures);
     if (st == TL_OK) st = tl_str_status(&failures);

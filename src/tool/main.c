@@ -79,6 +79,27 @@ static int fail(const tli_tool *tool, const char *command, tl_status status)
     return tl_exit_code(status);
 }
 
+tl_status tli_run_verb(tli_run *run, const tli_verb *verbs, int64_t count, const char *what)
+{
+    const char *word = run->words.count ? run->words.items[0] : "";
+    const char **names = tl_arena_array(run->arena, count, sizeof *names);
+    tl_str list = TL_STR_INIT;
+    if (!names) return TL_ENOMEM;
+    for (int64_t i = 0; i < count; i++) {
+        names[i] = verbs[i].name;
+        tl_str_addf(&list, "%s%s", i ? ", " : "", names[i]);
+        if (strcmp(word, names[i]) != 0) continue;
+        tl_str_deinit(&list);
+        if (run->words.count == 1) return TL_FAIL(TL_EINVAL, "`%s` needs %s", word, what);
+        return verbs[i].run(run, run->given[0]);
+    }
+    const char *near = tl_nearest(word, names, count);
+    tl_status st = TL_FAIL(TL_EINVAL, "'%.80s' is not one of %s%s%s%s", word, tl_str_text(&list),
+                           near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    tl_str_deinit(&list);
+    return st;
+}
+
 tl_status tli_write_out(const tli_tool *tool, const tl_str *text)
 {
     TL_TRY(tl_str_status(text));

@@ -47,6 +47,14 @@ extern const tli_command tli_command_list, tli_command_describe, tli_command_par
     tli_command_train_net, tli_command_eval, tli_command_predict, tli_command_export, tli_command_explain,
     tli_command_ckpt, tli_command_data;
 
+/* A word behind the command that says what to do. */
+typedef struct tli_verb {
+    const char *name;
+    tl_status (*run)(tli_run *run, const void *flags); /* the command's first */
+} tli_verb;
+/* Runs the verb that the first word names. More words must follow it: `what` they are. */
+tl_status tli_run_verb(tli_run *run, const tli_verb *verbs, int64_t count, const char *what);
+
 /* Runs the command line and gives the exit code. */
 int tli_tool_main(const tli_tool *tool, int argc, char *const *argv);
 /* Writes text to the standard output at once, for commands that go on for long. */

@@ -1,4 +1,5 @@
 /* idx files: all types, plain and compressed; heads that lie; bytes that lack or are too many. */
+#include "io/alloc_failures.h"
 #include "io/folder.h"
 
 #include <tilth/io/idx.h>
@@ -89,19 +90,7 @@ static tl_status everything(void)
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
-    int64_t failures = 0;
-    for (int64_t nth = 1;; nth++) {
-        int64_t calls = tl_alloc_calls();
-        tl_alloc_fail_at(nth, 1);
-        tl_status st = everything();
-        tl_alloc_fail_at(0, 0);
-        if (st != TL_OK) {
-            assert_int_equal(st, TL_ENOMEM);
-            failures++;
-        }
-        if (tl_alloc_calls() - calls < nth) break;
-    }
-    assert_true(failures > 5);
+    assert_survives_failures(everything, 5);
 }
 
 int main(void)

@@ -182,9 +182,9 @@ static void test_mistakes(void **state)
 {
     (void)state;
     run("verfy", "x");
-    ended_with(2, "'verfy' is not one of show, diff and verify; did you mean 'verify'?");
+    ended_with(2, "'verfy' is not one of show, diff, verify; did you mean 'verify'?");
     run_list((const char *const[]){"ckpt", NULL});
-    ended_with(2, "is not one of show, diff and verify");
+    ended_with(2, "is not one of show, diff, verify");
     run("show");
     ended_with(2, "`show` needs a file");
     run("show", in_folder("none"));

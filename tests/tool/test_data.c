@@ -390,7 +390,7 @@ static void mistakes_are_told(void **state)
     tl_shape row = TL_SHAPE(2);
     assert_ok(tl_idx_write(in_folder("two"), TL_U8, &row, two));
     run("shw");
-    ended_with(2, "'shw' is neither show nor convert; did you mean 'show'?");
+    ended_with(2, "'shw' is not one of show, convert; did you mean 'show'?");
     run("show");
     ended_with(2, "`show` needs a file, or a folder of images");
     run("show", in_folder("nowhere"));
