@@ -7,7 +7,8 @@ static tl_status build_model(tl_task *t, tl_model **out)
 {
     tl_dense_config hidden = {.units = 32, .activation = TL_ACT_TANH}, last = {.units = 1};
     tl_sequential_config layers = {
-        .layers = TL_LAYERS({.layer = {"dense", &hidden}}, {.layer = {"dense", &last}})};
+        .layers = TL_LAYERS({.layer = {.type = "dense", .value = &hidden}},
+                            {.layer = {.type = "dense", .value = &last}})};
     return tl_model_new(out, &(tl_model_args){
         .engine = t->engine, .cls = &tl_layer_sequential, .config = &layers, .seed = t->seed,
         .inputs = &(tl_input){"x", TL_F32, TL_SHAPE(1, 1)}, .input_count = 1, .dtype = t->dtype});
