@@ -80,7 +80,7 @@ static void inflated_files_that_are_in_use_stay(void **state)
     const char *paths[FILES_READ];
     int64_t before = 0, sink;
     for (int i = 0; i < FILES_READ; i++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "stay-%d", i);
         paths[i] = write_file(name, 40 * i, 40, true);
     }
