@@ -24,21 +24,12 @@ from tensorboard.plugins.hparams import api_pb2
 from tensorboard.plugins.hparams import metadata as hparams_metadata
 from tensorboard.util import tensor_util
 
+from driver import compile_driver
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BUILD = pathlib.Path(os.environ['TILTH']).resolve().parent
 KEEP_ALL = {key: 0 for key in ('tensors', 'scalars', 'images', 'histograms')}
-
-
-def compile_driver(folder):
-    """events_driver against the static library, with what that needs."""
-    needed = subprocess.run(['pkg-config', '--cflags', '--libs', 'yaml-0.1', 'jansson', 'libpng'], check=True,
-                            text=True, capture_output=True).stdout.split()
-    driver = str(folder / 'events_driver')
-    subprocess.run([os.environ.get('CC', 'cc'), '-std=c17', '-D_GNU_SOURCE', f'-I{ROOT / "include"}',
-                    str(HERE / 'events_driver.c'), '-o', driver, str(BUILD / 'libtilth.a'), *needed, '-lpthread',
-                    '-lm', '-ldl'], check=True)
-    return driver
 
 
 def write(driver, folder, lines, *arguments):
@@ -246,7 +237,7 @@ def main():
               check_being_written]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        driver = compile_driver(folder)
+        driver = compile_driver('events_driver', folder)
         for check in checks:
             print(f'{check.__name__}: {check(driver, folder / check.__name__)} cases')
     return 0

@@ -15,6 +15,8 @@ import tempfile
 
 from absl import flags
 
+from driver import compile_driver
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BUILD = pathlib.Path(os.environ['TILTH']).resolve().parent
@@ -56,23 +58,12 @@ def parse(words):
     return '|'.join(str(column) for column in columns)
 
 
-def compile_driver(folder):
-    """flags_driver against the static library, with the flags that the library itself needs."""
-    needed = subprocess.run(['pkg-config', '--cflags', '--libs', 'yaml-0.1'], check=True, text=True,
-                            capture_output=True).stdout.split()
-    driver = str(folder / 'flags_driver')
-    subprocess.run([os.environ.get('CC', 'cc'), '-std=c17', '-D_GNU_SOURCE', f'-I{ROOT / "include"}',
-                    str(HERE / 'flags_driver.c'), '-o', driver, str(BUILD / 'libtilth.a'), *needed,
-                    '-lpthread', '-lm', '-ldl'], check=True)
-    return driver
-
-
 def main():
     draw = random.Random(20)
     cases = [[word] for word in WORDS]
     cases += [[draw.choice(WORDS) for _ in range(draw.randint(1, 4))] for _ in range(20000)]
     with tempfile.TemporaryDirectory() as folder:
-        driver = compile_driver(pathlib.Path(folder))
+        driver = compile_driver('flags_driver', pathlib.Path(folder))
         text = ''.join('\t'.join(case) + '\n' for case in cases)
         found = subprocess.run([driver], input=text, check=True, text=True,
                                capture_output=True).stdout.split('\n')[:-1]

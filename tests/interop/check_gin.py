@@ -20,6 +20,8 @@ import types
 
 import gin
 
+from driver import compile_driver
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BUILD = pathlib.Path(os.environ['TILTH']).resolve().parent
@@ -151,17 +153,6 @@ def ours(driver, case, folder):
     if done.returncode not in (0, 2):
         sys.exit(f'gin_driver ended with {done.returncode}: {done.stderr.decode()}')
     return done.stdout.decode() if done.returncode == 0 else None, done.stderr.decode()
-
-
-def compile_driver(folder):
-    """gin_driver against the static library, with the flags that the library itself needs."""
-    flags = subprocess.run(['pkg-config', '--cflags', '--libs', 'yaml-0.1'], check=True, text=True,
-                           capture_output=True).stdout.split()
-    driver = str(folder / 'gin_driver')
-    subprocess.run([os.environ.get('CC', 'cc'), '-std=c17', '-D_GNU_SOURCE', f'-I{ROOT / "include"}',
-                    str(HERE / 'gin_driver.c'), '-o', driver, str(BUILD / 'libtilth.a'), *flags,
-                    '-lpthread', '-lm', '-ldl'], check=True)
-    return driver
 
 
 # --- cases written by hand ----------------------------------------------------------------------------
@@ -473,7 +464,7 @@ def main():
     wrong = []
     with tempfile.TemporaryDirectory() as temporary:
         temporary = pathlib.Path(temporary)
-        driver = compile_driver(temporary)
+        driver = compile_driver('gin_driver', temporary)
         for name, this, wanted in cases:
             said = judge(driver, temporary / 'case', name, this, wanted)
             if said:

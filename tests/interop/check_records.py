@@ -19,6 +19,8 @@ import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from PIL import Image
 
+from driver import compile_driver
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 TILTH = pathlib.Path(os.environ['TILTH']).resolve()
@@ -153,16 +155,6 @@ def check_read(root):
             assert re.search(r'ints +int64 +4 values', said), said
 
 
-def compile_driver(folder):
-    needed = subprocess.run(['pkg-config', '--cflags', '--libs', 'yaml-0.1', 'jansson', 'libpng', 'libjpeg', 'zlib'],
-                            check=True, text=True, capture_output=True).stdout.split()
-    driver = str(folder / 'images_driver')
-    subprocess.run([os.environ.get('CC', 'cc'), '-std=c17', '-D_GNU_SOURCE', f'-I{ROOT / "include"}',
-                    str(HERE / 'images_driver.c'), '-o', driver, str(TILTH.parent / 'libtilth.a'), *needed,
-                    '-lpthread', '-lm', '-ldl'], check=True)
-    return driver
-
-
 def decode(driver, path, channels=0, shrink=1, window=(0, 0, 0, 0)):
     done = subprocess.run([driver, *map(str, (path, channels, shrink, *window))], capture_output=True, check=True)
     head, pixels = done.stdout.split(b'\n', 1)
@@ -171,7 +163,7 @@ def decode(driver, path, channels=0, shrink=1, window=(0, 0, 0, 0)):
 
 def check_pixels(root, seen):
     """PIL decodes with the same transform and the same upsampling."""
-    driver = compile_driver(root)
+    driver = compile_driver('images_driver', root)
     for _, _, path in seen.values():
         with Image.open(path) as image:
             want = np.asarray(image).reshape(image.height, image.width, -1)

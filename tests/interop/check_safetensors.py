@@ -17,6 +17,8 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
+from driver import compile_driver
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BUILD = pathlib.Path(os.environ['TILTH']).resolve().parent
@@ -27,17 +29,6 @@ TYPES = [('float32', 'F32', 'float32', 'f'), ('bfloat16', 'BF16', 'bfloat16', No
          ('int16', 'I16', 'int16', 'h'), ('int32', 'I32', 'int32', 'i'), ('int64', 'I64', 'int64', 'q'),
          ('uint8', 'U8', 'uint8', 'B'), ('bool', 'BOOL', 'bool', '?')]
 SHAPES = [('b', []), ('a', [2, 3]), ('c', [0, 5])]
-
-
-def compile_driver(folder):
-    """The driver against the static library, with what the library itself needs."""
-    needed = subprocess.run(['pkg-config', '--cflags', '--libs', 'yaml-0.1', 'jansson'], check=True, text=True,
-                            capture_output=True).stdout.split()
-    driver = str(folder / 'safetensors_driver')
-    subprocess.run([os.environ.get('CC', 'cc'), '-std=c17', '-D_GNU_SOURCE', f'-I{ROOT / "include"}',
-                    str(HERE / 'safetensors_driver.c'), '-o', driver, str(BUILD / 'libtilth.a'), *needed,
-                    '-lpthread', '-lm', '-ldl'], check=True)
-    return driver
 
 
 def pack(code, values):
@@ -136,7 +127,7 @@ def check_program(path):
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        driver = compile_driver(folder)
+        driver = compile_driver('safetensors_driver', folder)
         subprocess.run([driver, 'write', folder], check=True)
         check_plain(folder / 'plain.safetensors')
         check_checkpoint(folder / 'ckpt.safetensors')
