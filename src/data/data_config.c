@@ -63,6 +63,9 @@ static const tl_field data_fields[] = {
                 .flags = TL_FIELD_LATER),
     SERVICE_ROW(trainer_id, "which of the runs that share a service this is",
                 .flags = TL_FIELD_LATER | TL_FIELD_NULLABLE),
+    TL_F_OPTIONAL(tl_data_config, sampler, &tl_sampler_config_desc, .flags = TL_FIELD_QUIET,
+                  .help = "LiBai's order of examples, in place of shuffle_buffer_size, cycle_length, block_length "
+                          "and drop_remainder; null for theirs"),
     TL_F_END,
 };
 

@@ -75,7 +75,7 @@ static tl_status check_restored(const tli_pipeline *p)
     if (p->bound_arrangement != p->arrangement)
         return TL_FAIL(TL_EINVAL,
                        "the restored position is of other data, or of another arrangement of it (files, "
-                       "readers, cycle_length, block_length, shuffle, buckets): it cannot be gone on from");
+                       "readers, cycle_length, block_length, shuffle, sampler, buckets): it cannot be gone on from");
     TL_TRY(tli_index_check(p, &p->shadow));
     if (waiting_makes_sense(p)) return TL_OK;
     return TL_FAIL(TL_EINVAL, "what waits in buckets at the restored position makes no sense here: the "
@@ -230,9 +230,14 @@ static tl_status pipeline_state(tl_dataset *d, tl_state *into)
 static tl_status pipeline_tell(tl_dataset *d, tl_str *out)
 {
     const tli_index *at = &((const tli_pipeline *)d)->shadow;
-    if (((const tli_pipeline *)d)->stream_count == 1)
-        tl_str_addf(out, "epoch %" PRId64 ", record %" PRId64, at->streams[0].h.epoch, at->streams[0].h.given);
-    else
+    const tli_stream *s = &((const tli_pipeline *)d)->streams[0];
+    if (((const tli_pipeline *)d)->stream_count == 1) {
+        const tli_head *h = &at->streams[0].h;
+        tl_str_addf(out, "epoch %" PRId64 ", record %" PRId64, h->epoch, h->given);
+        if (s->sampler)
+            tl_str_addf(out, ", consumed_samples %" PRId64,
+                        tl_sampler_consumed(s->sampler, (tl_sampler_place){h->epoch, h->given}));
+    } else
         tl_str_addf(out, "pass %" PRId64 ", record %" PRId64, at->top.pass, at->top.sequence);
     return tl_str_status(out);
 }
@@ -314,6 +319,10 @@ static tl_status pipeline_length(tl_dataset *d, int64_t *batches)
     *batches = -1;
     if (p->args.repeat) return TL_OK;
     if (why) return TL_FAIL(TL_EUNSUPPORTED, "the number of batches is not known: %s", why);
+    if (s->sampler) {
+        *batches = tl_sampler_batches(s->sampler);
+        return TL_OK;
+    }
     int64_t records, rest = p->args.drop_remainder ? 0 : p->args.batch_size - 1;
     TL_TRY(count_parts(s, &records));
     *batches = (records + rest) / p->args.batch_size;

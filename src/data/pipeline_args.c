@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 #include <tilth/base/map.h>
+#include <tilth/base/vec.h>
 
 #include "data/pipeline_impl.h"
 
@@ -54,9 +55,30 @@ static tl_status check_buckets(const tl_pipeline_args *args)
     return TL_OK;
 }
 
+// What says the order, or which samples a batch has, cannot stand beside a sampler, which says both.
+static tl_status check_sampler(const tl_pipeline_args *args)
+{
+    const char *beside = args->weights && args->source_count > 1 ? "weights"
+                       : args->cycle_length > 1 || args->block_length > 1 ? "cycle_length and block_length"
+                       : args->shuffle_parts ? "shuffle_parts"
+                       : args->shuffle ? "shuffle"
+                       : args->filter ? "filter"
+                       : args->repeat || args->drop_remainder ? "repeat and drop_remainder"
+                       : args->bucket_by ? "bucket_by" : NULL;
+    if (!args->sampler && args->consumed_samples)
+        return TL_FAIL(TL_EINVAL, "consumed_samples is %" PRId64 ", but there is no sampler that it would lead on",
+                       args->consumed_samples);
+    if (args->consumed_samples > INT64_MAX / 8)
+        return TL_FAIL(TL_ELIMIT, "consumed_samples is %" PRId64 ", more than will ever be read",
+                       args->consumed_samples);
+    if (!args->sampler || !beside) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "%s cannot be given beside a sampler, which says what is read, and when", beside);
+}
+
 tl_status tli_pipeline_check(const tl_pipeline_args *args)
 {
     TL_TRY(check_sources(args));
+    TL_TRY(check_sampler(args));
     TL_TRY(check_buckets(args));
     TL_TRY(at_least("pipelines", args->pipelines, 0));
     int64_t pipelines = args->pipelines ? args->pipelines : 1;
@@ -97,6 +119,53 @@ static tl_status add_parts(tli_stream *s, tl_source *source, int64_t number)
     return TL_OK;
 }
 
+// Where each record of a part lies that has to be walked: a sampler jumps from one to any other.
+static tl_status walk_offsets(tli_part *part, tl_arena *arena)
+{
+    struct {
+        int64_t *items, count, capacity;
+    } found = {0};
+    tl_record_at at = {.part = part->part};
+    tl_status st = TL_OK;
+    for (bool more = true; st == TL_OK;) {
+        int64_t here = at.offset;
+        st = part->source->cls->step(part->source, &at, &more);
+        if (st != TL_OK || !more) break;
+        if (!TL_VEC_PUSH(&found, here)) st = TL_ENOMEM;
+    }
+    part->length = found.count;
+    if (st == TL_OK && found.count) {
+        part->offsets = tl_arena_copy(arena, found.items, (size_t)found.count * sizeof *found.items);
+        if (!part->offsets) st = TL_ENOMEM;
+    }
+    TL_VEC_FREE(&found);
+    return st;
+}
+
+static tl_status arrange_sampler(const tli_pipeline *p, tli_stream *s, const tl_pipeline_args *args)
+{
+    tl_sampler *sampler = tl_arena_copy(p->base.arena, args->sampler, sizeof *sampler);
+    if (!sampler) return TL_ENOMEM;
+    s->total = 0;
+    for (int64_t i = 0; i < s->part_count; i++) {
+        tli_part *part = &s->parts[i];
+        part->before = s->total;
+        if (part->length < 0) TL_TRY(walk_offsets(part, p->base.arena));
+        s->total += part->length;
+    }
+    sampler->records = s->total;
+    sampler->batch_size = args->batch_size;
+    sampler->ranks = s->readers;
+    sampler->rank = s->reader;
+    sampler->seed = args->seed;
+    TL_TRY_NOTE(tl_sampler_check(sampler), "sampler");
+    s->sampler = sampler;
+    s->share = tl_sampler_share(sampler);
+    s->lacks = tl_sampler_lack(sampler) > 0;
+    s->whole = true;
+    return TL_OK;
+}
+
 static tl_status arrange_shuffle(tli_stream *s, const tl_pipeline_args *args)
 {
     if (args->shuffle == TL_SHUFFLE_ALL && s->total < 0)
@@ -129,7 +198,7 @@ static tl_status fill_stream(const tli_pipeline *p, tli_stream *s, int64_t from,
     if (s->cycle > parts) s->cycle = parts;
     s->block = args->block_length ? args->block_length : 1;
     s->shuffle_parts = args->shuffle_parts && parts > 1;
-    return arrange_shuffle(s, args);
+    return args->sampler ? arrange_sampler(p, s, args) : arrange_shuffle(s, args);
 }
 
 static tl_status fill_streams(tli_pipeline *p, const double *weights)
@@ -172,6 +241,13 @@ static tl_status fill_buckets(tli_pipeline *p)
     return tl_error_note(TL_ENOMEM, "bucket_sizes: up to %" PRId64 " samples wait", p->waiting_capacity);
 }
 
+static uint64_t hash_sampler(uint64_t hash, const tl_sampler *s)
+{
+    const int64_t words[] = {s->batch_size, s->shuffle, s->drop_last};
+    hash = tl_hash_bytes(hash, s->cls->name, strlen(s->cls->name));
+    return tl_hash_bytes(hash, words, sizeof words);
+}
+
 // Everything that the meaning of a position depends on.
 static uint64_t arrangement_of(const tli_pipeline *p)
 {
@@ -183,6 +259,7 @@ static uint64_t arrangement_of(const tli_pipeline *p)
         hash = tl_hash_bytes(hash, words, sizeof words);
         for (int64_t k = 0; k < s->part_count; k++)
             hash = tl_hash_bytes(hash, &s->parts[k].length, sizeof s->parts[k].length);
+        if (s->sampler) hash = hash_sampler(hash, s->sampler);
     }
     for (int64_t i = 0; p->args.bucket_by && i < p->bucket_count; i++) {
         const int64_t words[] = {p->buckets[i].end, p->buckets[i].size};
@@ -208,6 +285,7 @@ static tl_status copy_args(tli_pipeline *p, const tl_pipeline_args *args)
     *a = *args;
     a->sources = NULL;
     a->weights = NULL;
+    a->repeat |= args->sampler && args->sampler->cls && args->sampler->cls->endless;
     a->maps = copied(arena, args->maps, args->map_count, sizeof *args->maps, &st);
     a->pads = copied(arena, args->pads, args->pad_count, sizeof *args->pads, &st);
     a->bucket_ends = copied(arena, args->bucket_ends, ends, sizeof *a->bucket_ends, &st);
@@ -229,6 +307,7 @@ tl_status tli_pipeline_fill(tli_pipeline *p, const tl_pipeline_args *args)
     p->source_count = count;
     tl_status st = TL_OK;
     TL_TRY_DONE(st, fill_streams(p, args->weights));
+    p->args.sampler = NULL; // was the caller's; the stream has it
     TL_TRY_DONE(st, fill_buckets(p));
     p->arrangement = p->bound_arrangement = arrangement_of(p);
     p->known_heads = tl_arena_array(arena, p->stream_count, sizeof *p->known_heads);

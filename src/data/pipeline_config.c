@@ -191,6 +191,25 @@ static int64_t chosen(tl_opt_int given, int64_t usual)
     return given.set && given.value > 0 ? given.value : usual;
 }
 
+tl_status tl_pipeline_args_sampler(tl_pipeline_args *into, tl_arena *arena, const tl_data_config *config)
+{
+    into->sampler = NULL;
+    into->consumed_samples = 0;
+    if (!config->sampler) return TL_OK;
+    tl_sampler *s = tl_arena_alloc(arena, sizeof *s);
+    if (!s) return TL_ENOMEM;
+    *s = (tl_sampler){0};
+    TL_TRY_NOTE(tl_sampler_read(s, config->sampler), "sampler");
+    if (s->cls->endless && !(config->is_training.set && config->is_training.value))
+        return TL_FAIL(TL_EINVAL, "sampler: %s never ends, so evaluation would not either; use %s", s->cls->name,
+                       tl_single_round_sampler.name);
+    into->sampler = s;
+    into->consumed_samples = config->sampler->consumed_samples;
+    into->cycle_length = into->block_length = into->shuffle = 0;
+    into->shuffle_parts = into->repeat = into->drop_remainder = false;
+    return TL_OK;
+}
+
 tl_status tl_pipeline_args_read(tl_pipeline_args *into, tl_arena *arena, const tl_data_config *config,
                                 const tl_pipeline_reader *reader)
 {
@@ -209,6 +228,7 @@ tl_status tl_pipeline_args_read(tl_pipeline_args *into, tl_arena *arena, const t
     into->cache = config->cache;
     into->drop_remainder = training && config->drop_remainder; // evaluation keeps its tail
     into->prefetch = chosen(config->prefetch_buffer_size, 0);
+    TL_TRY(tl_pipeline_args_sampler(into, arena, config));
     tl_status st = read_sources(into, arena, config, reader, training);
     if (st != TL_OK) tl_pipeline_args_drop(into);
     return st;

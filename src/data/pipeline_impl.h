@@ -36,6 +36,7 @@ typedef struct tli_part {
     int64_t source_number, part;
     int64_t length; /* -1: records are walked */
     int64_t before; /* records of the parts before it, when all have lengths */
+    const int64_t *offsets; /* of each record, where a sampler reads what must be walked; else NULL */
 } tli_part;
 
 /* What samples are drawn from: a source, or all of them when they are not mixed. Does not change. */
@@ -51,6 +52,9 @@ typedef struct tli_stream {
     int64_t capacity;        /* of the buffer in which places are shuffled; 0: none */
     bool whole;              /* instead, the order of all `total` records is drawn */
     int64_t total;           /* -1: not known */
+    const tl_sampler *sampler; /* says the order instead: `whole`, and those of this reader alone; or NULL */
+    int64_t share;             /* records that it says for a pass */
+    bool lacks;                /* some of them, on any rank, only fill up */
 } tli_stream;
 
 /* A part that is being read. */
@@ -112,6 +116,8 @@ void tli_index_copy(const tli_pipeline *p, tli_index *to, const tli_index *from)
 bool tli_part_may_have(const tli_part *part, int64_t number);
 /* What a restored state holds must make sense. */
 TL_NODISCARD tl_status tli_index_check(const tli_pipeline *p, const tli_index *x);
+/* Whether the sample of this sequence number only fills up a sampler's last batch. */
+bool tli_index_fills(const tli_stream *s, int64_t sequence);
 /* The stream of random numbers of a purpose, under a seed. */
 void tli_pipeline_draws(tl_rng *out, uint64_t seed, const char *purpose);
 

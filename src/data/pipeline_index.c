@@ -17,14 +17,28 @@ void tli_pipeline_draws(tl_rng *out, uint64_t seed, const char *purpose)
 
 /* --- what is drawn for a pass ----------------------------------------------------------------- */
 
-static void draw_pass(const tli_stream *s, tli_cursor *c, uint64_t seed)
+static tl_status draw_sampled(const tli_stream *s, tli_cursor *c, uint64_t seed)
 {
-    if (c->drawn && c->drawn_seed == seed && c->drawn_epoch == c->h.epoch) return;
+    tl_sampler sampler = *s->sampler;
+    sampler.seed = seed;
+    TL_TRY_NOTE(tl_sampler_order(&sampler, c->h.epoch, c->order), "sampler %s", sampler.cls->name);
+    for (int64_t i = 0; i < s->share; i++)
+        if (c->order[i] < 0 || c->order[i] >= s->total)
+            return TL_FAIL(TL_EINVAL, "sampler %s: record %" PRId64 " of epoch %" PRId64 " is number %" PRId64
+                           "; there are %" PRId64, sampler.cls->name, i, c->h.epoch, c->order[i], s->total);
+    return TL_OK;
+}
+
+static tl_status draw_pass(const tli_stream *s, tli_cursor *c, uint64_t seed)
+{
+    if (c->drawn && c->drawn_seed == seed && c->drawn_epoch == c->h.epoch) return TL_OK;
+    c->drawn = false;
+    if (s->sampler) TL_TRY(draw_sampled(s, c, seed));
     c->drawn = true;
     c->drawn_seed = seed;
     c->drawn_epoch = c->h.epoch;
     tl_rng rng;
-    if (c->order) { // the same for all readers, who share it out
+    if (c->order && !s->sampler) { // the same for all readers, who share it out
         tli_pipeline_draws(&rng, seed, "pipeline/order");
         tl_rng_fold(&rng, &rng, (uint64_t)s->number);
         tl_rng_fold(&rng, &rng, (uint64_t)c->h.epoch);
@@ -33,6 +47,12 @@ static void draw_pass(const tli_stream *s, tli_cursor *c, uint64_t seed)
     tli_pipeline_draws(&rng, seed, "pipeline/shuffle");
     tl_rng_fold(&rng, &rng, (uint64_t)(s->number * s->readers + s->reader));
     tl_rng_fold(&c->draws, &rng, (uint64_t)c->h.epoch);
+    return TL_OK;
+}
+
+bool tli_index_fills(const tli_stream *s, int64_t sequence)
+{
+    return s->sampler && sequence % s->share >= s->share - tl_sampler_fill(s->sampler);
 }
 
 static void begin_pass(const tli_stream *s, tli_cursor *c, int64_t epoch)
@@ -118,12 +138,13 @@ static void locate(const tli_stream *s, int64_t index, tl_record_at *out)
         else high = middle;
     }
     *out = (tl_record_at){.part = low, .number = index - s->parts[low].before};
+    if (s->parts[low].offsets) out->offset = s->parts[low].offsets[out->number];
 }
 
 static void next_of_whole(const tli_stream *s, tli_cursor *c, tl_record_at *out, bool *more)
 {
-    int64_t index = s->reader + c->h.given * s->readers;
-    *more = index < s->total;
+    int64_t index = s->sampler ? c->h.given : s->reader + c->h.given * s->readers;
+    *more = index < (s->sampler ? s->share : s->total);
     if (*more) locate(s, c->order[index], out);
 }
 
@@ -189,12 +210,12 @@ static tl_status empty_pass(const tli_stream *s)
 static tl_status next_of_stream(const tli_pipeline *p, const tli_stream *s, tli_cursor *c,
                                 uint64_t seed, tl_record_at *out, bool *more)
 {
-    draw_pass(s, c, seed);
+    TL_TRY(draw_pass(s, c, seed));
     TL_TRY(next_of_pass(s, c, out, more));
     if (*more || !p->args.repeat) return TL_OK;
     if (!c->h.given) return empty_pass(s);
     begin_pass(s, c, c->h.epoch + 1);
-    draw_pass(s, c, seed);
+    TL_TRY(draw_pass(s, c, seed));
     TL_TRY(next_of_pass(s, c, out, more));
     return *more ? TL_OK : empty_pass(s);
 }
@@ -265,6 +286,17 @@ static void *zeroed(int64_t count, size_t size, tl_status *st)
     return memory;
 }
 
+// The sequence goes on too: what is drawn for a sample is what it would have been.
+static tl_status begin_sampled(const tli_pipeline *p, tli_index *x, const tli_stream *s, tli_cursor *c)
+{
+    tl_sampler_place at;
+    TL_TRY(tl_sampler_seek(&at, s->sampler, p->args.consumed_samples));
+    c->h.epoch = at.epoch;
+    c->h.given = at.offset;
+    x->top.sequence = p->args.consumed_samples / s->readers;
+    return TL_OK;
+}
+
 tl_status tli_index_init(tli_pipeline *p, tli_index *x)
 {
     tl_status st = TL_OK;
@@ -278,9 +310,10 @@ tl_status tli_index_init(tli_pipeline *p, tli_index *x)
         c->buffer = zeroed(2 * s->capacity, sizeof *c->buffer, &st);
         if (st != TL_OK)
             return tl_error_note(st, "shuffle (shuffle_buffer_size) is %" PRId64, s->capacity);
-        if (s->whole) c->order = zeroed(s->total, sizeof *c->order, &st);
+        if (s->whole) c->order = zeroed(s->sampler ? s->share : s->total, sizeof *c->order, &st);
         else if (s->shuffle_parts) c->order = zeroed(s->part_count, sizeof *c->order, &st);
         if (st == TL_OK) begin_pass(s, c, 0);
+        if (st == TL_OK && s->sampler) st = begin_sampled(p, x, s, c);
     }
     return st;
 }

@@ -74,6 +74,23 @@ static tl_status load(const tli_pipeline *p, tli_slot *slot)
     return tli_cache_put(p->cache, &at, &slot->s);
 }
 
+// Where a sampler fills up batches, on this rank or another, what fills them up must not count.
+static tl_status weigh(const tli_pipeline *p, tli_slot *slot)
+{
+    const tli_stream *s = &p->streams[slot->stream];
+    if (!s->lacks) return TL_OK;
+    bool fills = tli_index_fills(s, slot->s.at.sequence);
+    const tl_sample_field *given = tl_sample_peek(&slot->s, TL_BATCH_WEIGHT);
+    if (given && !fills) return TL_OK;
+    if (given && (given->dtype != TL_F32 || given->shape.rank != 0))
+        return TL_FAIL(TL_EUNSUPPORTED, "'%s' must be one float32 for a sample that fills up a batch",
+                       TL_BATCH_WEIGHT);
+    float *weight = tl_sample_add(&slot->s, TL_BATCH_WEIGHT, TL_F32, TL_SCALAR);
+    if (!weight) return tl_error_code();
+    *weight = fills ? 0 : 1;
+    return TL_OK;
+}
+
 tl_status tli_work_prepare(const tli_pipeline *p, tli_slot *slot)
 {
     TL_TRY(load(p, slot));
@@ -86,6 +103,7 @@ tl_status tli_work_prepare(const tli_pipeline *p, tli_slot *slot)
         return note(&slot->s, st, what);
     }
     slot->keep = true;
+    TL_TRY(weigh(p, slot));
     if (p->args.filter) {
         slot->map = (int)p->args.map_count;
         tl_status st = p->args.filter(p->args.filter_self, &slot->s, &slot->keep);

@@ -67,6 +67,7 @@ static tl_status train_examples(tl_default_trainer *t, int64_t *out)
     TL_TRY(tl_desc_copy(t->arena, desc, once, t->task->config->train_data));
     once->is_training = (tl_opt_bool){true, false};
     once->drop_remainder = false;
+    once->sampler = NULL; // an epoch is all of the data
     once->global_batch_size = 1;
     TL_TRY(tl_task_build_inputs(t->task, once, &input, &data));
     tl_status st = tl_dataset_length(data, out);
@@ -211,8 +212,9 @@ static tl_status take_config(tl_default_trainer *t, const tl_default_trainer_arg
     TL_TRY(tl_get_distribution_strategy(
         &t->strategy, &(tl_strategy_args){.distribution_strategy = "one_device",
                                           .threads = (int)t->config->tilth.threads}));
-    TL_TRY_NOTE(tl_libai_resolve_batch(&t->config->train, tl_strategy_replicas(t->strategy)),
-                "train");
+    tl_libai_train_config *train = &t->config->train;
+    TL_TRY_NOTE(tl_libai_resolve_dist(train, tl_strategy_replicas(t->strategy)), "train");
+    TL_TRY_NOTE(tl_libai_resolve_batch(train, train->dist.data_parallel_size), "train");
     t->global_batch_size = t->config->train.global_batch_size.value;
     return tli_default_experiment(t);
 }

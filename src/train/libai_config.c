@@ -1,7 +1,10 @@
 #include <tilth/train/libai.h>
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
+
+#include <tilth/comm/layout.h>
 
 #include "train/libai.h"
 
@@ -110,19 +113,39 @@ DESC(scheduler, "the learning rate as a function of the steps done",
      .check = tli_libai_check_scheduler);
 
 static const tl_field dist_fields[] = {
-    LATER(tl_libai_dist_config, data_parallel_size, "copies of the model", .i = 1, TL_AT_LEAST(1)),
-    LATER(tl_libai_dist_config, tensor_parallel_size, "devices that share a layer", .i = 1,
-          TL_AT_LEAST(1)),
-    LATER(tl_libai_dist_config, pipeline_parallel_size, "devices that the layers are divided among",
-          .i = 1, TL_AT_LEAST(1)),
-    LATER(tl_libai_dist_config, pipeline_num_layers, "layers to be divided"),
-    TL_F(tl_libai_dist_config, custom_pipeline_stage_id,
-         .flags = TL_FIELD_LATER | TL_FIELD_NULLABLE, .help = "the device of each layer"),
+    TL_F(tl_libai_dist_config, data_parallel_size, .i = 1, TL_AT_LEAST(1),
+         .help = "copies of the model; follows from the processes and the two sizes below"),
+    TL_F(tl_libai_dist_config, tensor_parallel_size, .i = 1, TL_AT_LEAST(1),
+         .help = "processes that share a layer; no more than there are, which is one"),
+    TL_F(tl_libai_dist_config, pipeline_parallel_size, .i = 1, TL_AT_LEAST(1),
+         .help = "stages that the layers are divided among; no more than there are processes, which "
+                 "is one"),
+    TL_F(tl_libai_dist_config, pipeline_num_layers, TL_AT_LEAST(1),
+         .help = "layers to be divided; needed with several stages"),
+    TL_F(tl_libai_dist_config, custom_pipeline_stage_id, .flags = TL_FIELD_NULLABLE,
+         .help = "the stage of each layer, from 0; null divides them evenly"),
     TL_F(tl_libai_dist_config, device_type, .flags = TL_FIELD_UNREAD | TL_FIELD_NULLABLE,
          .help = "training runs on the processors of this machine"),
     TL_F_END,
 };
-static DESC(dist, "several devices");
+static tl_status check_dist(const void *value)
+{
+    const tl_libai_dist_config *d = value;
+    int64_t stages = d->pipeline_parallel_size;
+    if (stages > 1 && !d->pipeline_num_layers.set)
+        return TL_FAIL(TL_EINVAL, "pipeline_num_layers: must be set to the number of layers that "
+                                  "pipeline_parallel_size divides, it is null");
+    if (d->pipeline_num_layers.set && d->pipeline_num_layers.value < stages)
+        return TL_FAIL(TL_EINVAL, "pipeline_num_layers: must be at least pipeline_parallel_size, %" PRId64
+                                  ", found %" PRId64, stages, d->pipeline_num_layers.value);
+    if (!d->custom_pipeline_stage_id.items) return TL_OK;
+    if (!d->pipeline_num_layers.set)
+        return TL_FAIL(TL_EINVAL, "pipeline_num_layers: must be set where custom_pipeline_stage_id "
+                                  "is, it is null");
+    return tl_layout_check_stages(d->custom_pipeline_stage_id.items, d->custom_pipeline_stage_id.count,
+                                  d->pipeline_num_layers.value, stages);
+}
+static DESC(dist, "several processes", .check = check_dist);
 
 static const tl_field train_fields[] = {
     TL_F(tl_libai_train_config, output_dir, .s = "./output",
@@ -168,7 +191,7 @@ static const tl_field train_fields[] = {
          .help = "steps between two lines"),
     TL_F_STRUCT(tl_libai_train_config, scheduler, &tl_libai_scheduler_config_desc,
                 .help = "the learning rate as a function of the steps done"),
-    TL_F_STRUCT(tl_libai_train_config, dist, &tl_libai_dist_config_desc, .help = "several devices"),
+    TL_F_STRUCT(tl_libai_train_config, dist, &tl_libai_dist_config_desc, .help = "several processes"),
     UNREAD(tl_libai_train_config, input_placement_device, "batches are where they are computed",
            .s = "cuda"),
     UNREAD(tl_libai_train_config, rdma_enabled, "how machines talk to each other", .b = true),

@@ -8,6 +8,33 @@
 #include <string.h>
 
 #include <tilth/base/log.h>
+#include <tilth/comm/layout.h>
+
+/* --- processes -------------------------------------------------------------------------------- */
+
+static void tell_size(const char *name, int64_t asked, int64_t given, int64_t world)
+{
+    if (asked == given) return;
+    TL_LOG_WARNING("train.dist.%s is %" PRId64 ", with %" PRId64 " process%s it becomes %" PRId64, name,
+                   asked, world, world == 1 ? "" : "es", given);
+}
+
+tl_status tl_libai_resolve_dist(tl_libai_train_config *t, int64_t world)
+{
+    tl_libai_dist_config *d = &t->dist;
+    tl_layout l;
+    TL_TRY_NOTE(tl_layout_resolve(&l, world, d->tensor_parallel_size, d->pipeline_parallel_size),
+                "dist");
+    tell_size("tensor_parallel_size", d->tensor_parallel_size, l.tensor, world);
+    tell_size("pipeline_parallel_size", d->pipeline_parallel_size, l.pipeline, world);
+    tell_size("data_parallel_size", d->data_parallel_size, l.data, world);
+    // An assignment is one for as many stages as were asked for.
+    if (d->pipeline_parallel_size != l.pipeline) d->custom_pipeline_stage_id = (tl_ints){NULL, 0};
+    d->tensor_parallel_size = l.tensor;
+    d->pipeline_parallel_size = l.pipeline;
+    d->data_parallel_size = l.data;
+    return TL_OK;
+}
 
 /* --- batches ---------------------------------------------------------------------------------- */
 

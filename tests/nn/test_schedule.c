@@ -68,6 +68,19 @@ static void test_polynomial_warmup(void **state)
                  "warmup: {type: polynomial, polynomial: {warmup_steps: 0}}", 0, {0, 3}, {1, 3});
 }
 
+/* The WarmUp of official/nlp/optimization.py: to a rate of its own, from which the schedule has fallen already. */
+static void test_peak_warmup(void **state)
+{
+    (void)state;
+    assert_rates("learning_rate: {type: polynomial, polynomial: {initial_learning_rate: 1,\n"
+                 "  decay_steps: 100, end_learning_rate: 0}}\n"
+                 "warmup: {type: peak, peak: {warmup_steps: 10, peak_learning_rate: 1}}",
+                 1e-15, {0, 0}, {1, 0.1}, {5, 0.5}, {9, 0.9}, {10, 0.9}, {11, 0.89}, {100, 0});
+    assert_rates("learning_rate: {type: constant, constant: {learning_rate: 3}}\n"
+                 "warmup: {type: peak, peak: {warmup_steps: 4, power: 2}}",
+                 1e-15, {0, 0}, {1, 0.1 / 16}, {2, 0.025}, {4, 3});
+}
+
 static void test_exponential(void **state)
 {
     (void)state;
@@ -157,6 +170,37 @@ static void test_step_cosine(void **state)
     assert_rates("learning_rate: {type: step_cosine_with_offset, step_cosine_with_offset: {\n"
                  "  values: [1, 0.5, 2], boundaries: [10, 20, 40]}}",
                  1e-13, {0, 1}, {10, 1}, {15, 0.75}, {20, 0.5}, {30, 1.25}, {40, 2}, {41, 2});
+}
+
+/* A schedule with an offset is the one without it, so many steps later. */
+static void test_offsets(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "type: stepwise, stepwise: {boundaries: [3, 7], values: [1, 2, 3], offset: %d}",
+        "type: exponential, exponential: {initial_learning_rate: 0.3, decay_steps: 3, decay_rate: 0.7, offset: %d}",
+        "type: polynomial, polynomial: {initial_learning_rate: 0.3, decay_steps: 9, power: 1.7, offset: %d}",
+        "type: cosine, cosine: {initial_learning_rate: 0.3, decay_steps: 9, offset: %d}",
+        "type: cosine_restarts, cosine_restarts: {initial_learning_rate: 0.3, first_decay_steps: 3, offset: %d}",
+        "type: power_linear, power_linear: {initial_learning_rate: 0.3, total_decay_steps: 9, offset: %d}",
+        "type: step_cosine_with_offset, step_cosine_with_offset: {boundaries: [0, 9], values: [3, 2], offset: %d}",
+    };
+    for (int64_t i = 0; i < TL_COUNT(rows); i++) {
+        tl_config *s[2];
+        for (int k = 0; k < 2; k++) {
+            char body[256], yaml[320];
+            snprintf(body, sizeof body, rows[i], 7 * k);
+            snprintf(yaml, sizeof yaml, "learning_rate: {%s}", body);
+            s[k] = settings_of(yaml);
+        }
+        for (int64_t step = 0; step < 12; step++) {
+            double plain = NAN, later = NAN;
+            assert_ok(tl_schedule_rate(&plain, tl_config_value(s[0]), step));
+            assert_ok(tl_schedule_rate(&later, tl_config_value(s[1]), step + 7));
+            assert_near(later, plain, 1e-15);
+        }
+        for (int k = 0; k < 2; k++) tl_config_free(&s[k]);
+    }
 }
 
 /* --- LiBai's, and others ---------------------------------------------------------------------- */
@@ -325,6 +369,7 @@ static const char *const warmups[] = {
     "{}", "{type: linear, linear: {warmup_steps: 4}}",
     "{type: polynomial, polynomial: {warmup_steps: 4, power: 1.5}}",
     "{type: constant, constant: {warmup_steps: 4, warmup_learning_rate: 0.125}}",
+    "{type: peak, peak: {warmup_steps: 4, power: 1.5}}",
 };
 
 static tl_status rate_of(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
@@ -366,7 +411,7 @@ static void test_bits(void **state)
     assert_ok(tl_ctx_new(&c, e));
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char yaml[512];
-        snprintf(yaml, sizeof yaml, "%s\nwarmup: %s\n", all[i], warmups[i % 4]);
+        snprintf(yaml, sizeof yaml, "%s\nwarmup: %s\n", all[i], warmups[i % TL_COUNT(warmups)]);
         tl_config *s = settings_of(yaml);
         check_program(e, c, tl_config_value(s));
         tl_config_free(&s);
@@ -403,12 +448,14 @@ int main(void)
         cmocka_unit_test(test_constant),
         cmocka_unit_test(test_stepwise),
         cmocka_unit_test(test_polynomial_warmup),
+        cmocka_unit_test(test_peak_warmup),
         cmocka_unit_test(test_exponential),
         cmocka_unit_test(test_polynomial),
         cmocka_unit_test(test_cosine),
         cmocka_unit_test(test_cosine_restarts),
         cmocka_unit_test(test_powers),
         cmocka_unit_test(test_step_cosine),
+        cmocka_unit_test(test_offsets),
         cmocka_unit_test(test_libai),
         cmocka_unit_test(test_stable_decay),
         cmocka_unit_test(test_missing_keys),

@@ -427,6 +427,71 @@ static void test_epochs_are_as_long_as_the_data(void **state)
     tl_config_free(&c);
 }
 
+/* --- loaders and processes -------------------------------------------------------------------- */
+
+static const char *const sampled =
+    "model: {_target_: image_classification, num_classes: 3, input_size: [8, 8, 1], backbone: {type: mlp}}\n"
+    "dataloader:\n"
+    "  train: {file_type: synthetic, synthetic_examples: 50, sampler: {_target_: CyclicSampler, shuffle: true}}\n"
+    "  test: [{file_type: synthetic, synthetic_examples: 20, sampler: {_target_: SingleRoundSampler}}]\n"
+    "optim: {_target_: SGD, lr: 0.1}\n"
+    "tilth: {jit: false, threads: 1}\n"
+    "train:\n"
+    "  output_dir: out\n"
+    "  train_micro_batch_size: 8\n"
+    "  test_micro_batch_size: 8\n"
+    "  train_iter: 12\n"
+    "  checkpointer: {period: 100}\n"
+    "  evaluation: {eval_period: 6, eval_metric: accuracy}\n";
+
+/* Trains, and says where the data stands then. */
+static void run_sampled(const char *words, const tl_default_trainer_class *cls, const char *wanted)
+{
+    tl_config *c = config_of(sampled, words);
+    tl_default_trainer *t;
+    tl_str told = TL_STR_INIT;
+    assert_ok(tl_config_finish(c));
+    assert_ok(open_run(&t, c, (tl_default_trainer_args){.cls = cls}));
+    assert_ok(tl_default_trainer_train(t));
+    assert_ok(tl_dataset_tell(t->trainer->train_dataset, &told));
+    assert_string_equal(tl_str_text(&told), wanted);
+    tl_str_deinit(&told);
+    tl_default_trainer_free(&t);
+    tl_config_free(&c);
+}
+
+/* Six batches of 8 are an epoch of 50 examples; the sampler goes on where the checkpoint left it. */
+static void test_loaders_take_samplers(void **state)
+{
+    (void)state;
+    run_sampled("train.output_dir=whole", NULL, "epoch 1, record 48, consumed_samples 96");
+    run_sampled("", &stopping, "epoch 1, record 8, consumed_samples 56");
+    run_sampled("train.resume=true", NULL, "epoch 1, record 48, consumed_samples 96");
+    assert_same_file("out/ckpt-12.safetensors", "whole/ckpt-12.safetensors");
+    run_sampled("train.output_dir=late dataloader.train.sampler.consumed_samples=48", NULL,
+                "epoch 2, record 48, consumed_samples 144");
+    // An epoch of training is all of the data, and so 7 steps.
+    run_sampled("train.output_dir=epoch train.train_iter=0 train.train_epoch=1", NULL,
+                "epoch 1, record 8, consumed_samples 56");
+}
+
+static void test_one_process_has_all_of_the_model(void **state)
+{
+    (void)state;
+    tl_config *c = config_of(mock, "train.dist.tensor_parallel_size=4 train.dist.data_parallel_size=2 "
+                                   "train.dist.pipeline_num_layers=12 train.dist.pipeline_parallel_size=2");
+    tl_default_trainer *t;
+    assert_ok(tl_config_finish(c));
+    assert_ok(open_run(&t, c, (tl_default_trainer_args){0}));
+    assert_int_equal(t->config->train.dist.tensor_parallel_size, 1);
+    assert_int_equal(t->config->train.dist.pipeline_parallel_size, 1);
+    assert_int_equal(t->config->train.dist.data_parallel_size, 1);
+    assert_int_equal(t->global_batch_size, 10);
+    assert_int_equal(toy_count("with 1 process it becomes 1"), 3);
+    tl_default_trainer_free(&t);
+    tl_config_free(&c);
+}
+
 static void test_half_precision_and_recomputation(void **state)
 {
     (void)state;
@@ -675,6 +740,8 @@ int main(void)
         LIBAI_TEST(test_pieces_are_overridden_alone),
         LIBAI_TEST(test_accumulation),
         LIBAI_TEST(test_epochs_are_as_long_as_the_data),
+        LIBAI_TEST(test_loaders_take_samplers),
+        LIBAI_TEST(test_one_process_has_all_of_the_model),
         LIBAI_TEST(test_half_precision_and_recomputation),
         LIBAI_TEST(test_loss_dictionary_and_epochs),
         LIBAI_TEST(test_evaluators_and_tests_of_ones_own),

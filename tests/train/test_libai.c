@@ -97,8 +97,23 @@ static void test_what_is_wrong_is_said(void **state)
                  "test.yaml:2:9: train.log_perod: unknown key, did you mean 'log_period'");
     assert_fails(finish_with(mock, "train.zero_optimization.enabled=true"), TL_EUNSUPPORTED,
                  "not available yet");
-    assert_fails(finish_with(mock, "train.dist.tensor_parallel_size=2"), TL_EUNSUPPORTED,
+    assert_fails(finish_with(mock, "train.dist.tensor_parallel_size=0"), TL_EINVAL,
                  "tensor_parallel_size");
+    assert_fails(finish_with(mock, "train.dist.pipeline_parallel_size=2"), TL_EINVAL,
+                 "pipeline_num_layers: must be set");
+    assert_fails(finish_with("model: {_target_: mock}\n"
+                             "train: {dist: {pipeline_parallel_size: 2, pipeline_num_layers: 1}}",
+                             NULL),
+                 TL_EINVAL, "must be at least pipeline_parallel_size, 2, found 1");
+    static const char stages[] = "model: {_target_: mock}\n"
+                                 "train: {dist: {pipeline_parallel_size: 2, pipeline_num_layers: 3}}";
+    assert_ok(finish_with(stages, "train.dist.custom_pipeline_stage_id=[0,1,1]"));
+    assert_fails(finish_with(stages, "train.dist.custom_pipeline_stage_id=[0,1,2]"), TL_EINVAL,
+                 "words: train.dist.custom_pipeline_stage_id: layer 2 is given to stage 2");
+    assert_fails(finish_with(stages, "train.dist.custom_pipeline_stage_id=[0,1]"), TL_EINVAL,
+                 "has 2 numbers");
+    assert_fails(finish_with(mock, "train.dist.custom_pipeline_stage_id=[0,0]"), TL_EINVAL,
+                 "pipeline_num_layers: must be set");
     assert_fails(finish_with("model: {_target_: mock}\ngraph: {enabled: false}",
                              "train.activation_checkpoint.enabled=true"),
                  TL_EINVAL, "set graph.enabled");
@@ -128,6 +143,29 @@ static void test_what_is_wrong_is_said(void **state)
 static tl_opt_int given(int64_t n)
 {
     return (tl_opt_int){n > 0, n};
+}
+
+static void test_sizes_of_one_process_are_one(void **state)
+{
+    (void)state;
+    static const int64_t stages[] = {0, 1};
+    tl_libai_train_config t = {.dist = {.data_parallel_size = 8,
+                                        .tensor_parallel_size = 2,
+                                        .pipeline_parallel_size = 2,
+                                        .pipeline_num_layers = {true, 2},
+                                        .custom_pipeline_stage_id = {stages, 2}}};
+    tl_libai_train_config one = t, many = t;
+    assert_ok(tl_libai_resolve_dist(&one, 1));
+    assert_int_equal(one.dist.tensor_parallel_size, 1);
+    assert_int_equal(one.dist.pipeline_parallel_size, 1);
+    assert_int_equal(one.dist.data_parallel_size, 1);
+    assert_null(one.dist.custom_pipeline_stage_id.items); // there is no second stage
+    assert_ok(tl_libai_resolve_dist(&many, 12));
+    assert_int_equal(many.dist.tensor_parallel_size, 2);
+    assert_int_equal(many.dist.pipeline_parallel_size, 2);
+    assert_int_equal(many.dist.data_parallel_size, 3);
+    assert_ptr_equal(many.dist.custom_pipeline_stage_id.items, stages);
+    assert_fails(tl_libai_resolve_dist(&t, 7), TL_EINVAL, "dist: tensor_parallel_size: 2 does not divide");
 }
 
 static void test_batch_sizes(void **state)
@@ -375,6 +413,7 @@ int main(void)
         LIBAI_TEST(test_defaults_are_those_of_libai),
         LIBAI_TEST(test_model_and_dataloader_name_a_task),
         LIBAI_TEST(test_what_is_wrong_is_said),
+        LIBAI_TEST(test_sizes_of_one_process_are_one),
         LIBAI_TEST(test_batch_sizes),
         LIBAI_TEST(test_epochs_become_steps),
         LIBAI_TEST(test_names_of_checkpoints),

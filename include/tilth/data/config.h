@@ -7,13 +7,14 @@
  *     const tl_desc my_data_desc = {.name = "my_data", .size = sizeof(my_data_config),
  *                                   .fields = my_fields, .base = &tl_data_config_desc};
  *
- * Names and defaults are those of Model Garden's DataConfig; tasks derive from it.
+ * Names and defaults are those of Model Garden's DataConfig, but for `sampler`, which is LiBai's and left out of
+ * what is written while it is null; tasks derive from it.
  *
  * Thread word: immutable. */
 #ifndef TILTH_DATA_CONFIG_H
 #define TILTH_DATA_CONFIG_H
 
-#include <tilth/desc/desc.h>
+#include <tilth/data/sampler.h>
 
 TL_BEGIN
 
@@ -43,6 +44,7 @@ typedef struct tl_data_config {
     tl_opt_int seed;
     tl_opt_int prefetch_buffer_size;
     const char *autotune_algorithm; /* or NULL */
+    tl_sampler_config *sampler;     /* of LiBai; NULL: the order is what stands above */
 } tl_data_config;
 
 extern TL_API const tl_desc tl_data_config_desc;

@@ -34,6 +34,7 @@
 #include <tilth/data/config.h>
 #include <tilth/data/dataset.h>
 #include <tilth/data/sample.h>
+#include <tilth/data/sampler.h>
 #include <tilth/data/source.h>
 
 TL_BEGIN
@@ -77,6 +78,14 @@ typedef struct tl_pipeline_args {
      * of each in turn, as tf.data's interleave does it. */
     int64_t cycle_length, block_length;
     bool shuffle_parts; /* in another order each pass */
+    /* (optional: the order is that of what stands above and of `shuffle`) A sampler says which records are read,
+     * and when; copied. Its class, shuffle, drop_last and self are given, all else follows: records and ranks from
+     * the sources and `pipelines`, batches and seed from those below. It has the sources to itself: with weights,
+     * cycle_length, shuffle, repeat, drop_remainder, a filter or buckets there is no sampler. Records that only
+     * fill up weigh 0: where there are such on any rank, samples get a field "weight". Files of TFRecords are
+     * walked once when the pipeline is made. */
+    const tl_sampler *sampler;
+    int64_t consumed_samples; /* by all ranks: where the sampler begins, as if the pipeline had come there itself */
 
     tl_sample_map decode; /* (optional: samples stay as the source gives them) what is the same in each pass */
     /* Decoded samples are kept in memory. What maps do to them is done anew each time. */
@@ -162,8 +171,8 @@ typedef struct tl_pipeline_reader {
     tl_source_open_fn *open;     /* (optional: a folder is one of images, all else are TFRecords) */
     void *open_self;
 } tl_pipeline_reader;
-/* Fills in what the configuration says: sources, weights, shard, cycle_length, cache, shuffle, repeat, batch,
- * prefetch and seed; decode, maps and the rest stay as they are. Only a configuration with is_training shuffles,
+/* Fills in what the configuration says: sources, weights, shard, cycle_length, sampler, cache, shuffle, repeat,
+ * batch, prefetch and seed; decode, maps and the rest stay as they are. Only a configuration with is_training shuffles,
  * repeats and drops a remainder: evaluation keeps its last short batch. What is made lies in the arena, but for
  * the sources, which tl_pipeline_new takes over, or tl_pipeline_args_drop gives back. `reader` NULL: the
  * defaults. */
@@ -171,6 +180,9 @@ TL_API TL_NODISCARD tl_status tl_pipeline_args_read(tl_pipeline_args *into, tl_a
                                                     const tl_data_config *config,
                                                     const tl_pipeline_reader *reader);
 TL_API void tl_pipeline_args_drop(tl_pipeline_args *args);
+/* The part of it that concerns the order of a `sampler`; nothing where the configuration has none. */
+TL_API TL_NODISCARD tl_status tl_pipeline_args_sampler(tl_pipeline_args *into, tl_arena *arena,
+                                                       const tl_data_config *config);
 
 TL_END
 

@@ -88,6 +88,8 @@ typedef struct tl_libai_scheduler_config {
     tl_opt_bool cycle;
 } tl_libai_scheduler_config;
 
+/* How several processes share the model out (comm/layout.h). There is one, as yet: whatever the
+ * sizes say, tl_libai_resolve_dist makes 1 of them. */
 typedef struct tl_libai_dist_config {
     int64_t data_parallel_size, tensor_parallel_size, pipeline_parallel_size;
     tl_opt_int pipeline_num_layers;
@@ -197,6 +199,10 @@ TL_API TL_NODISCARD tl_status tl_libai_words(tl_config *c, const tl_word *words,
 
 /* --- numbers that follow from others ---------------------------------------------------------- */
 
+/* Makes of the sizes of train.dist what so many processes allow: no more than there are, and
+ * data_parallel_size from the other two. Warns of each that changes. TL_EINVAL when they do not
+ * divide the processes. */
+TL_API TL_NODISCARD tl_status tl_libai_resolve_dist(tl_libai_train_config *train, int64_t world);
 /* Fills in those of train_micro_batch_size, global_batch_size and num_accumulation_steps that are
  * null, for so many copies of the model: global = micro * copies * accumulation. TL_EINVAL when
  * they do not fit. */
