@@ -16,7 +16,7 @@ static int make_varint(char out[LONGEST_VARINT], uint64_t value)
     return n;
 }
 
-static void add_varint(tl_str *out, uint64_t value)
+void tli_put_varint(tl_str *out, uint64_t value)
 {
     char bytes[LONGEST_VARINT];
     int n = make_varint(bytes, value);
@@ -25,7 +25,7 @@ static void add_varint(tl_str *out, uint64_t value)
 
 static void add_key(tl_str *out, int field, int wire)
 {
-    add_varint(out, (uint64_t)field << 3 | (uint64_t)wire);
+    tli_put_varint(out, (uint64_t)field << 3 | (uint64_t)wire);
 }
 
 void tli_put_u32(tl_str *out, uint32_t value)
@@ -44,7 +44,7 @@ void tli_put_u64(tl_str *out, uint64_t value)
 void tli_pb_int(tl_str *out, int field, int64_t value)
 {
     add_key(out, field, TLI_PB_VARINT);
-    add_varint(out, (uint64_t)value);
+    tli_put_varint(out, (uint64_t)value);
 }
 
 void tli_pb_double(tl_str *out, int field, double value)
@@ -66,7 +66,7 @@ void tli_pb_float(tl_str *out, int field, float value)
 void tli_pb_bytes(tl_str *out, int field, const void *data, size_t size)
 {
     add_key(out, field, TLI_PB_BYTES);
-    add_varint(out, size);
+    tli_put_varint(out, size);
     tl_str_addn(out, data, size);
 }
 
@@ -134,15 +134,20 @@ float tli_get_float(const void *at)
     return value;
 }
 
-static bool read_varint(tli_pb *in, uint64_t *out)
+bool tli_get_varint(const char **at, const char *end, uint64_t *out)
 {
     *out = 0;
-    for (int shift = 0; shift < 64 && in->at < in->end; shift += 7) {
-        uint8_t byte = (uint8_t)*in->at++;
+    for (int shift = 0; shift < 64 && *at < end; shift += 7) {
+        uint8_t byte = (uint8_t)*(*at)++;
         *out |= (uint64_t)(byte & 0x7f) << shift;
         if (byte < 0x80) return true;
     }
     return false;
+}
+
+static bool read_varint(tli_pb *in, uint64_t *out)
+{
+    return tli_get_varint(&in->at, in->end, out);
 }
 
 static bool read_fixed(tli_pb *in, tli_pb_field *out, size_t size)

@@ -29,8 +29,12 @@ void tli_pb_text(tl_str *out, int field, const char *text);
 size_t tli_pb_begin(tl_str *out, int field);
 void tli_pb_end(tl_str *out, size_t mark);
 
+/* A number without the name of a field. */
+void tli_put_varint(tl_str *out, uint64_t value);
 void tli_put_u32(tl_str *out, uint32_t value);
 void tli_put_u64(tl_str *out, uint64_t value);
+/* Moves `*at` behind the number; false when there is none before `end`. */
+bool tli_get_varint(const char **at, const char *end, uint64_t *out);
 uint32_t tli_get_u32(const void *at);
 uint64_t tli_get_u64(const void *at);
 double tli_get_double(const void *at);
