@@ -326,7 +326,10 @@ static void put_one(writer *w, const tl_field *f, const void *m)
             put_struct(w, ((const tl_object *)m)->desc, ((const tl_object *)m)->value);
         else put_text(w, "null", true);
         break;
-    case TL_TYPE_ONEOF: put_oneof(w, m); break;
+    case TL_TYPE_ONEOF:
+        if (((const tl_oneof *)m)->type || !(f->flags & TL_FIELD_NULLABLE)) put_oneof(w, m);
+        else put_text(w, "null", true);
+        break;
     case TL_TYPE_VALUE: put_value(w, *(const tl_value *const *)m); break;
     case TL_TYPE_REF: {
         const tl_ref *ref = m;

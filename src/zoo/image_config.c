@@ -1,11 +1,8 @@
 /* What image classification is configured with. */
-#include <string.h>
-
 #include <tilth/zoo/vision.h>
 
 /* Features of Model Garden that are not here yet. */
 #define LATER .flags = TL_FIELD_LATER
-#define LATER_OR_NULL .flags = TL_FIELD_LATER | TL_FIELD_NULLABLE
 
 /* --- model ------------------------------------------------------------------------------------ */
 
@@ -63,15 +60,16 @@ const tl_desc tl_image_model_config_desc = {.name = "image_classification_model"
 
 /* --- data ------------------------------------------------------------------------------------- */
 
+/* Decoders are for tasks with boxes and masks: image classification reads image and label, whatever they say. */
 typedef struct simple_decoder {
     bool regenerate_source_id;
     tl_opt_double mask_binarize_threshold;
     tl_strings attribute_names;
 } simple_decoder;
 static const tl_field simple_decoder_fields[] = {
-    TL_F(simple_decoder, regenerate_source_id, LATER, .help = "numbers in place of the files' ids"),
-    TL_F(simple_decoder, mask_binarize_threshold, LATER, .help = "for masks, which there are none of"),
-    TL_F(simple_decoder, attribute_names, LATER, .help = "further features of the examples"),
+    TL_F(simple_decoder, regenerate_source_id, .help = "numbers in place of the files' ids"),
+    TL_F(simple_decoder, mask_binarize_threshold, .help = "for masks, which there are none of"),
+    TL_F(simple_decoder, attribute_names, .help = "further features of the examples"),
     TL_F_END,
 };
 static const tl_desc simple_decoder_desc = {.name = "simple_decoder",
@@ -79,19 +77,23 @@ static const tl_desc simple_decoder_desc = {.name = "simple_decoder",
                                             .size = sizeof(simple_decoder),
                                             .fields = simple_decoder_fields};
 typedef struct label_map_decoder {
-    simple_decoder base;
+    bool regenerate_source_id;
+    tl_opt_double mask_binarize_threshold;
     const char *label_map;
 } label_map_decoder;
 static const tl_field label_map_fields[] = {
-    TL_F(label_map_decoder, label_map, .s = "", LATER, .help = "file with names of classes"),
+    TL_F(label_map_decoder, regenerate_source_id, .help = "numbers in place of the files' ids"),
+    TL_F(label_map_decoder, mask_binarize_threshold, .help = "for masks, which there are none of"),
+    TL_F(label_map_decoder, label_map, .s = "", .help = "file with names of the classes of boxes"),
     TL_F_END,
 };
-static const tl_desc label_map_decoder_desc = {
-    .name = "label_map_decoder", .help = "names of classes as labels", .size = sizeof(label_map_decoder),
-    .fields = label_map_fields, .base = &simple_decoder_desc};
+static const tl_desc label_map_decoder_desc = {.name = "label_map_decoder", .help = "names of classes of boxes",
+                                               .size = sizeof(label_map_decoder), .fields = label_map_fields};
 static const tl_branch decoders[] = {{"simple_decoder", &simple_decoder_desc},
                                      {"label_map_decoder", &label_map_decoder_desc},
                                      {NULL, NULL}};
+
+static const tl_branch augmentations[] = {{"autoaug", &tl_autoaug_desc}, {"randaug", &tl_randaug_desc}, {NULL, NULL}};
 
 static const char *const file_types[] = {"tfrecord",     "sstable",   "tfds", "idx",
                                          "image_folder", "synthetic", NULL};
@@ -116,7 +118,8 @@ static const tl_field data_fields[] = {
          .help = "feature of an example that holds the class"),
     TL_F(tl_image_data_config, decode_jpeg_only, .b = true,
          .help = "Model Garden's decoder for JPEG alone; here JPEG and PNG are told apart"),
-    TL_F(tl_image_data_config, is_multilabel, LATER, .help = "examples may have several classes"),
+    TL_F(tl_image_data_config, is_multilabel,
+         .help = "examples may have several classes, or none; that of train_data holds for both"),
     TL_F(tl_image_data_config, aug_crop, .b = true,
          .help = "in training, a part of random size and shape"),
     TL_F(tl_image_data_config, crop_area_range, TL_DEFAULT_LIST(double, 0.08, 1), TL_RANGE(0, 1),
@@ -128,22 +131,25 @@ static const tl_field data_fields[] = {
                  "all of the image"),
     TL_F(tl_image_data_config, tf_resize_method, .names = resize_methods,
          .help = "how images get the size of the model's input"),
-    TL_F(tl_image_data_config, color_jitter, LATER, .help = "random changes of colour"),
-    TL_F(tl_image_data_config, aug_policy, LATER_OR_NULL,
-         .help = "autoaug or randaug; before Model Garden had aug_type"),
-    TL_F(tl_image_data_config, randaug_magnitude, .i = 10, LATER, .help = "strength of randaug"),
-    TL_F(tl_image_data_config, aug_type, LATER_OR_NULL, .accept = TL_ACCEPT_MAP,
-         .help = "a policy of random changes"),
-    TL_F(tl_image_data_config, three_augment, LATER, .help = "grey, inverted or blurred images"),
-    TL_F(tl_image_data_config, random_erasing, LATER_OR_NULL, .accept = TL_ACCEPT_MAP,
-         .help = "noise over random parts"),
-    TL_F(tl_image_data_config, mixup_and_cutmix, LATER_OR_NULL, .accept = TL_ACCEPT_MAP,
-         .help = "mixtures of two images"),
-    TL_F(tl_image_data_config, repeated_augment, LATER, .help = "the same image several times"),
+    TL_F(tl_image_data_config, color_jitter, TL_AT_LEAST(0),
+         .help = "in training, factors of brightness, contrast and colour lie so far around 1"),
+    TL_F(tl_image_data_config, aug_policy, .flags = TL_FIELD_NULLABLE, .pattern = "^(autoaug|randaug)?$",
+         .help = "autoaug or randaug, from before there was aug_type, which goes before it"),
+    TL_F(tl_image_data_config, randaug_magnitude, .set = true, .i = 10, TL_RANGE(0, 100),
+         .help = "magnitude of an aug_policy that is randaug; null is 10"),
+    TL_F(tl_image_data_config, aug_type, .flags = TL_FIELD_NULLABLE, .branches = augmentations,
+         .help = "in training, a policy of random changes"),
+    TL_F(tl_image_data_config, three_augment, .help = "in training, images are grey, solarized or blurred"),
+    TL_F_OPTIONAL(tl_image_data_config, random_erasing, &tl_random_erasing_desc,
+                  .help = "in training, noise over random parts"),
+    TL_F_OPTIONAL(tl_image_data_config, mixup_and_cutmix, &tl_mixup_and_cutmix_desc,
+                  .help = "in training, mixtures of two images; labels become shares of the classes"),
+    TL_F(tl_image_data_config, repeated_augment, TL_RANGE(1, 64),
+         .help = "in training, each example comes so often in a pass, changed in other ways each time; null: once"),
     TL_F(tl_image_data_config, weights, .flags = TL_FIELD_NULLABLE, .accept = TL_ACCEPT_MAP,
          .help = "shares of the names of an input_path that is a map"),
-    TL_F(tl_image_data_config, decoder, .s = "simple_decoder", .branches = decoders,
-         .help = "how examples are read"),
+    TL_F(tl_image_data_config, decoder, .s = "simple_decoder", .branches = decoders, .flags = TL_FIELD_UNREAD,
+         .help = "how examples with boxes and masks are read; of images, image_field_key and label_field_key say it"),
     TL_F(tl_image_data_config, mean, OURS, TL_AT_LEAST(0),
          .help = "taken from the bytes of each channel; empty: that of ImageNet"),
     TL_F(tl_image_data_config, stddev, OURS, TL_AT_LEAST(1e-6),
@@ -167,8 +173,8 @@ static tl_status check_data(const void *value)
     if (d->mean.count != d->stddev.count)
         return TL_FAIL(TL_EINVAL, "mean: it has %lld numbers and stddev %lld; there is one for each channel",
                        (long long)d->mean.count, (long long)d->stddev.count);
-    if (d->decoder.type && strcmp(d->decoder.type, "simple_decoder") != 0)
-        return TL_FAIL(TL_EUNSUPPORTED, "decoder: %s is not there yet; simple_decoder is", d->decoder.type);
+    if (d->is_multilabel && d->mixup_and_cutmix)
+        return TL_FAIL(TL_EINVAL, "mixup_and_cutmix: it mixes examples of one class each; is_multilabel is set");
     return TL_OK;
 }
 
@@ -240,7 +246,9 @@ static tl_status check_task(const void *value)
     const tl_image_task_config *t = value;
     const tl_image_losses *l = &t->losses;
     const tl_image_model_config *m = t->base.model.value;
-    if (l->label_smoothing > 0 && !l->one_hot && !l->soft_labels && !l->use_binary_cross_entropy)
+    const tl_image_data_config *train = (const tl_image_data_config *)t->base.train_data;
+    bool vectors = l->one_hot || l->soft_labels || l->use_binary_cross_entropy || (train && train->is_multilabel);
+    if (l->label_smoothing > 0 && !vectors)
         return TL_FAIL(TL_EINVAL, "losses.label_smoothing: it needs losses.one_hot");
     if (m && t->class_names.count && t->class_names.count != m->num_classes)
         return TL_FAIL(TL_EINVAL, "class_names: there are %lld names for %lld classes",

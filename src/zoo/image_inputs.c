@@ -17,6 +17,8 @@ typedef struct plan {
     tli_view view;
     const tl_image_data_config *data;
     int64_t num_classes;
+    bool multilabel;
+    tl_mixing mixing;
     const char *image, *label; /* fields of samples as they come from the source */
     tl_feature_spec features[3];
     tl_example_features example;
@@ -35,6 +37,31 @@ static void usual_numbers(tli_view *v)
     }
 }
 
+static const tl_autoaug usual_autoaug = {.augmentation_name = "v0", .cutout_const = 100, .translate_const = 250};
+static const tl_randaug usual_randaug = {.num_layers = 2, .magnitude = 10, .cutout_const = 40, .translate_const = 10};
+
+/* aug_type, or what aug_policy stands for in its words. */
+static tl_status choose_policy(tli_view *v, const tl_image_data_config *d)
+{
+    const tl_oneof *chosen = &d->aug_type;
+    const char *name = chosen->type ? chosen->type : d->aug_policy;
+    if (!name || !*name) return TL_OK;
+    if (strcmp(name, "autoaug") == 0) {
+        v->autoaug = chosen->type && chosen->value ? chosen->value : &usual_autoaug;
+        if (tl_augment_policy_find(v->autoaug->augmentation_name)) return TL_OK;
+        return TL_FAIL(TL_EINVAL, "aug_type: there is no policy '%s'", v->autoaug->augmentation_name);
+    }
+    if (strcmp(name, "randaug") != 0)
+        return TL_FAIL(TL_EINVAL, "there is no augmentation '%s'; there are autoaug and randaug", name);
+    v->randaug = chosen->type && chosen->value ? chosen->value : &usual_randaug;
+    if (chosen->type) return TL_OK;
+    v->older = usual_randaug;
+    v->older.translate_const = 100;
+    if (d->randaug_magnitude.set) v->older.magnitude = (double)d->randaug_magnitude.value;
+    v->randaug = &v->older;
+    return TL_OK;
+}
+
 static tl_status make_view(tli_view *v, const tl_image_data_config *d, tl_ints size)
 {
     if (size.count != 3)
@@ -45,10 +72,16 @@ static tl_status make_view(tli_view *v, const tl_image_data_config *d, tl_ints s
                     .training = d->base.is_training.set && d->base.is_training.value,
                     .center = d->center_crop_fraction, .crop = d->aug_crop, .flip = d->aug_rand_hflip,
                     .area_from = d->crop_area_range.items[0], .area_to = d->crop_area_range.items[1],
-                    .pad = d->aug_pad};
+                    .pad = d->aug_pad, .jitter = d->color_jitter, .three_augment = d->three_augment,
+                    .erasing = d->random_erasing};
+    TL_TRY(choose_policy(v, d));
     if (v->channels > TLI_VIEW_CHANNELS)
         return TL_FAIL(TL_EINVAL, "model.input_size asks for %lld channels; images have at most %d",
                        (long long)v->channels, TLI_VIEW_CHANNELS);
+    if (v->training && v->channels != 1 && v->channels != 3
+        && (v->jitter > 0 || v->autoaug || v->randaug || v->three_augment))
+        return TL_FAIL(TL_EINVAL, "model.input_size asks for %lld channels; color_jitter, aug_type and three_augment "
+                                  "change images of 1 or 3", (long long)v->channels);
     usual_numbers(v);
     if (!d->mean.count) return TL_OK;
     if (d->mean.count != 1 && d->mean.count != v->channels)
@@ -110,7 +143,7 @@ static tl_status decode_pixels(const plan *p, tl_sample *s)
     TL_TRY(tl_sample_get(s, p->image, &f));
     if (f->shape.rank != 1) return TL_OK;
     TL_TRY(tl_image_decode(&image, f->data, (size_t)f->shape.dims[0],
-                           &(tl_image_args){.channels = p->view.channels}));
+                           &(tl_image_args){.channels = p->view.channels, .dct = TL_JPEG_FAST}));
     uint8_t *to = tl_sample_add(s, p->image, TL_U8, TL_SHAPE(image.height, image.width, image.channels));
     tl_status st = to ? TL_OK : tl_error_code();
     if (to) memcpy(to, image.pixels, (size_t)(image.height * image.width * image.channels));
@@ -131,13 +164,40 @@ static tl_status decode_sample(void *self, tl_sample *s)
     return TL_OK;
 }
 
+static tl_status check_label(const plan *p, int64_t label)
+{
+    if (label >= 0 && label < p->num_classes) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "its class is %lld%s; model.num_classes is %lld", (long long)label,
+                   label == -1 ? " (there is none)" : "", (long long)p->num_classes);
+}
+
+/* Any number of classes: 1 for each, and 0 for the others. */
+static tl_status map_labels(const plan *p, tl_sample *s)
+{
+    const tl_sample_field *f;
+    int64_t one;
+    TL_TRY(tl_sample_get(s, p->label, &f));
+    tl_sample_field from = *f; // the field may be replaced, its data stays
+    bool several = from.dtype == TL_I64 && from.shape.rank == 1;
+    if (!several) TL_TRY(tl_sample_int(s, p->label, &one));
+    const int64_t *labels = several ? from.data : &one;
+    int64_t count = several ? from.shape.dims[0] : 1;
+    float *out = tl_sample_add(s, LABEL, TL_F32, TL_SHAPE(p->num_classes));
+    if (!out) return tl_error_code();
+    memset(out, 0, (size_t)p->num_classes * sizeof *out);
+    for (int64_t i = 0; i < count; i++) {
+        TL_TRY(check_label(p, labels[i]));
+        out[labels[i]] = 1;
+    }
+    return TL_OK;
+}
+
 static tl_status map_label(const plan *p, tl_sample *s)
 {
     int64_t label;
+    if (p->multilabel) return map_labels(p, s);
     TL_TRY(tl_sample_int(s, p->label, &label));
-    if (label < 0 || label >= p->num_classes)
-        return TL_FAIL(TL_EINVAL, "its class is %lld%s; model.num_classes is %lld", (long long)label,
-                       label == -1 ? " (there is none)" : "", (long long)p->num_classes);
+    TL_TRY(check_label(p, label));
     int32_t *out = tl_sample_add(s, LABEL, TL_I32, TL_SCALAR);
     if (!out) return tl_error_code();
     *out = (int32_t)label;
@@ -235,16 +295,16 @@ static tl_status explain_missing(tl_status st, const tl_value *path)
     return tl_error_note(st, "Fashion-MNIST is not installed; run: apt-get install dataset-fashion-mnist");
 }
 
-static tl_status read_synthetic(tl_pipeline_args *a, tl_source **slot, const tl_image_inputs_args *args,
-                                plan *p)
+static tl_status read_synthetic(tl_pipeline_args *a, const tl_image_inputs_args *args, plan *p)
 {
     const tl_data_config *d = &args->data->base;
     int64_t replicas = args->input.replicas > 0 ? args->input.replicas : 1;
     p->made_from = args->evaluation ? (int64_t)1 << 40 : 0;
     p->image = IMAGE;
     p->label = LABEL;
-    TL_TRY(tl_source_function(slot, make_image, p, args->data->synthetic_examples));
-    a->sources = slot;
+    a->sources = tl_arena_array(args->arena, 1, sizeof *a->sources);
+    if (!a->sources) return TL_ENOMEM;
+    TL_TRY(tl_source_function(a->sources, make_image, p, args->data->synthetic_examples));
     a->source_count = 1;
     a->pipelines = args->input.pipelines;
     a->pipeline = args->input.pipeline;
@@ -256,7 +316,9 @@ static tl_status read_synthetic(tl_pipeline_args *a, tl_source **slot, const tl_
     a->prefetch = d->prefetch_buffer_size.set && d->prefetch_buffer_size.value > 0
                       ? d->prefetch_buffer_size.value : 0;
     a->seed = d->seed.set ? (uint64_t)d->seed.value : args->input.seed;
-    return TL_OK;
+    tl_status st = tl_pipeline_args_sampler(a, args->arena, d);
+    if (st != TL_OK) tl_pipeline_args_drop(a);
+    return st;
 }
 
 static tl_status read_files(tl_pipeline_args *a, const tl_image_inputs_args *args, plan *p)
@@ -271,7 +333,8 @@ static tl_status read_files(tl_pipeline_args *a, const tl_image_inputs_args *arg
         if (d->base.cache) a->decode = (tl_sample_map){decode_sample, p};
     } else {
         p->features[0] = (tl_feature_spec){.name = p->image, .dtype = TL_U8, .shape = TL_SHAPE(-1)};
-        p->features[1] = (tl_feature_spec){.name = p->label, .dtype = TL_I64, .shape = TL_SCALAR,
+        p->features[1] = (tl_feature_spec){.name = p->label, .dtype = TL_I64,
+                                           .shape = p->multilabel ? TL_SHAPE(-1) : TL_SCALAR,
                                            .optional = true, .missing = -1};
         p->features[2] = (tl_feature_spec){.name = FORMAT, .dtype = TL_U8, .shape = TL_SHAPE(-1),
                                            .optional = true};
@@ -286,12 +349,38 @@ static tl_status read_files(tl_pipeline_args *a, const tl_image_inputs_args *arg
     return explain_missing(st, d->base.input_path);
 }
 
+static tl_status read_sources(tl_pipeline_args *a, const tl_image_inputs_args *args, plan *p)
+{
+    return args->data->file_type == TL_IMAGES_SYNTHETIC ? read_synthetic(a, args, p) : read_files(a, args, p);
+}
+
+/* repeated_augment: examples are drawn from so many readers of the same, each in an order of its own. */
+static tl_status read_again(tl_pipeline_args *a, int64_t times, const tl_image_inputs_args *args, plan *p)
+{
+    int64_t once = a->source_count;
+    tl_source **sources = tl_arena_array(args->arena, once * times, sizeof *sources);
+    double *weights = tl_arena_array(args->arena, once * times, sizeof *weights);
+    if (!sources || !weights) return TL_ENOMEM;
+    memcpy(sources, a->sources, (size_t)once * sizeof *sources);
+    for (int64_t i = 0; i < once * times; i++) weights[i] = a->weights ? a->weights[i % once] : 1;
+    a->sources = sources;
+    a->weights = weights;
+    for (int64_t t = 1; t < times; t++) {
+        tl_pipeline_args more = {0};
+        TL_TRY(read_sources(&more, args, p));
+        memcpy(sources + t * once, more.sources, (size_t)once * sizeof *sources);
+        a->source_count += once;
+    }
+    return TL_OK;
+}
+
 tl_status tl_image_inputs(tl_dataset **out, const tl_image_inputs_args *args)
 {
     *out = NULL;
     plan *p = tl_arena_alloc(args->arena, sizeof *p);
     if (!p) return TL_ENOMEM;
     *p = (plan){.data = args->data, .num_classes = args->num_classes,
+                .multilabel = args->multilabel || args->data->is_multilabel,
                 .image = args->data->image_field_key, .label = args->data->label_field_key};
     TL_TRY(make_view(&p->view, args->data, args->size));
     if (args->num_classes < 1)
@@ -301,11 +390,18 @@ tl_status tl_image_inputs(tl_dataset **out, const tl_image_inputs_args *args)
         return TL_FAIL(TL_EINVAL, "global_batch_size is 0: set it in %s",
                        args->evaluation ? "task.validation_data" : "task.train_data");
     const tl_sample_map map = {map_image, p};
-    tl_source *made = NULL;
+    const tl_opt_int *times = &args->data->repeated_augment;
     tl_pipeline_args a = {.maps = &map, .map_count = 1, .threads = args->threads};
-    if (args->data->file_type == TL_IMAGES_SYNTHETIC)
-        TL_TRY(read_synthetic(&a, &made, args, p));
-    else
-        TL_TRY(read_files(&a, args, p));
+    TL_TRY(read_sources(&a, args, p));
+    tl_status st = p->view.training && times->set ? read_again(&a, times->value, args, p) : TL_OK;
+    if (st != TL_OK) {
+        tl_pipeline_args_drop(&a);
+        return st;
+    }
+    if (p->view.training && args->data->mixup_and_cutmix) {
+        p->mixing = (tl_mixing){args->data->mixup_and_cutmix, IMAGE, LABEL, args->num_classes};
+        a.postprocess = tl_mixing_batch;
+        a.postprocess_self = &p->mixing;
+    }
     return tl_pipeline_new(out, &a);
 }

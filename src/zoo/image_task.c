@@ -17,6 +17,7 @@ typedef struct image_task {
     tl_task base;
     const tl_image_task_config *config;
     const tl_image_model_config *model;
+    const tl_image_data_config *train_data; /* NULL: none */
 } image_task;
 
 static tl_status start(tl_task *t)
@@ -24,6 +25,7 @@ static tl_status start(tl_task *t)
     image_task *m = (image_task *)t;
     m->config = (const tl_image_task_config *)t->config;
     m->model = t->config->model.value;
+    m->train_data = (const tl_image_data_config *)t->config->train_data;
     return TL_OK;
 }
 
@@ -43,6 +45,11 @@ static tl_status build_model(tl_task *t, tl_model **out)
     return st;
 }
 
+static bool is_multilabel(const image_task *m)
+{
+    return m->train_data && m->train_data->is_multilabel;
+}
+
 static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_input_context *input,
                               tl_dataset **out)
 {
@@ -51,7 +58,8 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
                                     .data = (const tl_image_data_config *)data,
                                     .size = m->model->input_size,
                                     .num_classes = m->model->num_classes, .input = *input,
-                                    .evaluation = data != t->config->train_data, .arena = t->arena});
+                                    .evaluation = data != t->config->train_data,
+                                    .multilabel = is_multilabel(m), .arena = t->arena});
 }
 
 /* --- losses ----------------------------------------------------------------------------------- */
@@ -62,37 +70,51 @@ static tl_tensor *one_hot(tl_ctx *c, tl_tensor *labels, const tl_tensor *logits)
     return tl_one_hot(c, labels, logits->shape.dims[logits->shape.rank - 1], TL_F32);
 }
 
-/* Every class a question of its own. Shares of mixed images count as yes when they are more than smoothing
- * alone would give. */
-static tl_tensor *binary_losses(tl_ctx *c, const tl_image_losses *l, tl_tensor *labels, tl_tensor *logits)
+/* Shares of mixed images count as yes when they are more than the smoothing of mixtures alone gives. */
+static tl_tensor *yes_or_no(tl_ctx *c, const image_task *m, tl_tensor *labels, const tl_tensor *logits)
 {
-    if (!labels || !logits) return NULL;
+    if (!labels || !logits || labels->shape.rank != logits->shape.rank) return one_hot(c, labels, logits);
+    const tl_mixup_and_cutmix *mixed = m->train_data ? m->train_data->mixup_and_cutmix : NULL;
+    if (!mixed) return labels;
     double classes = (double)logits->shape.dims[logits->shape.rank - 1];
-    tl_tensor *targets = labels->shape.rank == logits->shape.rank
-                             ? tl_cast(c, tl_greater(c, labels,
-                                                     tl_full(c, labels->dtype, TL_SCALAR,
-                                                             l->label_smoothing / classes + 1e-6)),
-                                       TL_F32)
-                             : one_hot(c, labels, logits);
-    return tl_mean(c, tl_sigmoid_cross_entropy(c, tl_cast(c, targets, logits->dtype), logits), TL_AXES(-1),
-                   false);
+    tl_tensor *most = tl_full(c, labels->dtype, TL_SCALAR, mixed->label_smoothing / classes + 1e-6);
+    return tl_cast(c, tl_greater_equal(c, labels, most), TL_F32);
+}
+
+/* Every class a question of its own. */
+static tl_tensor *binary_losses(tl_ctx *c, tl_tensor *targets, tl_tensor *logits)
+{
+    if (!targets || !logits) return NULL;
+    return tl_mean(c, tl_sigmoid_cross_entropy(c, tl_cast(c, targets, logits->dtype), logits), TL_AXES(-1), false);
+}
+
+/* Examples of several classes: the sum over classes. Smoothed labels lie nearer to a half. */
+static tl_tensor *multilabel_losses(tl_ctx *c, const image_task *m, tl_tensor *labels, tl_tensor *logits)
+{
+    double smoothing = m->config->losses.label_smoothing;
+    if (smoothing > 0) {
+        tl_tensor *half = tl_full(c, TL_F32, TL_SCALAR, smoothing / 2);
+        labels = tl_add(c, tl_scale(c, labels, 1 - smoothing), half);
+    }
+    return tl_scale(c, binary_losses(c, labels, logits), (double)m->model->num_classes);
 }
 
 static tl_tensor *build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels, const tl_tensors *outputs,
                                tl_tensor *aux)
 {
-    const tl_image_losses *l = &((image_task *)t)->config->losses;
+    const image_task *m = (const image_task *)t;
+    const tl_image_losses *l = &m->config->losses;
     tl_tensor *y = labels->items[0].tensor, *logits = outputs->items[0].tensor, *losses;
+    double smoothing = l->one_hot ? l->label_smoothing : 0;
     if (logits && logits->dtype != TL_F64) logits = tl_cast(c, logits, TL_F32);
-    if (l->use_binary_cross_entropy)
-        losses = binary_losses(c, l, y, logits);
+    if (is_multilabel(m))
+        losses = multilabel_losses(c, m, y, logits);
+    else if (l->use_binary_cross_entropy)
+        losses = binary_losses(c, yes_or_no(c, m, y, logits), logits);
     else if (y && logits && y->shape.rank == logits->shape.rank)
-        losses = tl_cross_entropy(c, tl_cast(c, y, logits->dtype), logits,
-                                  l->soft_labels ? 0 : l->label_smoothing);
+        losses = tl_cross_entropy(c, tl_cast(c, y, logits->dtype), logits, l->soft_labels ? 0 : smoothing);
     else
-        // Vectors with one 1 need not be written out.
-        losses = tl_sparse_cross_entropy(c, y, logits,
-                                         .smoothing = l->one_hot && !l->soft_labels ? l->label_smoothing : 0);
+        losses = tl_sparse_cross_entropy(c, y, logits, .smoothing = smoothing); // vectors need not be written out
     if (aux && logits) losses = tl_add(c, losses, tl_cast(c, aux, logits->dtype));
     return l->loss_weight == 1 ? losses : tl_scale(c, losses, l->loss_weight);
 }
@@ -128,10 +150,21 @@ static tl_status add_precision_and_recall(image_task *m, tl_metrics *into, int64
     return TL_OK;
 }
 
+/* Of examples with several classes: areas under the curve of precision over recall, of all answers and of each
+ * class. They take too long for training. */
+static tl_status add_areas(const image_task *m, tl_metrics *into)
+{
+    tl_auc_config k = {.num_thresholds = 200, .curve = TL_CURVE_PR, .from_logits = true};
+    TL_TRY(tl_metrics_add(NULL, into, &tl_metric_auc, &k, "globalPR-AUC"));
+    k.num_labels = m->model->num_classes;
+    return tl_metrics_add(NULL, into, &tl_metric_auc, &k, "meanPR-AUC");
+}
+
 static tl_status build_metrics(tl_task *t, bool training, tl_metrics *into)
 {
     image_task *m = (image_task *)t;
     const tl_image_evaluation *e = &m->config->evaluation;
+    if (is_multilabel(m)) return training ? TL_OK : add_areas(m, into);
     char *top = tl_arena_printf(t->arena, "top_%lld_accuracy", (long long)e->top_k);
     if (!top) return TL_ENOMEM;
     // Targets with one 1 and class numbers give the same; numbers cost less.
@@ -163,7 +196,8 @@ static void process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels, co
     tl_tensor *y = labels->items[0].tensor, *logits = outputs->items[0].tensor;
     tl_tensor *weight = tl_batch_weight(s->batch), *vectors = NULL, *shares = NULL;
     // Soft labels: the class with the largest share is the one that is meant.
-    tl_tensor *classes = y && logits && y->shape.rank == logits->shape.rank ? tl_argmax(c, y, -1, false) : y;
+    bool soft = y && logits && y->shape.rank == logits->shape.rank && !is_multilabel(m);
+    tl_tensor *classes = soft ? tl_argmax(c, y, -1, false) : y;
     for (int64_t i = 0; i < tl_metrics_count(s->metrics); i++) {
         tl_metric *metric = tl_metrics_at(s->metrics, i);
         if (wants_vectors(metric) || m->model->output_softmax) {
@@ -189,7 +223,8 @@ static tl_status validation_step(tl_task *t, tl_step *s)
     tl_tensor *losses = tl_task_build_losses(t, s->ctx, &labels, &outputs, tl_step_aux_losses(s));
     tl_step_report(s, losses, tl_batch_weight(s->batch));
     tl_task_process_metrics(t, s, &labels, &outputs);
-    if (!t->config->allow_image_summary) return tl_ctx_status(s->ctx);
+    // Of several classes there is no one that was taken for another.
+    if (!t->config->allow_image_summary || is_multilabel((image_task *)t)) return tl_ctx_status(s->ctx);
     return tli_report_step(s, labels.items[0].tensor, outputs.items[0].tensor);
 }
 
@@ -219,7 +254,26 @@ static tl_status initialize(tl_task *t, tl_model *m)
     const char *modules = ((image_task *)t)->config->init_checkpoint_modules;
     if (!from || !*from) return TL_OK;
     bool all = strcmp(modules, "all") == 0;
-    return tl_model_initialize_from(m, from, all ? (tl_strings){NULL, 0} : (tl_strings){backbone, 1});
+    return tl_task_initialize_from(t, m, from, all ? (tl_strings){NULL, 0} : (tl_strings){backbone, 1});
+}
+
+/* There the model is a row of layers, of which the backbone is the first. */
+static tl_status original_names(tl_task *t, tl_original_names *into)
+{
+    const tl_image_model_config *model = ((image_task *)t)->model;
+    const tl_class *cls = NULL;
+    if (!model || !model->backbone.type) return TL_FAIL(TL_EINVAL, "task.model has no backbone");
+    TL_TRY(tl_registry_find(&cls, t->registry, &tl_kind_backbone, model->backbone.type));
+    const tl_backbone_class *backbone = (const tl_backbone_class *)cls;
+    void *config = model->backbone.value;
+    if (!backbone->original_names)
+        return TL_FAIL(TL_EUNSUPPORTED, "Model Garden has no backbone '%s'", model->backbone.type);
+    if (!config) TL_TRY(tl_desc_new(&config, t->arena, cls->config));
+    TL_TRY(backbone->original_names(config, into));
+    TL_TRY(tl_original_names_same(into, "model/layer_with_weights-0", "backbone"));
+    if (model->add_head_batch_norm) TL_TRY(tl_original_names_add(into, "norm", "model/layer_with_weights-1"));
+    return tl_original_names_add(into, "head", model->add_head_batch_norm ? "model/layer_with_weights-2"
+                                                                          : "model/layer_with_weights-1");
 }
 
 const tl_task_class tl_image_classification_task = {
@@ -237,4 +291,5 @@ const tl_task_class tl_image_classification_task = {
     .reduce_aggregated_logs = reduce_aggregated_logs,
     .release_aggregated = release_aggregated,
     .initialize = initialize,
+    .original_names = original_names,
 };

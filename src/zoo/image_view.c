@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tilth/data/image.h>
+#include <tilth/base/alloc.h>
 
 /* How an image is seen this time: which part of it, mirrored or not, moved or not. */
 typedef struct look {
@@ -45,37 +45,106 @@ static void move(const tl_pixels *out, const tl_pixels *in, int64_t down, int64_
     tl_window from = {right > 0 ? right : 0, down > 0 ? down : 0, in->width - llabs(right),
                       in->height - llabs(down)};
     tl_window to = {right < 0 ? -right : 0, down < 0 ? -down : 0, from.width, from.height};
-    memset(out->data, 0, (size_t)(out->height * out->width * out->channels) * sizeof(float));
+    memset(out->data, 0, (size_t)(out->height * out->width * out->channels) * tl_dtype_size(out->dtype));
     if (from.width <= 0 || from.height <= 0) return;
     tl_pixels source = tl_pixels_crop(in, from), target = tl_pixels_crop(out, to);
     tl_pixels_copy(&target, &source, false);
 }
 
-/* Bytes that have been cut to the view's window, to floats of the model's size. */
-static tl_status fill(const tli_view *p, float *memory, const tl_pixels *part, const look *v)
+static bool fits(const tli_view *p, const tl_pixels *part)
 {
-    tl_pixels out = tl_pixels_new(TL_F32, p->height, p->width, p->channels, memory);
-    bool fits = part->height == p->height && part->width == p->width;
-    if (v->down || v->right) {
-        if (!fits)
-            return TL_FAIL(TL_EINVAL, "aug_pad moves images that have the model's size, %lld x %lld; this one "
-                                      "has %lld x %lld", (long long)p->height, (long long)p->width,
-                           (long long)part->height, (long long)part->width);
-        move(&out, part, v->down, v->right);
-        if (v->mirror) tl_pixels_mirror(&out);
-    } else if (fits) {
-        tl_pixels_copy(&out, part, v->mirror);
+    return part->height == p->height && part->width == p->width;
+}
+
+/* A part of the model's size, moved and mirrored. */
+static void take(const tl_pixels *out, const tl_pixels *part, const look *v)
+{
+    if (!v->down && !v->right) {
+        tl_pixels_copy(out, part, v->mirror);
+        return;
     }
-    if (fits) {
-        tl_pixels_normalize(&out, &out, p->mean, p->stddev);
-        return TL_OK;
-    }
+    move(out, part, v->down, v->right);
+    if (v->mirror) tl_pixels_mirror(out);
+}
+
+static tl_status resize(const tli_view *p, const tl_pixels *out, const tl_pixels *part, const look *v,
+                        const float *mean, const float *stddev)
+{
     static const tl_pixels_method methods[] = {TL_PIXELS_BILINEAR, TL_PIXELS_NEAREST, TL_PIXELS_AREA,
                                                TL_PIXELS_BICUBIC};
-    const tl_pixels_resize_args how = {.method = methods[p->resize], .mirror = v->mirror, .mean = p->mean,
-                                       .deviation = p->stddev};
-    return tl_pixels_resize(&out, part, &how, NULL);
+    const tl_pixels_resize_args how = {.method = methods[p->resize], .mirror = v->mirror, .mean = mean,
+                                       .deviation = stddev};
+    return tl_pixels_resize(out, part, &how, NULL);
 }
+
+/* --- changes of the pixels -------------------------------------------------------------------- */
+
+static bool has_policy(const tli_view *p)
+{
+    return p->training && (p->autoaug || p->randaug || p->three_augment);
+}
+
+/* By way of bytes of the model's size, which policies work on. */
+static tl_status fill_by_policy(const tli_view *p, const tl_pixels *out, const tl_pixels *part, const look *v,
+                                tl_rng *rng)
+{
+    int64_t n = p->height * p->width * p->channels;
+    uint8_t *room = tl_alloc((size_t)n * 2);
+    if (!room) return TL_FAIL_NOMEM((size_t)n * 2);
+    tl_pixels image = tl_pixels_new(TL_U8, p->height, p->width, p->channels, room);
+    tl_pixels spare = tl_pixels_new(TL_U8, p->height, p->width, p->channels, room + n);
+    tl_status st = TL_OK;
+    if (fits(p, part)) {
+        take(&image, part, v);
+    } else {
+        st = resize(p, out, part, v, NULL, NULL);
+        if (st == TL_OK) tl_pixels_cut(&image, out);
+    }
+    if (st == TL_OK) {
+        if (p->autoaug) tl_autoaug_apply(p->autoaug, &image, &spare, rng);
+        else if (p->randaug) tl_randaug_apply(p->randaug, &image, &spare, rng);
+        if (p->three_augment) tl_three_augment_apply(&image, &spare, rng);
+        tl_pixels_normalize(out, &image, p->mean, p->stddev);
+    }
+    tl_free(room);
+    return st;
+}
+
+/* Bytes that have been cut to the view's window, to floats of the model's size. */
+static tl_status fill(const tli_view *p, float *memory, const tl_pixels *part, const look *v, tl_rng *rng)
+{
+    tl_pixels out = tl_pixels_new(TL_F32, p->height, p->width, p->channels, memory);
+    if ((v->down || v->right) && !fits(p, part))
+        return TL_FAIL(TL_EINVAL, "aug_pad moves images that have the model's size, %lld x %lld; this one "
+                                  "has %lld x %lld", (long long)p->height, (long long)p->width,
+                       (long long)part->height, (long long)part->width);
+    if (has_policy(p)) {
+        TL_TRY(fill_by_policy(p, &out, part, v, rng));
+    } else if (fits(p, part)) {
+        take(&out, part, v);
+        tl_pixels_normalize(&out, &out, p->mean, p->stddev);
+    } else {
+        TL_TRY(resize(p, &out, part, v, p->mean, p->stddev));
+    }
+    if (p->training && p->erasing) tl_random_erasing_apply(p->erasing, &out, rng);
+    return TL_OK;
+}
+
+/* The same of pixels that are somebody else's, after colours have changed. */
+static tl_status fill_jittered(const tli_view *p, float *memory, const tl_pixels *part, const look *v, tl_rng *rng)
+{
+    size_t bytes = (size_t)(part->height * part->width * part->channels);
+    uint8_t *room = tl_alloc(bytes);
+    if (!room) return TL_FAIL_NOMEM(bytes);
+    tl_pixels copy = tl_pixels_new(TL_U8, part->height, part->width, part->channels, room);
+    tl_pixels_copy(&copy, part, false);
+    tl_color_jitter_apply(p->jitter, &copy, rng);
+    tl_status st = fill(p, memory, &copy, v, rng);
+    tl_free(room);
+    return st;
+}
+
+/* --- views ------------------------------------------------------------------------------------ */
 
 /* In training a part that is at least twice as large as it needs to be is read at half the size, and so on. */
 static int shrink_of(const tli_view *p, const look *v)
@@ -96,10 +165,12 @@ tl_status tli_view_encoded(float *memory, const tli_view *p, const void *file, s
     look v = choose(p, rng, head.height, head.width);
     tl_status st = tl_image_decode(&image, file, bytes,
                                    &(tl_image_args){.channels = p->channels, .window = v.window,
+                                                    .dct = TL_JPEG_FAST, .plain_edges = true, // as TensorFlow
                                                     .shrink = shrink_of(p, &v)});
     if (st == TL_OK) {
         tl_pixels part = tl_pixels_of(&image);
-        st = fill(p, memory, &part, &v);
+        if (p->training && p->jitter > 0) tl_color_jitter_apply(p->jitter, &part, rng);
+        st = fill(p, memory, &part, &v, rng);
     }
     tl_image_deinit(&image);
     return st;
@@ -116,5 +187,6 @@ tl_status tli_view_pixels(float *memory, const tli_view *p, const tl_shape *s, c
     look v = choose(p, rng, s->dims[0], s->dims[1]);
     tl_pixels whole = tl_pixels_new(TL_U8, s->dims[0], s->dims[1], channels, (void *)(uintptr_t)pixels);
     tl_pixels part = tl_pixels_crop(&whole, v.window);
-    return fill(p, memory, &part, &v);
+    if (p->training && p->jitter > 0) return fill_jittered(p, memory, &part, &v, rng);
+    return fill(p, memory, &part, &v, rng);
 }

@@ -4,8 +4,8 @@
 #ifndef TILTH_SRC_ZOO_IMAGE_VIEW_H
 #define TILTH_SRC_ZOO_IMAGE_VIEW_H
 
-#include <tilth/base/rng.h>
 #include <tilth/core/shape.h>
+#include <tilth/data/augment.h>
 
 enum { TLI_VIEW_CHANNELS = 4 };
 
@@ -19,6 +19,12 @@ typedef struct tli_view {
     bool crop, flip;          /* a random part; mirrored or not */
     double area_from, area_to;
     int64_t pad;              /* moved by up to so many pixels */
+    double jitter;            /* of colours; 0: none */
+    const tl_autoaug *autoaug; /* (optional) this, or randaug */
+    const tl_randaug *randaug;
+    tl_randaug older;         /* for a randaug of its own */
+    bool three_augment;
+    const tl_random_erasing *erasing; /* (optional) */
 } tli_view;
 
 /* Floats of the view's size into `out`. `rng` may be NULL when it does not train. */

@@ -94,8 +94,9 @@ static void test_binary_cross_entropy(void **state)
         for (int k = 0; k < CLASSES; k++) wanted += binary(k == labels_of[e], logits_of[e][k]) / CLASSES;
         assert_near(found[e], wanted, 1e-6);
     }
-    // Shares above smoothing / classes are a yes: 0.01 here.
-    losses_of(found, "task: {losses: {use_binary_cross_entropy: true, label_smoothing: 0.03}}", true, 0);
+    // Shares above the smoothing of mixtures / classes are a yes: 0.01 here.
+    losses_of(found, "task: {losses: {use_binary_cross_entropy: true}, "
+                     "train_data: {mixup_and_cutmix: {label_smoothing: 0.03}}}", true, 0);
     for (int e = 0; e < EXAMPLES; e++) {
         double wanted = 0;
         for (int k = 0; k < CLASSES; k++)

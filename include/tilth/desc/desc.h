@@ -99,8 +99,9 @@ typedef enum tl_type {
 typedef enum tl_arity { TL_ONE, TL_OPTIONAL, TL_LIST } tl_arity;
 
 enum { /* flags of a row */
-    TL_FIELD_NULLABLE = 1,   /* a string, value, object or list that may be null (optionals always
-                              * may); a list is null when its items are NULL */
+    TL_FIELD_NULLABLE = 1,   /* a string, value, object, one-of or list that may be null (optionals
+                              * always may); a list is null when its items are NULL, a one-of
+                              * when it chooses nothing */
     TL_FIELD_REQUIRED = 2,   /* must be given: a flag, a gin parameter; of a configuration, a number
                               * whose range leaves its default out */
     TL_FIELD_LATER = 4,      /* the feature is not there yet: an error when it differs from its default */

@@ -30,8 +30,10 @@
 #ifndef TILTH_ZOO_VISION_H
 #define TILTH_ZOO_VISION_H
 
+#include <tilth/data/augment.h>
 #include <tilth/nn/layers.h>
 #include <tilth/nn/model.h>
+#include <tilth/train/original.h>
 #include <tilth/train/task.h>
 
 TL_BEGIN
@@ -56,11 +58,14 @@ typedef struct tl_backbone_class {
      * images [batch, height, width, channels]. `config` and what `parts` points at stay valid as long as the
      * model. NULL, with the error set, when that failed. */
     tl_layer *(*make)(tl_scope *s, const char *name, const void *config, const tl_backbone_parts *parts);
+    /* (optional) Which objects its layers, below "backbone", are in checkpoints of Model Garden; there too they
+     * lie below "backbone". NULL: it has no such backbone. */
+    tl_status (*original_names)(const void *config, tl_original_names *into);
 } tl_backbone_class;
 TL_API extern const tl_kind tl_kind_backbone;
 
-/* resnet: 18 and 34 of blocks of two 3x3 convolutions, 50, 101, 152 and 200 of bottlenecks, the stride in the
- * 3x3 convolution. As in Model Garden the first block of every stage has a projection. */
+/* resnet: 10, 18, 26 and 34 of blocks of two 3x3 convolutions, 50, 101, 152, 200, 270, 350 and 420 of bottlenecks,
+ * the stride in the 3x3 convolution. As in Model Garden the first block of every stage has a projection. */
 typedef enum tl_resnet_stem {
     TL_STEM_V0,   /* 7x7, stride 2 */
     TL_STEM_V1,   /* three 3x3, the first with stride 2 */
@@ -151,9 +156,12 @@ typedef struct tl_image_data_config {
     double center_crop_fraction;
     tl_image_resize tf_resize_method;
     double color_jitter;
-    const char *aug_policy;
-    int64_t randaug_magnitude;
-    const tl_value *aug_type, *random_erasing, *mixup_and_cutmix, *weights;
+    const char *aug_policy;       /* NULL, or autoaug or randaug with the defaults of long ago */
+    tl_opt_int randaug_magnitude; /* 10 */
+    tl_oneof aug_type;            /* none, or tl_autoaug or tl_randaug; goes before aug_policy */
+    tl_random_erasing *random_erasing;     /* or NULL */
+    tl_mixup_and_cutmix *mixup_and_cutmix; /* or NULL */
+    const tl_value *weights;
     tl_opt_int repeated_augment;
     bool three_augment;
     tl_oneof decoder;
@@ -165,13 +173,15 @@ typedef struct tl_image_data_config {
 extern TL_API const tl_desc tl_image_data_config_desc;
 
 /* Batches of "image" float32 [batch, height, width, channels], normalised, and "label" int32 [batch], as the
- * configuration says. `size` is height, width, channels. */
+ * configuration says. Labels are float32 [batch, num_classes] when images are mixed, or may have several classes.
+ * `size` is height, width, channels. */
 typedef struct tl_image_inputs_args {
     const tl_image_data_config *data; /* must outlive the dataset */
     tl_ints size;
     int64_t num_classes;
     tl_input_context input;
     bool evaluation;                  /* each example once, the last short batch too */
+    bool multilabel;                  /* also when `data` does not say so: evaluation follows training */
     int threads;                      /* (optional: as many as the machine has) */
     tl_arena *arena;                  /* lives as long as the dataset */
 } tl_image_inputs_args;
