@@ -134,7 +134,7 @@ static int64_t find(const tl_sample *s, const char *name)
     for (int64_t i = 0; i < s->count; i++)
         if (s->fields[i].name == name) return i;
     for (int64_t i = 0; i < s->count; i++)
-        if (strcmp(s->fields[i].name, name) == 0) return i;
+        if (s->fields[i].name[0] == name[0] && strcmp(s->fields[i].name, name) == 0) return i;
     return -1;
 }
 

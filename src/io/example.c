@@ -26,6 +26,29 @@ static tli_pb pb_of(tl_bytes bytes)
     return (tli_pb){bytes.data, bytes.data + bytes.size, false};
 }
 
+/* As tli_pb_next, and at once for what examples are full of: texts and messages of a field below 16
+ * that are shorter than 16 KiB. */
+static inline bool next_field(tli_pb *in, tli_pb_field *out)
+{
+    const uint8_t *at = (const uint8_t *)in->at;
+    size_t left = (size_t)(in->end - in->at), head = 2;
+    if (left < 3 || in->damaged || at[0] < 8 || (at[0] & 0x87) != TLI_PB_BYTES)
+        return tli_pb_next(in, out);
+    size_t size = at[1];
+    if (size >= 0x80) {
+        if (at[2] >= 0x80) return tli_pb_next(in, out);
+        size = (size & 0x7f) | (size_t)at[2] << 7;
+        head = 3;
+    }
+    if (size > left - head) return tli_pb_next(in, out);
+    out->number = at[0] >> 3;
+    out->wire = TLI_PB_BYTES;
+    out->data = in->at + head;
+    out->size = size;
+    in->at += head + size;
+    return true;
+}
+
 /* --- values ----------------------------------------------------------------------------------- */
 
 /* The pieces of a feature's values, one field of a list after the other: packed ones many at once.
@@ -44,19 +67,32 @@ static bool next_piece(pieces *p, tli_pb_field *out)
 {
     for (;;) {
         while (p->values.at != p->values.end)
-            if (!tli_pb_next(&p->values, out))
+            if (!next_field(&p->values, out))
                 return false;
             else if (out->number == VALUES)
                 return true;
         tli_pb_field list;
-        if (!tli_pb_next(&p->lists, &list)) return false;
+        if (!next_field(&p->lists, &list)) return false;
         if (list.number == p->kind && list.wire == TLI_PB_BYTES)
             p->values = (tli_pb){list.data, list.data + list.size, false};
     }
 }
 
+// Eight bytes, the first one lowest.
+static inline uint64_t load_8(const char *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    word = __builtin_bswap64(word);
+#endif
+    return word;
+}
+
+#define HIGH_BITS UINT64_C(0x8080808080808080)
+
 // -1 for bytes that are no row of varints.
-static int64_t count_varints(const char *data, size_t size)
+static int64_t count_varints_one_by_one(const char *data, size_t size)
 {
     int64_t count = 0;
     int run = 0;
@@ -67,6 +103,23 @@ static int64_t count_varints(const char *data, size_t size)
         count += run == 0;
     }
     return bad || run ? -1 : count;
+}
+
+// The same, eight bytes at a time: each without its high bit ends a varint. One that is too long
+// has four bytes of a half word that all go on; then it is found out the slow way.
+static int64_t count_varints(const char *data, size_t size)
+{
+    int64_t count = 0;
+    size_t i = 0;
+    bool doubtful = size && (uint8_t)data[size - 1] & 0x80;
+    for (; i + 8 <= size; i += 8) {
+        uint64_t on = load_8(data + i) & HIGH_BITS;
+        count += 8 - __builtin_popcountll(on);
+        doubtful |= (uint32_t)on == (uint32_t)HIGH_BITS || on >> 32 == HIGH_BITS >> 32;
+    }
+    if (doubtful) return count_varints_one_by_one(data, size);
+    for (; i < size; i++) count += !((uint8_t)data[i] & 0x80);
+    return count;
 }
 
 // How many values a piece holds; -1 when it cannot be one of this kind.
@@ -108,7 +161,7 @@ static bool parse_feature(tl_feature *f, tl_bytes bytes)
     f->count = 0;
     f->values = (tl_bytes){NULL, 0};
     const char *from = in.at;
-    while (tli_pb_next(&in, &list)) {
+    while (next_field(&in, &list)) {
         bool known = list.number >= TL_FEATURE_BYTES && list.number <= TL_FEATURE_INTS;
         if (known && list.wire != TLI_PB_BYTES) return false;
         if (known && list.number != (int)f->kind) {
@@ -146,6 +199,15 @@ tl_status tl_feature_bytes(const tl_feature *f, const char *name, tl_bytes *out,
     return TL_OK;
 }
 
+static void copy_floats(float *out, const char *data, int64_t count)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    if (count) memcpy(out, data, (size_t)count * sizeof *out);
+#else
+    for (int64_t i = 0; i < count; i++) out[i] = tli_get_float(data + 4 * i);
+#endif
+}
+
 tl_status tl_feature_floats(const tl_feature *f, const char *name, float *out, int64_t count)
 {
     TL_TRY(check(f, name, TL_FEATURE_FLOATS, count));
@@ -154,7 +216,7 @@ tl_status tl_feature_floats(const tl_feature *f, const char *name, float *out, i
     while (count > 0 && next_piece(&p, &piece)) {
         if (piece.wire == TLI_PB_BYTES) {
             int64_t n = (int64_t)(piece.size / 4);
-            for (int64_t i = 0; i < n; i++) out[i] = tli_get_float(piece.data + 4 * i);
+            copy_floats(out, piece.data, n);
             out += n;
             count -= n;
         } else {
@@ -166,14 +228,47 @@ tl_status tl_feature_floats(const tl_feature *f, const char *name, float *out, i
     return TL_OK;
 }
 
-// The bytes were seen to be whole varints.
-static int64_t *copy_varints(int64_t *out, const char *data, size_t size)
+static const char *copy_varint(int64_t *out, const char *at)
 {
-    const uint8_t *at = (const uint8_t *)data, *end = at + size;
+    uint64_t value = 0;
+    for (int shift = 0;; shift += 7) {
+        uint8_t byte = (uint8_t)*at++;
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) break;
+    }
+    *out = (int64_t)value;
+    return at;
+}
+
+// Of a varint of up to four bytes.
+static inline int64_t join_bytes(uint64_t word)
+{
+    return (int64_t)((word & 0x7f) | (word >> 1 & 0x3f80) | (word >> 2 & 0x1fc000)
+                     | (word >> 3 & 0xfe00000));
+}
+
+// The bytes were seen to be whole varints. Those of up to four bytes are put together without
+// asking how many they are.
+static int64_t *copy_varints(int64_t *out, const char *at, size_t size)
+{
+    const char *end = at + size;
     while (at < end) {
-        uint64_t value = *at & 0x7f;
-        for (int shift = 7; *at++ & 0x80; shift += 7) value |= (uint64_t)(*at & 0x7f) << shift;
-        *out++ = (int64_t)value;
+        uint64_t word = end - at >= 8 ? load_8(at) : ~UINT64_C(0), ends = ~word & HIGH_BITS;
+        if (ends == HIGH_BITS) { // flags, small classes, padding
+            for (int i = 0; i < 8; i++) out[i] = (uint8_t)at[i];
+            out += 8;
+            at += 8;
+        } else if ((uint32_t)ends) {
+            for (int i = 0; i < 2 && (uint32_t)ends; i++) { // two mostly fit in
+                int bits = __builtin_ctzll(ends) + 1;
+                *out++ = join_bytes(word & ((UINT64_C(1) << bits) - 1));
+                at += bits / 8;
+                word >>= bits;
+                ends >>= bits;
+            }
+        } else {
+            at = copy_varint(out++, at);
+        }
     }
     return out;
 }
@@ -220,7 +315,7 @@ static tl_status next_message(const tl_example_reader *r, tl_bytes *in, int numb
     tli_pb pb = pb_of(*in);
     tli_pb_field f;
     *found = false;
-    while (!*found && tli_pb_next(&pb, &f)) {
+    while (!*found && next_field(&pb, &f)) {
         if (f.number != number) continue;
         if (f.wire != TLI_PB_BYTES)
             return fail_at(r, in->data, "a number where a message is expected");
@@ -239,7 +334,7 @@ static tl_status parse_entry(const tl_example_reader *r, tl_bytes entry, tl_byte
     tli_pb in = pb_of(entry);
     tli_pb_field f;
     *name = *value = (tl_bytes){entry.data, 0};
-    while (tli_pb_next(&in, &f)) {
+    while (next_field(&in, &f)) {
         if (f.number != ENTRY_NAME && f.number != ENTRY_VALUE) continue;
         if (f.wire != TLI_PB_BYTES)
             return fail_at(r, entry.data, "a number where a name or value is expected");
@@ -278,8 +373,9 @@ tl_status tl_example_next(tl_example_reader *r, tl_feature *out, bool *more)
 
 static bool is_name(const char *name, tl_bytes bytes)
 {
-    return strncmp(name, bytes.data, bytes.size) == 0 && !memchr(bytes.data, 0, bytes.size)
-           && name[bytes.size] == 0;
+    if (!bytes.size) return !*name;
+    return name[0] == bytes.data[0] && strlen(name) == bytes.size
+           && memcmp(name, bytes.data, bytes.size) == 0;
 }
 
 tl_status tl_example_find(tl_feature *out, const char *const *names, int64_t count,
@@ -306,7 +402,7 @@ static bool parse_list(tl_feature_list *list, tl_bytes name, tl_bytes value)
     tli_pb in = pb_of(value);
     tli_pb_field f;
     *list = (tl_feature_list){.name = name, .steps = value, .there = true};
-    while (tli_pb_next(&in, &f)) {
+    while (next_field(&in, &f)) {
         if (f.number != VALUES) continue;
         if (f.wire != TLI_PB_BYTES) return false;
         list->count++;

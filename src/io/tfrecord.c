@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <tilth/base/alloc.h>
+#include <tilth/base/clock.h>
 #include <tilth/base/crc32c.h>
 #include <tilth/base/file.h>
 
@@ -21,7 +22,7 @@ struct tl_tfrecord_file {
     bool packed;
     tl_file_mapping mapped; /* whoever holds the bytes, unless the caller does */
     char *owned;
-    _Atomic(int64_t) looked; /* of a mapped file: the page, from 1, before which its size was last looked at */
+    uint64_t number; /* of its kind in this process, from 1 */
 };
 
 static bool crc_fits(const char *data, size_t size, const char *stored)
@@ -61,9 +62,11 @@ static tl_status take_bytes(tl_tfrecord_file *f, const char *data, size_t size,
 
 static tl_status new_file(tl_tfrecord_file **out, const char *path)
 {
+    static _Atomic(uint64_t) made;
     tl_tfrecord_file *f = tl_alloc_zero(sizeof *f);
     *out = f;
     if (!f) return TL_FAIL_NOMEM(sizeof *f);
+    f->number = 1 + atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
     f->path = tl_strdup(path);
     return f->path ? TL_OK : TL_FAIL_NOMEM(strlen(path) + 1);
 }
@@ -131,15 +134,25 @@ bool tl_tfrecord_is_packed(const tl_tfrecord_file *f)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-// Once a page, for small records would be read in less time than it takes.
+/* When this thread looked at a file's size last, and the page that it is at. Threads that read side
+ * by side are at pages of their own, and one that reads several files in turn is at a page of each. */
+enum { PAGE = 4096, LOOKS = 16, FRESH_NANOSECONDS = 100000 };
+typedef struct look {
+    uint64_t file; /* its number */
+    int64_t page, time;
+} look;
+static _Thread_local look looks[LOOKS];
+
+// Not again at once, for many small records are read in the time that it takes.
 static tl_status check_size(const tl_tfrecord_file *f, int64_t offset)
 {
-    enum { PAGE = 4096 };
-    tl_tfrecord_file *known = (tl_tfrecord_file *)(uintptr_t)f; // free-threaded all the same
-    int64_t page = 1 + offset / PAGE;
-    if (!f->mapped.size || atomic_load_explicit(&known->looked, memory_order_relaxed) == page) return TL_OK;
-    TL_TRY(tl_file_mapping_check(&f->mapped, f->path));
-    atomic_store_explicit(&known->looked, page, memory_order_relaxed);
+    look *last = &looks[f->number % LOOKS];
+    bool known = last->file == f->number;
+    if (!f->mapped.size || (known && last->page == offset / PAGE)) return TL_OK;
+    int64_t now = tl_clock_ns();
+    bool fresh = known && now - last->time < FRESH_NANOSECONDS;
+    if (!fresh) TL_TRY(tl_file_mapping_check(&f->mapped, f->path));
+    *last = (look){f->number, offset / PAGE, fresh ? last->time : now};
     return TL_OK;
 }
 

@@ -153,6 +153,40 @@ static void what_was_written_is_read(void **state)
     tl_str_deinit(&out);
 }
 
+// Integers of all lengths beside each other, in lists whose own lengths take one, two and three
+// bytes.
+static void integers_of_all_lengths_are_read(void **state)
+{
+    (void)state;
+    enum { MOST = 5000 };
+    int64_t *in = malloc(MOST * sizeof *in), *out = malloc(MOST * sizeof *out);
+    uint64_t draw = 1;
+    for (int64_t round = 0; round < 300; round++) {
+        int64_t count = round % 30 == 29 ? MOST : round;
+        for (int64_t i = 0; i < count; i++) {
+            draw = draw * UINT64_C(6364136223846793005) + 1442695040888963407;
+            int shift = round % 3 == 0   ? 57
+                        : round % 3 == 1 ? 43
+                                         : (int)(draw >> 58); // one byte, three, any
+            in[i] = (int64_t)(draw >> shift);
+        }
+        tl_str text = TL_STR_INIT;
+        tl_example_writer w = tl_example_begin(&text);
+        tl_example_add_ints(&w, "x", in, count);
+        assert_ok(tl_example_end(&w));
+        char *copy = malloc(text.length); // what is read behind its end is found out
+        memcpy(copy, text.data, text.length);
+        tl_feature f = find("x", copy, text.length);
+        assert_int_equal(f.count, count);
+        assert_ok(tl_feature_ints(&f, "x", out, count));
+        assert_memory_equal(in, out, (size_t)count * sizeof *in);
+        free(copy);
+        tl_str_deinit(&text);
+    }
+    free(in);
+    free(out);
+}
+
 static void wrong_kinds_and_counts_are_told(void **state)
 {
     (void)state;
@@ -322,6 +356,39 @@ static void damaged_examples_are_refused(void **state)
     tl_str_deinit(&out);
 }
 
+// Integers of ten bytes are the longest; wherever one of eleven stands, it is found.
+static void integers_that_are_too_long_are_refused(void **state)
+{
+    (void)state;
+    const char *name = "a";
+    for (size_t before = 0; before < 20; before++)
+        for (size_t behind = 0; behind < 20; behind++)
+            for (size_t going_on = 9; going_on <= 10; going_on++) {
+                tl_str list = TL_STR_INIT, feature = TL_STR_INIT, features = TL_STR_INIT;
+                for (size_t i = 0; i < before; i++) tl_str_addc(&list, 1);
+                for (size_t i = 0; i < going_on; i++) tl_str_addc(&list, (char)0x80);
+                for (size_t i = 0; i <= behind; i++) tl_str_addc(&list, 1);
+                tl_str_addn(&feature, "\x1a", 1);
+                tl_str_addc(&feature, (char)(list.length + 2));
+                tl_str_addc(&feature, 0x0a);
+                add(&feature, list.data, list.length);
+                add_entry(&features, name, feature.data, feature.length);
+                tl_str whole = wrap(&features);
+                tl_feature f;
+                if (going_on == 10) {
+                    assert_fails(tl_example_find(&f, &name, 1, whole.data, whole.length), TL_EINVAL,
+                                 "is damaged");
+                } else {
+                    assert_ok(tl_example_find(&f, &name, 1, whole.data, whole.length));
+                    assert_int_equal(f.count, before + 1 + behind);
+                }
+                tl_str_deinit(&list);
+                tl_str_deinit(&feature);
+                tl_str_deinit(&features);
+                tl_str_deinit(&whole);
+            }
+}
+
 static void writing_without_memory_is_told(void **state)
 {
     (void)state;
@@ -341,11 +408,13 @@ int main(void)
         cmocka_unit_test(lists_of_tensorflow_are_read),
         cmocka_unit_test(sequences_of_tensorflow_are_read),
         cmocka_unit_test(what_was_written_is_read),
+        cmocka_unit_test(integers_of_all_lengths_are_read),
         cmocka_unit_test(wrong_kinds_and_counts_are_told),
         cmocka_unit_test(lists_may_be_packed_or_not),
         cmocka_unit_test(the_last_one_counts),
         cmocka_unit_test(names_are_compared_whole),
         cmocka_unit_test(damaged_examples_are_refused),
+        cmocka_unit_test(integers_that_are_too_long_are_refused),
         cmocka_unit_test(writing_without_memory_is_told),
     };
     return cmocka_run_group_tests(tests, open_golden, close_golden);

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <zlib.h>
 
+#include <tilth/base/clock.h>
 #include <tilth/base/crc32c.h>
 #include <tilth/io/tfrecord.h>
 
@@ -359,6 +360,28 @@ done:
     return st;
 }
 
+// Pages that are gone end the process when they are touched; so nothing may touch them.
+static void a_file_that_was_cut_is_noticed_before_it_is_read(void **state)
+{
+    (void)state;
+    enum { RECORDS = 32, SIZE = 8000 };
+    static const char zeros[SIZE];
+    tl_tfrecord_writer *w;
+    tl_tfrecord_file *f;
+    tl_tfrecord r;
+    bool more;
+    assert_ok(tl_tfrecord_writer_begin(&w, in_folder("cut"), NULL));
+    for (int i = 0; i < RECORDS; i++) assert_ok(tl_tfrecord_write(w, zeros, SIZE));
+    assert_ok(tl_tfrecord_writer_commit(&w));
+    assert_ok(tl_tfrecord_open(&f, in_folder("cut"), NULL));
+    for (int i = 0; i < RECORDS; i++) assert_ok(tl_tfrecord_at(f, i * (SIZE + 16), i, &r, &more));
+    assert_int_equal(truncate(in_folder("cut"), SIZE + 16), 0);
+    tl_sleep_ns(1000000);
+    assert_fails(tl_tfrecord_at(f, 20 * (SIZE + 16), 20, &r, &more), TL_EIO, "became shorter");
+    assert_fails(tl_tfrecord_head(f, 10 * (SIZE + 16), 10, &r, &more), TL_EIO, "became shorter");
+    tl_tfrecord_close(&f);
+}
+
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
@@ -380,6 +403,7 @@ int main(void)
         cmocka_unit_test(damaged_streams_are_noticed),
         cmocka_unit_test(a_stream_may_not_become_too_large),
         cmocka_unit_test(a_length_that_looks_like_gzip_is_a_length),
+        cmocka_unit_test(a_file_that_was_cut_is_noticed_before_it_is_read),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
