@@ -50,10 +50,10 @@ void tli_averages_update(tl_optimizer *o, tl_ctx *c, tl_tensor *step, tl_tensor 
     if (!o->config.ema) return;
     tl_tensor *all = tl_number(c, TL_F64, 1);
     tl_tensor *kept = tl_where(c, apply, decay_at(c, o->config.ema, step), all);
-    kept = tl_cast(c, kept, TL_F32);
     for (int64_t i = 0; i < o->count; i++)
         if (o->average[i])
-            tl_update_ema_by(c, o->average[i], tl_model_block(o->model, i)->values, kept);
+            tl_update_ema_by(c, o->average[i], tl_model_block(o->model, i)->values,
+                             tl_cast(c, kept, o->average[i]->dtype));
 }
 
 bool tl_optimizer_averages(const tl_optimizer *o)

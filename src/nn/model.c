@@ -262,7 +262,6 @@ void tl_model_apply_updates(tl_ctx *c, tl_model *m, tl_tensor *finite)
 {
     tl_net *net = m->net;
     bool taping = tl_ctx_set_taping(c, false);
-    tl_tensor *one = finite ? tl_full(c, TL_F32, TL_SCALAR, 1) : NULL;
     for (int64_t i = 0; i < net->updates.count; i++) {
         const tli_update *u = &net->updates.items[i];
         if (!finite) {
@@ -270,7 +269,9 @@ void tl_model_apply_updates(tl_ctx *c, tl_model *m, tl_tensor *finite)
             continue;
         }
         // A momentum of 1 leaves the average alone.
-        tl_tensor *momentum = tl_full(c, TL_F32, TL_SCALAR, u->momentum);
+        tl_dtype dtype = u->average->dtype;
+        tl_tensor *momentum = tl_full(c, dtype, TL_SCALAR, u->momentum);
+        tl_tensor *one = tl_full(c, dtype, TL_SCALAR, 1);
         tl_update_ema_by(c, u->average, u->value, tl_where(c, finite, momentum, one));
     }
     net->updates.count = 0;

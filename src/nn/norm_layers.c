@@ -1,3 +1,4 @@
+#include <tilth/ops/elementwise.h>
 #include <tilth/ops/norm.h>
 #include <tilth/ops/update.h>
 
@@ -108,6 +109,15 @@ static tl_status batch_norm_parameters(tl_layer *l, tl_scope *s, const tl_tensor
     return tl_scope_status(s);
 }
 
+/* What the running variance takes in. As in Keras, whose kernel for images estimates that of the population and whose
+ * other code takes that of the batch. */
+static tl_tensor *running_variance(tl_ctx *c, const tl_tensor *x, tl_tensor *variance)
+{
+    if (!x || x->shape.rank != 4) return variance;
+    int64_t n = tl_tensor_count(x) / x->shape.dims[3];
+    return n > 1 ? tl_scale(c, variance, (double)n / (double)(n - 1)) : variance;
+}
+
 // A frozen layer keeps its statistics and computes with them, in training too.
 static tl_tensor *batch_norm_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 {
@@ -118,7 +128,7 @@ static tl_tensor *batch_norm_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
     tl_tensor *mean, *variance;
     tl_tensor *y = tl_batch_normalize(c, x, n->gamma, n->beta, k->epsilon, &mean, &variance);
     tl_layer_update(c, l, n->mean, mean, k->momentum);
-    tl_layer_update(c, l, n->variance, variance, k->momentum);
+    tl_layer_update(c, l, n->variance, running_variance(c, x, variance), k->momentum);
     return y;
 }
 

@@ -4,6 +4,7 @@
 
 #include <tilth/base/arena.h>
 #include <tilth/base/vec.h>
+#include <tilth/desc/gin.h>
 #include <tilth/nn/optimizer.h>
 #include <tilth/nn/schedule.h>
 
@@ -98,5 +99,8 @@ tli_prepare_fn tli_sgd_prepare, tli_sgd_experimental_prepare, tli_torch_sgd_prep
     tli_rmsprop_prepare, tli_adagrad_prepare, tli_adafactor_keras_prepare;
 tl_tensor *tli_sgd_rate(tl_ctx *c, const tl_optimizer *o, tl_tensor *step, tl_tensor *rate);
 double tli_adamw_clip_norm(const void *config);
+
+/* for gin (create_optimizer.c) */
+extern const tl_configurable_class tli_create_optimizer;
 
 #endif

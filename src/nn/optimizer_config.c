@@ -452,6 +452,7 @@ const tl_desc tl_optimization_config_desc = {
 /* --- classes ---------------------------------------------------------------------------------- */
 
 static const tl_entry entries[] = {
+    {&tl_kind_configurable, &tli_create_optimizer.cls},
     {&tl_kind_optimizer, &adafactor_class.cls},
     {&tl_kind_optimizer, &adafactor_keras_class.cls},
     {&tl_kind_optimizer, &adagrad_class.cls},

@@ -119,7 +119,8 @@ static tl_tensor *hyper_of(tl_ctx *c, const tl_update *u)
     static const int64_t places[] = {TL_HYPER_RATE, TL_HYPER_STEP, TL_HYPER_SCALE, TL_HYPER_APPLY};
     tl_tensor *const parts[] = {u->rate, u->step, u->scale, u->apply};
     tl_tensor *numbers[TL_HYPER_COUNT];
-    for (int i = 0; i < TL_HYPER_COUNT; i++) numbers[i] = tl_cast(c, parts[i], TL_F32);
+    tl_dtype dtype = u->values->dtype;
+    for (int i = 0; i < TL_HYPER_COUNT; i++) numbers[i] = tl_cast(c, parts[i], dtype);
     return tl_pack(c, TL_HYPER_COUNT, numbers, places, TL_HYPER_COUNT);
 }
 
@@ -127,8 +128,6 @@ static void update_block(sweep *s, int64_t index)
 {
     tl_ctx *c = s->c;
     const tli_part *part = &s->o->parts[index];
-    // Numbers of hyper are float32; a float64 block gets its factor before.
-    if (s->o->values[index]->dtype == TL_F64) tli_gradients_settle(&s->g, index);
     tl_update u = {.block = &part->base,
                    .config = s->o->config.optimizer.value,
                    .values = part->base.block->values,

@@ -12,7 +12,8 @@ tli_rate_fn tli_constant_rate, tli_stepwise_rate, tli_exponential_rate, tli_poly
 
 typedef tl_tensor *tli_warmup_fn(tl_ctx *c, const void *config, tl_tensor *step, tl_tensor *rate,
                                  tl_tensor *rate_at_end);
-tli_warmup_fn tli_linear_warmup_rate, tli_polynomial_warmup_rate, tli_constant_warmup_rate;
+tli_warmup_fn tli_linear_warmup_rate, tli_polynomial_warmup_rate, tli_constant_warmup_rate,
+    tli_peak_warmup_rate;
 
 /* A registry with what ships, for callers that have none. */
 tl_status tli_optimization_registry(tl_registry **out);

@@ -407,6 +407,15 @@ static const tl_field constant_warmup_fields[] = {
 };
 WARMUP(constant, "one learning rate for all steps of the warm-up");
 
+static const tl_field peak_warmup_fields[] = {
+    NAME_ROW(tl_peak_warmup_config, "peak"),
+    TL_F(tl_peak_warmup_config, peak_learning_rate, .d = 0.1, .help = "learning rate at its end"),
+    TL_F(tl_peak_warmup_config, power, .d = 1, .help = "1 for a straight line"),
+    TL_F_END,
+};
+WARMUP(peak, "(step / warmup_steps) ^ power of peak_learning_rate, from which the schedule takes "
+             "over");
+
 /* --- modules ---------------------------------------------------------------------------------- */
 
 static const tl_entry learning_rates[] = {
@@ -430,6 +439,7 @@ const tl_module tl_learning_rates_module = {
 static const tl_entry warmups[] = {
     {&tl_kind_warmup, &constant_warmup_class.cls},
     {&tl_kind_warmup, &linear_warmup_class.cls},
+    {&tl_kind_warmup, &peak_warmup_class.cls},
     {&tl_kind_warmup, &polynomial_warmup_class.cls},
 };
 const tl_module tl_warmups_module = {TL_MODULE_HEAD("warmups"), warmups, TL_COUNT(warmups)};

@@ -238,3 +238,13 @@ tl_tensor *tli_constant_warmup_rate(tl_ctx *c, const void *config, tl_tensor *st
     (void)rate_at_end;
     return number(c, ((const tl_constant_warmup_config *)config)->warmup_learning_rate);
 }
+
+tl_tensor *tli_peak_warmup_rate(tl_ctx *c, const void *config, tl_tensor *step, tl_tensor *rate,
+                                tl_tensor *rate_at_end)
+{
+    const tl_peak_warmup_config *w = config;
+    (void)rate;
+    (void)rate_at_end;
+    tl_tensor *done = tl_div(c, step, number(c, length_of(config)));
+    return tl_scale(c, tl_pow(c, done, number(c, w->power)), w->peak_learning_rate);
+}

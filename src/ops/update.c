@@ -96,6 +96,17 @@ static tl_status check_like(const tl_tensor *t, const tl_tensor *param, const ch
                    tl_tensor_spec(wanted, param));
 }
 
+// Numbers of a step are float32; for a block of float64 they may have its precision.
+static bool is_number_for(const tl_tensor *t, const tl_tensor *param)
+{
+    return t->dtype == TL_F32 || (t->dtype == TL_F64 && param->dtype == TL_F64);
+}
+
+static const char *or_float64(const tl_tensor *param)
+{
+    return param->dtype == TL_F64 ? ", or float64" : "";
+}
+
 // Parameters, gradients, hyper-parameters, then slots, whose number the attributes say. One input more is a
 // copy of the parameters in another float type, which compiled programs keep beside them.
 static tl_status check_block(const tl_node *call, int slots)
@@ -113,11 +124,11 @@ static tl_status check_block(const tl_node *call, int slots)
         snprintf(what, sizeof what, "slot %d", i - SLOTS);
         TL_TRY(check_like(call->in[i], param, what, false));
     }
-    if (hyper->dtype != TL_F32 || hyper->shape.rank != 1
+    if (!is_number_for(hyper, param) || hyper->shape.rank != 1
         || hyper->shape.dims[0] != TL_HYPER_COUNT) {
         char spec[TL_TENSOR_TEXT];
-        return TL_FAIL(TL_EINVAL, "hyper is %s and must be float32[%d]",
-                       tl_tensor_spec(spec, hyper), TL_HYPER_COUNT);
+        return TL_FAIL(TL_EINVAL, "hyper is %s and must be float32[%d]%s",
+                       tl_tensor_spec(spec, hyper), TL_HYPER_COUNT, or_float64(param));
     }
     return TL_OK;
 }
@@ -204,10 +215,10 @@ static tl_status ema_infer(const tl_node *call)
                        tl_tensor_spec(spec, value), tl_tensor_spec(wanted, average));
     }
     if (call->inputs < 3) return TL_OK;
-    if (call->in[2]->dtype == TL_F32 && tl_tensor_count(call->in[2]) == 1) return TL_OK;
+    if (is_number_for(call->in[2], average) && tl_tensor_count(call->in[2]) == 1) return TL_OK;
     char spec[TL_TENSOR_TEXT];
-    return TL_FAIL(TL_EINVAL, "the momentum is %s and must be float32 with one element",
-                   tl_tensor_spec(spec, call->in[2]));
+    return TL_FAIL(TL_EINVAL, "the momentum is %s and must be float32%s with one element",
+                   tl_tensor_spec(spec, call->in[2]), or_float64(average));
 }
 
 static tl_status assign_infer(const tl_node *call)

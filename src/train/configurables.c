@@ -1,6 +1,8 @@
 /* Model Garden's configurables of a run: gin files that name them work here. */
 #include "train/configurables.h"
 
+#include <string.h>
+
 #include <tilth/train/default_trainer.h>
 #include <tilth/train/launch.h>
 
@@ -35,6 +37,59 @@ static const tl_configurable_class create_trainer = {
     .call = create_trainer_call,
 };
 
+/* --- build_optimizer -------------------------------------------------------------------------- */
+
+/* Its other arguments are functions of Python; here a class of optimizers, or a task's
+ * create_optimizer, does what they would. */
+typedef struct build_optimizer_args {
+    bool use_legacy_optimizer;
+} build_optimizer_args;
+static const tl_field build_optimizer_fields[] = {
+    TL_F(build_optimizer_args, use_legacy_optimizer, .b = true,
+         .help = "false demands one of Keras's newer optimizers, and refuses the older ones"),
+    TL_F_END,
+};
+static const tl_desc build_optimizer_desc = {
+    .name = "build_optimizer", .help = "which optimizers a run may have",
+    .size = sizeof(build_optimizer_args), .fields = build_optimizer_fields,
+};
+
+/* Types that mean another rule with use_legacy_optimizer = False, and what that is called here. */
+static const struct {
+    const char *older, *newer;
+} forms[] = {{"sgd", "sgd_experimental"},
+             {"adam", "adam_experimental"},
+             {"rmsprop", NULL},
+             {"adagrad", NULL}};
+
+static tl_status refuse_older(const char *type)
+{
+    for (int64_t i = 0; i < TL_COUNT(forms); i++) {
+        if (strcmp(type, forms[i].older) != 0) continue;
+        const char *newer = forms[i].newer;
+        return TL_FAIL(TL_EINVAL,
+                       "build_optimizer.use_legacy_optimizer is False, and '%s' is Keras's older "
+                       "one; %s%s", type,
+                       newer ? "set trainer.optimizer_config.optimizer.type to " : "leave it True",
+                       newer ? newer : "");
+    }
+    return TL_OK;
+}
+
+static tl_status build_optimizer_call(void **out, tl_gin *gin, const void *value)
+{
+    const build_optimizer_args *given = value;
+    tl_runner *r = tl_gin_payload(gin);
+    const char *type = r->params->optimizer_config.optimizer.type;
+    *out = r;
+    return given->use_legacy_optimizer || !type ? TL_OK : refuse_older(type);
+}
+static const tl_configurable_class build_optimizer = {
+    .cls = TL_CONFIGURABLE("optimizer_factory.build_optimizer", &build_optimizer_desc,
+                           .help = "asked before the optimizer of a run is made"),
+    .call = build_optimizer_call,
+};
+
 /* --- actions ---------------------------------------------------------------------------------- */
 
 static tl_status get_train_actions_call(void **out, tl_gin *gin, const void *value)
@@ -62,6 +117,7 @@ static const tl_configurable_class get_eval_actions = {
 };
 
 static const tl_entry entries[] = {
+    {&tl_kind_configurable, &build_optimizer.cls},
     {&tl_kind_configurable, &create_trainer.cls},
     {&tl_kind_configurable, &get_train_actions.cls},
     {&tl_kind_configurable, &get_eval_actions.cls},
@@ -75,8 +131,10 @@ const tl_module tl_train_module = {TL_MODULE_HEAD("train"), entries, TL_COUNT(en
 
 tl_status tli_gin_create_trainer(tl_runner *r, tl_trainer **out)
 {
-    void *made = NULL;
+    void *asked, *made = NULL;
     tl_gin_set_payload(r->args->gin, r);
+    if (r->trains)
+        TL_TRY(tl_gin_call_name(&asked, r->args->gin, "optimizer_factory.build_optimizer"));
     tl_status st = tl_gin_call_name(&made, r->args->gin, "train_utils.create_trainer");
     *out = made;
     return st;

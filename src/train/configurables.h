@@ -6,7 +6,7 @@
 
 #include <tilth/train/run.h>
 
-/* `create_trainer`, with what gin binds to trainer_cls. */
+/* `build_optimizer`, which may refuse, and `create_trainer`, with what gin binds to trainer_cls. */
 TL_NODISCARD tl_status tli_gin_create_trainer(tl_runner *r, tl_trainer **out);
 /* `get_train_actions` and `get_eval_actions`. */
 TL_NODISCARD tl_status tli_gin_get_actions(tl_runner *r);

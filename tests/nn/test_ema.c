@@ -34,8 +34,7 @@ static double decay_of(const rule *r, int64_t updates)
 {
     double n = (double)(updates - r->start);
     if (n < 0) return 0;
-    double decay = r->dynamic ? fmin(r->decay, (1 + n) / (10 + n)) : r->decay;
-    return (float)decay;
+    return r->dynamic ? fmin(r->decay, (1 + n) / (10 + n)) : r->decay;
 }
 
 static void check_rule(const rule *r, tl_dtype dtype, int mode)

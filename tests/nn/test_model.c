@@ -202,6 +202,20 @@ static void running_statistics_move_in_training_alone(void **state)
     tl_model_free(&m);
 }
 
+// Eight pixels: 8/7 of their variance is that of where they come from.
+static void running_variance_of_images_is_of_the_population(void **state)
+{
+    (void)state;
+    tl_model *m = make_model(&(recipe){norm_only, NULL}, TL_F32, TL_F32, TL_SHAPE(2, 2, 2, 1));
+    double pixels[8] = {1, 3, 5, 7, 1, 3, 5, 7};
+    tl_ctx_set_training(c, true);
+    tl_tensor *y = tl_call(c, m, tl_from_doubles(c, TL_F32, TL_SHAPE(2, 2, 2, 1), pixels));
+    assert_near(at(y, 0), -3 / sqrt(5 + 1e-3), 1e-5);
+    assert_near(at(param(m, "norm/moving_variance"), 0), 0.75 + 0.25 * 5 * 8 / 7, 1e-6);
+    tl_ctx_set_training(c, false);
+    tl_model_free(&m);
+}
+
 /* --- state, copies ---------------------------------------------------------------------------- */
 
 static void state_goes_from_one_model_to_another(void **state)
@@ -513,6 +527,7 @@ int main(void)
         LAB_TEST(a_model_may_have_nothing_to_train),
         LAB_TEST(what_is_inside_a_frozen_layer_is_frozen),
         LAB_TEST(running_statistics_move_in_training_alone),
+        LAB_TEST(running_variance_of_images_is_of_the_population),
         LAB_TEST(state_goes_from_one_model_to_another),
         LAB_TEST(a_copy_is_alike_and_apart),
         LAB_TEST(a_copy_of_literals_outlives_them),

@@ -143,6 +143,7 @@ static const branch_case branches[] = {
      "{name: StableDecay, initial_learning_rate: null, total_steps: null, decay_steps: null, "
      "end_learning_rate: 0.0, shape: linear, offset: 0}"},
     {"warmup", "constant", "{name: constant, warmup_learning_rate: 0.0, warmup_steps: null}"},
+    {"warmup", "peak", "{name: peak, peak_learning_rate: 0.1, power: 1.0, warmup_steps: null}"},
 };
 
 static const tl_value *parse(tl_arena *arena, const char *text)

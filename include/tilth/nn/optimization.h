@@ -354,14 +354,20 @@ typedef struct tl_polynomial_warmup_config {
     double power;
 } tl_polynomial_warmup_config;
 
-/* Not Model Garden's. */
+/* Not among those that Model Garden's configurations can choose. The second is the WarmUp of its
+ * older programs: it leads to a rate of its own, whatever the schedule gives at warmup_steps. */
 typedef struct tl_constant_warmup_config {
     tl_warmup_config base;
     double warmup_learning_rate;
 } tl_constant_warmup_config;
 
+typedef struct tl_peak_warmup_config {
+    tl_warmup_config base;
+    double peak_learning_rate, power;
+} tl_peak_warmup_config;
+
 extern TL_API const tl_desc tl_warmup_config_desc, tl_linear_warmup_config_desc,
-    tl_polynomial_warmup_config_desc, tl_constant_warmup_config_desc;
+    tl_polynomial_warmup_config_desc, tl_constant_warmup_config_desc, tl_peak_warmup_config_desc;
 
 /* --- groups of parameters --------------------------------------------------------------------- */
 
@@ -388,6 +394,26 @@ typedef struct tl_optimization_config {
 } tl_optimization_config;
 
 extern TL_API const tl_desc tl_optimization_config_desc;
+
+/* --- BERT's optimizer ------------------------------------------------------------------------- */
+
+/* The arguments of Model Garden's older create_optimizer (official/nlp/optimization.py). */
+typedef enum tl_create_optimizer_type { TL_CREATE_ADAMW, TL_CREATE_LAMB } tl_create_optimizer_type;
+typedef struct tl_create_optimizer_args {
+    double init_lr;
+    int64_t num_train_steps, num_warmup_steps;
+    double end_lr;
+    tl_create_optimizer_type optimizer_type;
+    double beta_1, poly_power; /* 0.9 and 1 by default in gin; in C both must be given */
+} tl_create_optimizer_args;
+extern TL_API const tl_desc tl_create_optimizer_desc;
+
+/* What it makes of them: AdamW or LAMB with a decay of 0.01 for all but biases and layer norms, a
+ * warm-up to init_lr, and a polynomial fall to end_lr. All of it lies in `arena`. For gin it is the
+ * configurable optimization.create_optimizer, whose calls give a tl_optimization_config. */
+TL_API TL_NODISCARD tl_status tl_create_optimizer_config(tl_optimization_config *out,
+                                                         tl_arena *arena,
+                                                         const tl_create_optimizer_args *args);
 
 TL_END
 

@@ -25,7 +25,7 @@
 
 TL_BEGIN
 
-/* The elements of `hyper`, float32 [TL_HYPER_COUNT]. */
+/* The elements of `hyper`, [TL_HYPER_COUNT]: float32, or float64 for a block of that type. */
 typedef enum tl_hyper {
     TL_HYPER_RATE,  /* learning rate */
     TL_HYPER_STEP,  /* number of this update, from 1 */
@@ -78,8 +78,8 @@ TL_API bool tl_update_lars(tl_ctx *c, tl_tensor *param, tl_tensor *grad, tl_tens
                            tl_tensor *velocity, const tl_lars_attr *attr);
 
 /* average = momentum average + (1 - momentum) value: running statistics, averaged weights. The
- * second form reads the momentum from a float32 tensor with one element. A momentum of 1 leaves the
- * average as it is, whatever the value holds. */
+ * second form reads the momentum from a tensor with one element: float32, or float64 for an average
+ * of that type. A momentum of 1 leaves the average as it is, whatever the value holds. */
 TL_API bool tl_update_ema(tl_ctx *c, tl_tensor *average, tl_tensor *value, double momentum);
 TL_API bool tl_update_ema_by(tl_ctx *c, tl_tensor *average, tl_tensor *value, tl_tensor *momentum);
 
