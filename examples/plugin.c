@@ -1,10 +1,11 @@
-/* A plug-in: a task, an experiment and an optimizer of one's own, for the `tilth` that is
- * installed.
+/* A plug-in: a task, an experiment, an optimizer and a learning rate of one's own, for the `tilth`
+ * that is installed.
  *
  *     cc -shared -fPIC plugin.c digits.c -o libdigits.so $(pkg-config --cflags tilth)
  *     tilth list experiments --plugin=./libdigits.so
  *     tilth train --plugin=./libdigits.so --experiment=example/digits --mode=train \
- *         --model_dir=run trainer.optimizer_config.optimizer.type=sign_sgd */
+ *         --model_dir=run trainer.optimizer_config.optimizer.type=sign_sgd \
+ *         trainer.optimizer_config.learning_rate.type=halving */
 #include "digits.h"
 
 /* A branch of `optimizer: {type: ...}` like the built-in ones. */
@@ -48,10 +49,41 @@ static const tl_optimizer_class sign_sgd = {
     .prepare = prepare, .update = update,
 };
 
+/* A branch of `learning_rate: {type: ...}`. */
+typedef struct halving_config {
+    tl_learning_rate_config base;
+    double initial_learning_rate;
+    int64_t steps;
+} halving_config;
+static const tl_field halving_fields[] = {
+    TL_F(halving_config, initial_learning_rate, .d = 0.005, TL_AT_LEAST(0), .help = "rate at first"),
+    TL_F(halving_config, steps, .i = 400, TL_AT_LEAST(1), .help = "updates until it is halved"),
+    TL_F_END
+};
+static const tl_desc halving_desc = {
+    .name = "halving", .help = "half the rate every so many updates",
+    .size = sizeof(halving_config), .base = &tl_learning_rate_config_desc, .fields = halving_fields,
+};
+
+/* Ops too: the rate is computed inside the step, from the number of updates that were done. */
+static tl_tensor *halving_rate(tl_ctx *c, const void *config, tl_tensor *step)
+{
+    const halving_config *h = config;
+    tl_tensor *falls = tl_floor(c, tl_scale(c, step, 1 / (double)h->steps));
+    return tl_scale(c, tl_pow(c, tl_number(c, TL_F64, 0.5), falls), h->initial_learning_rate);
+}
+
+static const tl_learning_rate_class halving = {
+    .cls = {.class_size = sizeof(tl_learning_rate_class), .name = "halving",
+            .help = "half the rate every so many updates", .config = &halving_desc},
+    .rate = halving_rate,
+};
+
 static const tl_entry entries[] = {
     {&tl_kind_task, &digits_task.cls},
     {&tl_kind_experiment, &digits_experiment.cls},
     {&tl_kind_optimizer, &sign_sgd.cls},
+    {&tl_kind_learning_rate, &halving.cls},
 };
 
 const tl_module tl_module_main = {TL_MODULE_HEAD("digits"), entries, TL_COUNT(entries)};

@@ -11,7 +11,7 @@ cases=0
 good_tree()
 {
     rm -rf "${tree:?}"/*
-    mkdir -p "$tree"/include/tilth/{base,core} "$tree"/src/{base,core,nn,data,io} "$tree/tool"
+    mkdir -p "$tree"/include/tilth/{base,core} "$tree"/src/{base,core,nn,data,io} "$tree"/{tool,docs}
     put include/tilth/tilth.h '#include <tilth/base/a.h>' '#include <tilth/core/b.h>'
     put include/tilth/base/a.h '#ifndef A_H' '#define A_H' '#include <stddef.h>' \
         'typedef struct a { size_t size; } a;' '#endif'
@@ -25,6 +25,7 @@ good_tree()
     put src/data/d.c '#include "../core/b.h"'
     put src/core/b.h ''
     put tool/main.c '#include <tilth/tilth.h>'
+    put docs/adding.md '[a](../tool/main.c)' '```c src/base/a.c' '#include <yaml.h>' '#include "a_private.h"' '```'
 }
 
 # put FILE LINE...
@@ -140,8 +141,38 @@ sizes_cases()
     refuses sizes 'no files'
 }
 
+# page LINE... : a page with one block of C, of src/base/a.c.
+page()
+{
+    put docs/adding.md '```c src/base/a.c' "$@" '```'
+}
+
+quotes_cases()
+{
+    takes quotes
+    page '#include <tilth/base/a.h>' ... '#include "a_private.h"'
+    takes quotes
+    put docs/adding.md '1. one' '   ```c src/base/a.c' '   #include <yaml.h>' '   ```'
+    takes quotes
+    page '#include <yaml.h>' '#include "b_private.h"'
+    refuses quotes 'docs/adding.md:3: src/base/a.c does not say here: #include "b_private.h"'
+    page '#include <tilth/base/a.h>' '#include "a_private.h"'
+    refuses quotes 'docs/adding.md:3: src/base/a.c does not say here'
+    page '#include "a_private.h"' ... '#include <yaml.h>'
+    refuses quotes 'docs/adding.md:4: src/base/a.c does not say here'
+    put docs/adding.md '```c' 'int x;' '```'
+    refuses quotes 'docs/adding.md:1: a block of C names no file'
+    put docs/adding.md '```c src/base/none.c' 'int x;' '```'
+    refuses quotes 'docs/adding.md:1: there is no src/base/none.c'
+    put docs/adding.md '[a](../tool/none.c)'
+    refuses quotes 'docs/adding.md: there is no ../tool/none.c'
+    rm -rf "${tree:?}"/*
+    refuses quotes 'no pages'
+}
+
 good_tree
 layers_cases
 headers_cases
 sizes_cases
+quotes_cases
 echo "   selftest: $cases cases"
