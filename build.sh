@@ -8,7 +8,7 @@ BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libjansso
                 libjpeg62-turbo-dev zlib1g-dev)
 TEST_PACKAGES=(g++ clang libclang-rt-14-dev libcmocka-dev universal-ctags)
 PYTHON_PACKAGES=(python3 python3-venv)
-BENCH_PACKAGES=(libopenblas0-pthread)
+BENCH_PACKAGES=(libopenblas0-pthread dataset-fashion-mnist)
 DEMO_PACKAGES=(dataset-fashion-mnist)
 
 FUZZ_SECONDS=3 # for each target, in `test`
@@ -121,11 +121,12 @@ build_venv()
     cp "$list" "$stamp"
 }
 
-# What the peer of a benchmark needs: PyTorch is large and has an environment of its own.
+# What the peers of a benchmark need: PyTorch and TensorFlow are large and have environments of their own.
 build_peer()
 {
     local peer=bench/peers/$1.py
     [[ -f $peer ]] || return 0
+    [[ ! -f bench/peers/$1_tf.py ]] || build_venv .venv-tf tests/interop/requirements-original.txt
     if grep -q '^import torch' "$peer"; then
         build_venv .venv-torch bench/peers/requirements.txt
         need_packages "${BENCH_PACKAGES[@]}"

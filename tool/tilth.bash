@@ -68,7 +68,7 @@ _tilth_words()
     help) _tilth_commands ;;
     list) _tilth_ask list kinds --names; echo kinds ;;
     ckpt)
-        if [[ $# -gt 1 ]]; then compgen -f -- "${!#}"; else printf '%s\n' show diff verify; fi ;;
+        if [[ $# -gt 1 ]]; then compgen -f -- "${!#}"; else printf '%s\n' show diff verify convert; fi ;;
     data)
         if [[ $# -gt 1 ]]; then compgen -f -- "${!#}"; else printf '%s\n' show convert; fi ;;
     train_net) _tilth_net_keys '' = ;;

@@ -77,6 +77,8 @@
 #include <tilth/graph/graph.h>
 #include <tilth/graph/program.h>
 
+#include <tilth/comm/layout.h>
+
 #include <tilth/io/checkpoint.h>
 #include <tilth/io/checkpoint_manager.h>
 #include <tilth/io/event_file.h>
@@ -86,6 +88,7 @@
 #include <tilth/io/jpeg.h>
 #include <tilth/io/png.h>
 #include <tilth/io/safetensors.h>
+#include <tilth/io/tensorbundle.h>
 #include <tilth/io/tfrecord.h>
 
 #include <tilth/nn/evaluator.h>
@@ -102,6 +105,7 @@
 #include <tilth/nn/regularizer.h>
 #include <tilth/nn/schedule.h>
 
+#include <tilth/data/augment.h>
 #include <tilth/data/batch.h>
 #include <tilth/data/config.h>
 #include <tilth/data/dataset.h>
@@ -109,6 +113,7 @@
 #include <tilth/data/image_folder.h>
 #include <tilth/data/pipeline.h>
 #include <tilth/data/sample.h>
+#include <tilth/data/sampler.h>
 #include <tilth/data/source.h>
 
 #include <tilth/train/actions.h>
@@ -123,6 +128,7 @@
 #include <tilth/train/initialize.h>
 #include <tilth/train/launch.h>
 #include <tilth/train/libai.h>
+#include <tilth/train/original.h>
 #include <tilth/train/progress.h>
 #include <tilth/train/run.h>
 #include <tilth/train/step.h>

@@ -9,6 +9,10 @@
 #include "core/tensor.h"
 #include "graph/graph.h"
 
+/* Copies that take more are not kept: memory is what the largest models lack, and their products take so long that
+ * casting beside them is little. */
+static const int64_t most_bytes = (int64_t)128 << 20;
+
 /* Memory from outside, of which [begin, end) has a copy. */
 typedef struct weights {
     tl_storage *storage;
@@ -79,7 +83,9 @@ static bool find_weights(const tl_graph *g, const tl_node *first, weights *w)
         take_in(w, n->in[0]);
         w->cast += tl_tensor_count(n->in[0]);
     }
-    return w->cast && w->cast * 2 >= w->end - w->begin; // what nobody reads is not worth writing
+    int64_t count = w->end - w->begin;
+    if (count > most_bytes / (int64_t)tl_dtype_size(type)) return false;
+    return w->cast && w->cast * 2 >= count; // what nobody reads is not worth writing
 }
 
 /* --- headers ------------------------------------------------------------------------------------ */

@@ -166,10 +166,10 @@ static void set_output(decoding *g)
 // block.
 static void cut_columns(decoding *g)
 {
-    int64_t whole = g->d.output_width;
-    int64_t from = g->window.x > MARGIN ? g->window.x - MARGIN : 0;
-    int64_t to = g->window.x + g->window.width + MARGIN < whole
-                     ? g->window.x + g->window.width + MARGIN
+    int64_t whole = g->d.output_width, margin = g->args->plain_edges ? 0 : MARGIN;
+    int64_t from = g->window.x > margin ? g->window.x - margin : 0;
+    int64_t to = g->window.x + g->window.width + margin < whole
+                     ? g->window.x + g->window.width + margin
                      : whole;
     g->skipped = g->window.x;
     // Columns of colours that are four times as wide would come out of another place.

@@ -13,6 +13,8 @@
 typedef struct ckpt_flags {
     bool stats;
     double tolerance;
+    bool overwrite;
+    const char *experiment;
 } ckpt_flags;
 static const tl_field ckpt_fields[] = {
     TL_F(ckpt_flags, stats,
@@ -20,8 +22,10 @@ static const tl_field ckpt_fields[] = {
                  "are not finite"),
     TL_F(ckpt_flags, tolerance,
          .help = "diff: numbers that are apart by no more than this are equal"),
-    TL_F_END
-};
+    TL_F(ckpt_flags, overwrite, .help = "convert: replaces files that exist"),
+    TL_F(ckpt_flags, experiment, .flags = TL_FIELD_NULLABLE,
+         .help = "convert: of which experiment the run is, when its folder does not say so"),
+    TL_F_END};
 static const tl_desc ckpt_flags_desc = {
     .name = "ckpt",
     .help = "flags of `ckpt`",
@@ -79,66 +83,103 @@ static void add_value(tl_str *out, const tl_state_entry *e)
     }
 }
 
-typedef struct rows {
-    tli_ckpt *k;
-    tl_arena *arena;
-} rows;
-
-static tl_status add_row(rows *r, const char *path, const tl_state_entry *value,
-                         const tl_safetensors_entry *e)
+tl_status tli_ckpt_add_row(tli_ckpt *k, tl_arena *arena, const char *path,
+                           const tl_state_entry *value, const tl_safetensors_entry *e)
 {
-    tli_ckpt_row *row = &r->k->rows[r->k->count];
+    tli_ckpt_row *row = &k->rows[k->count];
     tl_str text = TL_STR_INIT, clean = TL_STR_INIT;
     if (value)
         add_value(&text, value);
     else
         add_spec(&text, e);
     tli_ckpt_add_clean(&clean, tl_str_text(&text));
-    *row = (tli_ckpt_row){.path = tl_arena_strdup(r->arena, path),
-                          .text = tl_str_copy(&clean, r->arena),
+    *row = (tli_ckpt_row){.path = tl_arena_strdup(arena, path),
+                          .text = tl_str_copy(&clean, arena),
                           .entry = e,
-                          .same_as = strcmp(e->name, path) == 0 ? NULL : e->name};
+                          .tensor = !value};
     tl_str_deinit(&text);
     tl_str_deinit(&clean);
     if (!row->path || !row->text) return TL_ENOMEM;
-    r->k->count++;
-    return tl_map_set(&r->k->by_path, path, row);
+    k->count++;
+    return tl_map_set(&k->by_path, path, row);
 }
+
+typedef struct rows {
+    tli_ckpt *k;
+    tl_arena *arena;
+    bool alike;
+} rows;
 
 static tl_status add_state_entry(const tl_state_entry *e, void *payload)
 {
-    rows *r = payload;
-    const tl_safetensors_entry *tensor = tl_checkpoint_find(r->k->c, e->path);
-    if (tensor) return add_row(r, e->path, NULL, tensor);
-    return add_row(r, e->path, e, tl_safetensors_find(tl_checkpoint_file(r->k->c), e->path));
+    const rows *r = payload;
+    const tl_safetensors_entry *tensor = tl_checkpoint_find(r->k->c, e->path), *bytes = tensor;
+    bool number = e->kind == TL_STATE_INT || e->kind == TL_STATE_DOUBLE || e->kind == TL_STATE_BOOL;
+    if (!tensor) bytes = tl_safetensors_find(tl_checkpoint_file(r->k->c), e->path);
+    bool alias = strcmp(bytes->name, e->path) != 0;
+    if (alias && r->alike) return TL_OK;
+    bool as_value = !tensor && !(number && r->alike);
+    TL_TRY(tli_ckpt_add_row(r->k, r->arena, e->path, as_value ? e : NULL, bytes));
+    if (alias) r->k->rows[r->k->count - 1].same_as = bytes->name;
+    return TL_OK;
 }
 
-tl_status tli_ckpt_open(tli_ckpt *out, tl_arena *arena, const char *word)
+static tl_status add_file(tli_ckpt *k, tl_arena *arena, bool alike)
 {
-    rows r = {out, arena};
-    bool damaged;
+    rows r = {k, arena, alike};
     int64_t entries, bytes;
-    *out = (tli_ckpt){0};
-    TL_TRY(tl_checkpoint_resolve(&out->file, arena, word));
-    TL_TRY(tli_checkpoint_open(&out->c, out->file, true, &damaged));
-    const tl_safetensors *f = tl_checkpoint_file(out->c);
-    TL_TRY(tl_state_size(tl_checkpoint_state(out->c), &entries, &bytes));
+    const tl_safetensors *f = tl_checkpoint_file(k->c);
+    TL_TRY(tl_state_size(tl_checkpoint_state(k->c), &entries, &bytes));
     int64_t most = entries > tl_safetensors_count(f) ? entries : tl_safetensors_count(f);
-    out->rows = tl_arena_array(arena, most, sizeof *out->rows);
-    if (!out->rows) return TL_ENOMEM;
-    if (tl_checkpoint_version(out->c))
-        return tl_state_walk(tl_checkpoint_state(out->c), add_state_entry, &r);
+    k->rows = tl_arena_array(arena, most, sizeof *k->rows);
+    if (!k->rows) return TL_ENOMEM;
+    if (tl_checkpoint_version(k->c))
+        return tl_state_walk(tl_checkpoint_state(k->c), add_state_entry, &r);
     for (int64_t i = 0; i < tl_safetensors_count(f); i++) {
         const tl_safetensors_entry *e = tl_safetensors_at(f, i);
-        TL_TRY(add_row(&r, e->name, NULL, e));
+        TL_TRY(tli_ckpt_add_row(k, arena, e->name, NULL, e));
     }
     return TL_OK;
+}
+
+tl_status tli_ckpt_resolve(const char **file, bool *bundle, tl_arena *arena, const char *word)
+{
+    const char *prefix = NULL;
+    tl_error failure;
+    *bundle = false;
+    tl_status st = tl_checkpoint_resolve(file, arena, word);
+    bool names_file = st == TL_OK && strcmp(*file, word) == 0; // perhaps one of a bundle's
+    if (st == TL_OK && !names_file) return TL_OK;
+    if (st != TL_OK && st != TL_ENOTFOUND) return st;
+    tl_error_save(&failure);
+    tl_status other = tl_tensorbundle_resolve(&prefix, arena, word);
+    if (other != TL_OK && other != TL_ENOTFOUND) return other;
+    *bundle = other == TL_OK && !(names_file && strcmp(prefix, word) == 0);
+    if (*bundle) {
+        *file = prefix;
+        return TL_OK;
+    }
+    tl_error_restore(&failure);
+    return st;
+}
+
+tl_status tli_ckpt_open(tli_ckpt *out, tl_arena *arena, const char *file, bool bundle, bool alike)
+{
+    bool damaged;
+    *out = (tli_ckpt){.file = file};
+    if (bundle) {
+        TL_TRY(tl_tensorbundle_open(&out->b, file));
+        return tli_ckpt_add_bundle(out, arena, alike);
+    }
+    TL_TRY(tli_checkpoint_open(&out->c, file, true, &damaged));
+    return add_file(out, arena, alike);
 }
 
 void tli_ckpt_deinit(tli_ckpt *k)
 {
     tl_map_deinit(&k->by_path);
     tl_checkpoint_free(&k->c);
+    tl_tensorbundle_free(&k->b);
 }
 
 /* --- show ------------------------------------------------------------------------------------- */
@@ -152,30 +193,36 @@ static void add_size(tl_str *out, int64_t bytes)
     tl_str_addf(out, unit ? "%.1f %s" : "%.0f %s", size, units[unit]);
 }
 
-static void add_summary(tl_str *out, const tli_ckpt *k)
+static void add_kind(tl_str *out, const tli_ckpt *k)
 {
-    int64_t bytes = 0, elements = 0;
-    for (int64_t i = 0; i < k->count; i++) {
-        const tli_ckpt_row *row = &k->rows[i];
-        if (row->same_as) continue;
-        bytes += (int64_t)row->entry->bytes;
-        const tl_safetensors_entry *tensor = tl_checkpoint_find(k->c, row->path);
-        if (tensor && tl_dtype_is_float(tensor->dtype))
-            elements += (int64_t)(tensor->bytes / tl_dtype_size(tensor->dtype));
-    }
-    int version = tl_checkpoint_version(k->c);
-    const char *numerics = tl_checkpoint_numerics(k->c);
-    tl_str_addf(out, "%s: ", k->file);
-    if (version)
+    int version = k->c ? tl_checkpoint_version(k->c) : 0;
+    const char *numerics = version ? tl_checkpoint_numerics(k->c) : NULL;
+    if (k->b)
+        tl_str_addf(out, "TensorBundle, %" PRId64 " data file%s", tl_tensorbundle_shards(k->b),
+                    tl_tensorbundle_shards(k->b) == 1 ? "" : "s");
+    else if (version)
         tl_str_addf(out, "checkpoint, version %d, checksum %08" PRIx32, version,
                     tl_checkpoint_crc(k->c));
     else
         tl_str_add(out, "plain safetensors, no checksum");
-    if (version && numerics) {
-        tl_str_add(out, ", computed with '");
-        tli_ckpt_add_clean(out, numerics);
-        tl_str_addc(out, '\'');
+    if (!numerics) return;
+    tl_str_add(out, ", computed with '");
+    tli_ckpt_add_clean(out, numerics);
+    tl_str_addc(out, '\'');
+}
+
+static void add_summary(tl_str *out, const tli_ckpt *k)
+{
+    int64_t bytes = 0, elements = 0;
+    for (int64_t i = 0; i < k->count; i++) {
+        const tl_safetensors_entry *e = k->rows[i].entry;
+        if (k->rows[i].same_as) continue;
+        bytes += (int64_t)e->bytes;
+        if (k->rows[i].tensor && e->readable && tl_dtype_is_float(e->dtype))
+            elements += (int64_t)(e->bytes / tl_dtype_size(e->dtype));
     }
+    tl_str_addf(out, "%s: ", k->file);
+    add_kind(out, k);
     tl_str_addf(out, "\n%" PRId64 " entries, %" PRId64 " floating-point elements in tensors, ",
                 k->count, elements);
     add_size(out, bytes);
@@ -216,13 +263,16 @@ static void add_stats(tl_str *out, const tl_safetensors_entry *e)
 
 static tl_status show(tli_run *run, const char *word, bool stats)
 {
-    tli_ckpt k;
+    tli_ckpt k = {0};
     tl_str *out = &run->text;
+    const char *file;
+    bool bundle;
     size_t width = 0;
     tl_status st;
-    TL_TRY_DONE(st, tli_ckpt_open(&k, run->arena, word));
+    TL_TRY_DONE(st, tli_ckpt_resolve(&file, &bundle, run->arena, word));
+    TL_TRY_DONE(st, tli_ckpt_open(&k, run->arena, file, bundle, false));
     add_summary(out, &k);
-    add_notes(out, tl_checkpoint_file(k.c));
+    if (k.c) add_notes(out, tl_checkpoint_file(k.c));
     tl_str_addc(out, '\n');
     for (int64_t i = 0; i < k.count; i++)
         width = strlen(k.rows[i].path) > width ? strlen(k.rows[i].path) : width;
@@ -233,7 +283,7 @@ static tl_status show(tli_run *run, const char *word, bool stats)
         tl_str_add(out, row->text);
         if (row->same_as)
             tl_str_addf(out, ", the same as %s", row->same_as);
-        else if (stats && row->entry->readable && tl_checkpoint_find(k.c, row->path))
+        else if (stats && row->entry->readable && row->tensor)
             add_stats(out, row->entry);
         tl_str_addc(out, '\n');
     }
@@ -267,12 +317,26 @@ static tl_status write_now(tli_run *run)
     return TL_OK;
 }
 
+static tl_status verify_bundle(tli_run *run, const char *prefix)
+{
+    tl_tensorbundle *b;
+    TL_TRY(tl_tensorbundle_open(&b, prefix));
+    tl_status st = tl_tensorbundle_verify(b);
+    if (st == TL_OK)
+        tl_str_addf(&run->text, "%s: intact, %" PRId64 " entries, TensorBundle\n", prefix,
+                    tl_tensorbundle_count(b));
+    tl_tensorbundle_free(&b);
+    return st;
+}
+
 static tl_status verify(tli_run *run, const char *word)
 {
     const char *file;
+    bool bundle;
     tl_checkpoint *c;
     int64_t entries, bytes;
-    TL_TRY(tl_checkpoint_resolve(&file, run->arena, word));
+    TL_TRY(tli_ckpt_resolve(&file, &bundle, run->arena, word));
+    if (bundle) return verify_bundle(run, file);
     TL_TRY(tl_checkpoint_open(&c, file));
     tl_status st = tl_state_size(tl_checkpoint_state(c), &entries, &bytes);
     if (st == TL_OK)
@@ -302,13 +366,18 @@ static tl_status diff_two(tli_run *run, const void *flags)
 {
     const ckpt_flags *given = flags;
     tli_ckpt a = {0}, b = {0};
+    const char *files[2];
+    bool bundles[2];
     int64_t different;
     tl_status st;
     if (run->words.count != 3) return TL_FAIL(TL_EINVAL, "`diff` compares two files");
     if (!(given->tolerance >= 0))
         return TL_FAIL(TL_EINVAL, "--tolerance must be a number from 0 on");
-    TL_TRY_DONE(st, tli_ckpt_open(&a, run->arena, run->words.items[1]));
-    TL_TRY_DONE(st, tli_ckpt_open(&b, run->arena, run->words.items[2]));
+    for (int i = 0; i < 2; i++)
+        TL_TRY(tli_ckpt_resolve(&files[i], &bundles[i], run->arena, run->words.items[i + 1]));
+    bool alike = bundles[0] != bundles[1];
+    TL_TRY_DONE(st, tli_ckpt_open(&a, run->arena, files[0], bundles[0], alike));
+    TL_TRY_DONE(st, tli_ckpt_open(&b, run->arena, files[1], bundles[1], alike));
     TL_TRY_DONE(st, tli_ckpt_diff(&run->text, &different, &a, &b, given->tolerance));
     if (!different) goto done;
     TL_TRY_DONE(st, write_now(run));
@@ -322,20 +391,34 @@ done:
 
 /* --- the command ------------------------------------------------------------------------------ */
 
+static tl_status convert_one(tli_run *run, const void *flags)
+{
+    const ckpt_flags *given = flags;
+    if (run->words.count != 3) return TL_FAIL(TL_EINVAL, "`convert` needs two names: FROM and TO");
+    return tli_ckpt_convert(run, run->words.items[1], run->words.items[2], given->experiment, given->overwrite);
+}
+
 static tl_status run_ckpt(tli_run *run)
 {
-    static const tli_verb verbs[] = {{"show", show_all}, {"diff", diff_two}, {"verify", verify_all}};
+    static const tli_verb verbs[] = {
+        {"show", show_all}, {"diff", diff_two}, {"verify", verify_all}, {"convert", convert_one}};
     return tli_run_verb(run, verbs, TL_COUNT(verbs), "a file, or a folder with checkpoints");
 }
 
 const tli_command tli_command_ckpt = {
     .name = "ckpt",
     .brief = "what is in checkpoints, whether they are intact, how two differ",
-    .usage = "show|diff|verify FILE... [flags]\n\n"
-             "show tells what is in a checkpoint or another safetensors file, verify checks every "
-             "byte of checkpoints, diff tells where two files differ. A FILE may be named without "
-             "its suffix; a folder stands for its latest checkpoint. verify and diff end with 1 "
-             "when a file is damaged, or when two differ.",
+    .usage =
+        "show|diff|verify FILE... [flags]\n       ckpt convert FROM TO [--experiment=NAME] [--overwrite]\n\n"
+        "show tells what is in a checkpoint, another safetensors file, or a TensorBundle (a "
+        "checkpoint of TensorFlow: PREFIX or PREFIX.index), verify checks every byte of "
+        "checkpoints, diff tells where two files differ. A FILE may be named without its "
+        "suffix; a folder stands for its latest checkpoint. verify and diff end with 1 when a "
+        "file is damaged, or when two differ. convert turns a TensorBundle into a checkpoint, "
+        "when TO ends with .safetensors, or a checkpoint into the TensorBundle with the prefix "
+        "TO. When FROM lies in the folder of a run (params.yaml; --experiment says of what, where the "
+        "folder does not), weights and slots get the names that they have in Model Garden, or here; "
+        "otherwise a/b/kernel is a/b/kernel/.ATTRIBUTES/VARIABLE_VALUE.",
     .flags = {{"Checkpoints", &ckpt_flags_desc}},
     .run = run_ckpt,
 };

@@ -1,10 +1,11 @@
-/* Private to the command `ckpt`: a checkpoint, or any safetensors file, as rows.
+/* Private to the command `ckpt`: a checkpoint, any safetensors file, or a TensorBundle, as rows.
  * Thread word: one thread at a time. */
 #ifndef TILTH_SRC_TOOL_CKPT_H
 #define TILTH_SRC_TOOL_CKPT_H
 
 #include <tilth/base/map.h>
 #include <tilth/io/checkpoint.h>
+#include <tilth/io/tensorbundle.h>
 
 #include "tool/tool.h"
 
@@ -13,20 +14,33 @@ typedef struct tli_ckpt_row {
     const char *text;                  /* "float32[3, 4]", "int 12" */
     const char *same_as;               /* NULL: it has elements of its own */
     const tl_safetensors_entry *entry; /* its bytes, whatever it is */
+    bool tensor;                       /* no scalar */
 } tli_ckpt_row;
 
 typedef struct tli_ckpt {
-    const char *file; /* its path */
-    tl_checkpoint *c;
+    const char *file;   /* its path; the prefix of a bundle */
+    tl_checkpoint *c;   /* NULL: a bundle */
+    tl_tensorbundle *b; /* NULL: no bundle */
     tli_ckpt_row *rows;
     int64_t count;
     tl_map by_path; /* to tli_ckpt_row */
 } tli_ckpt;
 
-/* `word` is a file, a file without its suffix, or a folder with a state file. Rows live in the
- * arena; deinit is due also after a failure. */
-TL_NODISCARD tl_status tli_ckpt_open(tli_ckpt *out, tl_arena *arena, const char *word);
+/* `word` is a file, a file without its suffix, or a folder with a state file. */
+TL_NODISCARD tl_status tli_ckpt_resolve(const char **file, bool *bundle, tl_arena *arena,
+                                        const char *word);
+/* Opens what was resolved. Rows live in the arena; deinit is due also after a failure. `alike`: as
+ * both kinds have it in common, without object graphs and aliases, numbers as tensors, entries of a
+ * bundle under the paths that they get in a checkpoint. */
+TL_NODISCARD tl_status tli_ckpt_open(tli_ckpt *out, tl_arena *arena, const char *file, bool bundle,
+                                     bool alike);
 void tli_ckpt_deinit(tli_ckpt *k);
+
+/* Adds a row; there is room. `value`, unless NULL, is shown instead of type and shape. */
+TL_NODISCARD tl_status tli_ckpt_add_row(tli_ckpt *k, tl_arena *arena, const char *path,
+                                        const tl_state_entry *value, const tl_safetensors_entry *e);
+/* The rows of k->b. */
+TL_NODISCARD tl_status tli_ckpt_add_bundle(tli_ckpt *k, tl_arena *arena, bool alike);
 
 /* Bytes that a terminal would obey are shown as numbers. */
 void tli_ckpt_add_clean(tl_str *out, const char *text);
@@ -35,5 +49,10 @@ void tli_ckpt_add_clean(tl_str *out, const char *text);
  * no more than the tolerance are equal. */
 TL_NODISCARD tl_status tli_ckpt_diff(tl_str *out, int64_t *different, const tli_ckpt *a,
                                      const tli_ckpt *b, double tolerance);
+
+/* Turns a checkpoint into a bundle, or back; what was done, and left out, is appended to the run's text. `experiment`
+ * may be NULL. */
+TL_NODISCARD tl_status tli_ckpt_convert(tli_run *run, const char *from, const char *to, const char *experiment,
+                                        bool overwrite);
 
 #endif

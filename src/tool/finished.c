@@ -200,3 +200,34 @@ void tli_finished_close(tli_finished *f)
     tl_strategy_free(&f->strategy);
     tl_config_free(&f->config);
 }
+
+/* --- names in Model Garden -------------------------------------------------------------------- */
+
+static bool is_run(tl_arena *arena, const char *folder, const char *experiment)
+{
+    const char *params = tl_path_join(arena, folder, "params.yaml"), *name = tl_path_join(arena, folder, NAME_FILE);
+    return params && name && tl_file_exists(params) && (experiment || tl_file_exists(name));
+}
+
+tl_status tli_finished_names(tl_original_names *out, bool *known, tli_run *run, const char *folder,
+                             const char *experiment)
+{
+    tli_finished f = {0};
+    tli_finished_flags flags = {.model_dir = folder, .experiment = experiment};
+    tl_status st;
+    *known = false;
+    TL_TRY(tl_original_names_init(out));
+    if (!is_run(run->arena, folder, experiment)) return TL_OK;
+    TL_TRY_DONE(st, read_config(&f, run, &flags, false));
+    TL_TRY_DONE(st, tl_experiment_open(&f.strategy, &f.task, run->registry, f.params, NULL, 0));
+    st = tl_task_original_names(f.task, out);
+    *known = st == TL_OK;
+    if (st == TL_EUNSUPPORTED) {
+        TL_LOG_WARNING("%s; names stay as they are", tl_error_message());
+        tl_error_clear();
+        st = TL_OK;
+    }
+done:
+    tli_finished_close(&f);
+    return st;
+}

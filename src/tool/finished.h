@@ -30,6 +30,12 @@ TL_NODISCARD tl_status tli_finished_open(tli_finished *out, tli_run *run, const 
                                          bool evaluates, bool overrides);
 void tli_finished_close(tli_finished *f);
 
+/* The names that the weights of the run in a folder have in Model Garden. *known is false, and the table empty, when
+ * the folder is that of no run, does not say of which experiment and none is given, or the task has no such names.
+ * Deinit is due also after a failure. */
+TL_NODISCARD tl_status tli_finished_names(tl_original_names *out, bool *known, tli_run *run, const char *folder,
+                                          const char *experiment);
+
 /* A hook that writes down in the run's folder which experiment it is; NULL when no experiment has a name. */
 TL_NODISCARD tl_status tli_remember_experiment(tl_hook **out, const char *experiment, const char *model_dir);
 

@@ -43,7 +43,9 @@ static tl_status save_now(const char **path, tl_controller *c)
     snprintf(end, sizeof end, "-%" PRId64 TL_CHECKPOINT_SUFFIX, c->trainer->global_step);
     TL_TRY(tl_controller_save_checkpoint(c, NULL));
     TL_TRY(tl_checkpoint_manager_sync(c->manager));
+    tl_error_clear();
     const char *latest = tl_checkpoint_manager_latest(c->manager);
+    if (!latest && tl_error_code() == TL_ENOMEM) return TL_ENOMEM; // its name did not fit, it is there
     size_t have = latest ? strlen(latest) : 0, want = strlen(end);
     if (have < want || strcmp(latest + have - want, end) != 0)
         return TL_FAIL(TL_ESTATE, "step %" PRId64 " is not saved: the checkpoint manager has no interval",

@@ -5,6 +5,48 @@
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
 #include <tilth/io/checkpoint_manager.h>
+#include <tilth/io/tensorbundle.h>
+
+/* --- where weights come from ------------------------------------------------------------------ */
+
+typedef struct source {
+    const char *file;
+    tl_state *loaded; /* what is in it, when it is no file of ours */
+} source;
+
+static tl_status find_part_of(const tl_state **out, const source *from, const char *part)
+{
+    tl_state_entry e;
+    *out = from->loaded;
+    if (!part) return TL_OK;
+    TL_TRY_NOTE(tl_state_get(&e, from->loaded, part, TL_STATE_STATE), "'%s'", from->file);
+    *out = e.state;
+    return TL_OK;
+}
+
+/* As tl_checkpoint_restore does it. */
+static tl_status restore_loaded(tl_state *into, const source *from, const tl_checkpoint_restore_args *args,
+                                tl_state_report *report)
+{
+    const tl_state *there;
+    tl_state_copy_args how = {.partial = args->partial, .cast = args->cast};
+    TL_TRY(find_part_of(&there, from, args->part));
+    if (!args->rehearse) return tl_state_copy(into, there, &how, report);
+    TL_TRY(tl_state_compare(report, into, there, &(tl_state_compare_args){.cast = args->cast}));
+    if (args->partial || tl_state_report_clean(report)) return TL_OK;
+    tl_str text = TL_STR_INIT;
+    tl_state_report_text(&text, report, 10);
+    tl_status st = TL_FAIL(TL_EINVAL, "'%s' does not fit the model: %s", from->file, tl_str_text(&text));
+    tl_str_deinit(&text);
+    return st;
+}
+
+static tl_status restore(tl_state *into, const source *from, const tl_checkpoint_restore_args *args,
+                         tl_state_report *report)
+{
+    return from->loaded ? restore_loaded(into, from, args, report)
+                        : tl_checkpoint_restore(into, from->file, args, report);
+}
 
 /* --- one part --------------------------------------------------------------------------------- */
 
@@ -23,15 +65,15 @@ static bool fits(const tl_state_report *r)
 }
 
 /* Strict about what lacks, lenient about what the file has beside it. */
-static tl_status try_place(tl_state *into, const char *file, const char *place, tl_state_report *report)
+static tl_status try_place(tl_state *into, const source *from, const char *place, tl_state_report *report)
 {
     tl_checkpoint_restore_args args = {.part = place, .cast = true, .weights = true, .rehearse = true};
-    tl_status st = tl_checkpoint_restore(into, file, &args, report);
+    tl_status st = restore(into, from, &args, report);
     if (st != TL_EINVAL || !report->matched || !fits(report)) return st;
     tl_state_report_deinit(report);
     *report = (tl_state_report){0};
     args.partial = true;
-    return tl_checkpoint_restore(into, file, &args, report);
+    return restore(into, from, &args, report);
 }
 
 static tl_status keep_report(part *p, tl_arena *arena, const tl_state_report *report)
@@ -45,14 +87,14 @@ static tl_status keep_report(part *p, tl_arena *arena, const tl_state_report *re
 
 /* Tries the places where the part may lie in the file, likeliest first; the failure is that of the place
  * where most was found. Nothing is written. */
-static tl_status find_place(part *p, tl_arena *arena, const char *file, const char *const *places,
+static tl_status find_place(part *p, tl_arena *arena, const source *from, const char *const *places,
                             int64_t count)
 {
     tl_state_report report = {0};
     tl_error worst = {.code = TL_OK};
     int64_t matched = -1;
     for (int64_t i = 0; i < count; i++) {
-        tl_status st = try_place(p->into, file, places[i], &report);
+        tl_status st = try_place(p->into, from, places[i], &report);
         if (st == TL_OK) {
             p->place = places[i];
             st = keep_report(p, arena, &report);
@@ -65,7 +107,7 @@ static tl_status find_place(part *p, tl_arena *arena, const char *file, const ch
         if (st == TL_OK || (st != TL_EINVAL && st != TL_ENOTFOUND)) return st;
     }
     tl_error_restore(&worst);
-    return tl_error_note(worst.code, "%s of %s", p->name, file);
+    return tl_error_note(worst.code, "%s of %s", p->name, from->file);
 }
 
 /* --- all parts -------------------------------------------------------------------------------- */
@@ -95,7 +137,7 @@ static bool meets(const part *parts, int64_t count, const part *p, int64_t go)
 }
 
 /* What does not meet, in one go, which writes nothing unless it can write everything. *left are those that remain. */
-static tl_status read_some(part *parts, int64_t count, const char *file, int64_t go, int64_t *left)
+static tl_status read_some(part *parts, int64_t count, const source *from, int64_t go, int64_t *left)
 {
     tl_checkpoint_restore_args args = {.cast = true, .weights = true, .partial = true};
     tl_state *all;
@@ -112,21 +154,21 @@ static tl_status read_some(part *parts, int64_t count, const char *file, int64_t
             p->go = go;
         }
     }
-    if (st == TL_OK) st = tl_checkpoint_restore(all, file, &args, NULL);
+    if (st == TL_OK) st = restore(all, from, &args, NULL);
     tl_state_free(&all);
     return st;
 }
 
 /* One go is enough, unless parts of the model begin as the same part of the file. That they can has been rehearsed. */
-static tl_status read_all(part *parts, int64_t count, const char *file)
+static tl_status read_all(part *parts, int64_t count, const source *from)
 {
     int64_t left = count;
     if (count == 1) {
         tl_checkpoint_restore_args args = {.cast = true, .weights = true, .partial = true, .part = parts[0].place};
-        return tl_checkpoint_restore(parts[0].into, file, &args, NULL);
+        return restore(parts[0].into, from, &args, NULL);
     }
     for (int64_t i = 0; i < count; i++) parts[i].go = is_within(parts, count, i) ? -1 : 0;
-    for (int64_t go = 1; left > 0; go++) TL_TRY(read_some(parts, count, file, go, &left));
+    for (int64_t go = 1; left > 0; go++) TL_TRY(read_some(parts, count, from, go, &left));
     return TL_OK;
 }
 
@@ -155,7 +197,7 @@ static tl_status unknown_part(const tl_model *m, const char *name)
 }
 
 static tl_status find_part(part *out, tl_arena *arena, const tl_model *m, const tl_state *state,
-                           const char *name, const char *file)
+                           const char *name, const source *from)
 {
     const char *path = path_of_part(m, name);
     tl_state_entry entry;
@@ -166,37 +208,87 @@ static tl_status find_part(part *out, tl_arena *arena, const tl_model *m, const 
     for (int i = 0; i < 2; i++)
         if (!places[i]) return TL_ENOMEM;
     *out = (part){.name = name, .path = path, .into = entry.state};
-    return find_place(out, arena, file, places, TL_COUNT(places));
+    return find_place(out, arena, from, places, TL_COUNT(places));
 }
 
-tl_status tl_model_initialize_from(tl_model *m, const char *path, tl_strings names)
+static tl_status initialize_from(tl_model *m, tl_arena *arena, const source *from, tl_strings names)
 {
     static const char *const places[] = {"model", NULL};
     int64_t count = names.count ? names.count : 1;
     tl_state *state = NULL;
-    tl_arena *arena = NULL;
-    const char *file;
-    part *parts;
+    part *parts = tl_arena_array(arena, count, sizeof *parts);
     tl_status st;
-    TL_TRY_DONE(st, tl_arena_new(&arena));
-    TL_TRY_DONE(st, tl_checkpoint_resolve(&file, arena, path));
+    if (!parts) return TL_ENOMEM;
     TL_TRY_DONE(st, tl_state_new(&state));
     TL_TRY_DONE(st, tl_model_state(m, state));
-    parts = tl_arena_array(arena, count, sizeof *parts);
-    if (!parts) st = TL_ENOMEM;
-    if (st == TL_OK && !names.count) {
+    if (!names.count) {
         parts[0] = (part){.name = "the model", .into = state};
-        st = find_place(&parts[0], arena, file, places, TL_COUNT(places));
+        st = find_place(&parts[0], arena, from, places, TL_COUNT(places));
     }
     for (int64_t i = 0; i < names.count && st == TL_OK; i++)
-        st = find_part(&parts[i], arena, m, state, names.items[i], file);
-    if (st == TL_OK) st = read_all(parts, count, file);
-    if (st != TL_OK && tl_dir_exists(path))
-        tl_error_note(st, "the latest checkpoint of the folder '%s' (an older one can be named instead)", path);
+        st = find_part(&parts[i], arena, m, state, names.items[i], from);
+    if (st == TL_OK) st = read_all(parts, count, from);
     for (int64_t i = 0; i < count && st == TL_OK; i++)
-        TL_LOG_INFO("initialized %s from %s: %s", parts[i].name, file, parts[i].report);
+        TL_LOG_INFO("initialized %s from %s: %s", parts[i].name, from->file, parts[i].report);
 done:
     tl_state_free(&state);
+    return st;
+}
+
+tl_status tl_model_initialize_from(tl_model *m, const char *path, tl_strings names)
+{
+    tl_arena *arena = NULL;
+    source from = {0};
+    tl_status st;
+    TL_TRY_DONE(st, tl_arena_new(&arena));
+    TL_TRY_DONE(st, tl_checkpoint_resolve(&from.file, arena, path));
+    st = initialize_from(m, arena, &from, names);
+    if (st != TL_OK && tl_dir_exists(path))
+        tl_error_note(st, "the latest checkpoint of the folder '%s' (an older one can be named instead)", path);
+done:
     tl_arena_free(&arena);
     return st;
+}
+
+/* --- checkpoints of Model Garden -------------------------------------------------------------- */
+
+static tl_status initialize_from_original(tl_task *t, tl_model *m, tl_arena *arena, const char *prefix,
+                                          tl_strings parts)
+{
+    tl_original_names names;
+    source from = {.file = prefix};
+    TL_TRY(tl_original_names_init(&names));
+    tl_status st = tl_task_original_names(t, &names);
+    if (st == TL_OK) st = tl_original_read(&from.loaded, prefix, &names, t->engine, NULL);
+    if (st == TL_OK) st = initialize_from(m, arena, &from, parts);
+    tl_state_free(&from.loaded);
+    tl_original_names_deinit(&names);
+    return st;
+}
+
+/* Whether a path means a checkpoint of ours: what is no bundle, so that messages speak of ours. */
+static tl_status find_original(const char **prefix, tl_arena *arena, const char *path)
+{
+    const char *file, *end;
+    tl_error kept;
+    *prefix = NULL;
+    tl_error_save(&kept);
+    tl_status st = tl_checkpoint_resolve(&file, arena, path);
+    end = st == TL_OK ? strrchr(file, '.') : NULL;
+    if (!end || strcmp(end, TL_CHECKPOINT_SUFFIX) != 0) st = tl_tensorbundle_resolve(prefix, arena, path);
+    if (st != TL_OK) *prefix = NULL;
+    tl_error_restore(&kept);
+    return st == TL_ENOMEM ? st : TL_OK;
+}
+
+tl_status tl_task_initialize_from(tl_task *t, tl_model *m, const char *path, tl_strings parts)
+{
+    tl_arena *arena;
+    const char *prefix;
+    TL_TRY(tl_arena_new(&arena));
+    tl_status st = find_original(&prefix, arena, path);
+    if (st == TL_OK)
+        st = prefix ? initialize_from_original(t, m, arena, prefix, parts) : tl_model_initialize_from(m, path, parts);
+    tl_arena_free(&arena);
+    return st == TL_OK ? st : tl_error_note(st, "task.init_checkpoint");
 }

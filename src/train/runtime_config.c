@@ -11,6 +11,8 @@ static const char *const precisions[] = {
     [TL_PRECISION_FLOAT32] = "float32",
     [TL_PRECISION_FLOAT16] = "float16",
     [TL_PRECISION_BFLOAT16] = "bfloat16",
+    [TL_PRECISION_MIXED_FLOAT16] = "mixed_float16",
+    [TL_PRECISION_MIXED_BFLOAT16] = "mixed_bfloat16",
     NULL,
 };
 
@@ -34,8 +36,8 @@ static const tl_field runtime_fields[] = {
          .help = "how gradients of several GPUs or machines are summed; null lets the library "
                  "choose"),
     TL_F(tl_runtime_config, mixed_precision_dtype, .names = precisions,
-         .help = "type to compute in: float32, float16 or bfloat16, weights staying float32; null "
-                 "is float32"),
+         .help = "type to compute in: float32, float16 or bfloat16 (or with mixed_ before it), "
+                 "weights staying float32; null is float32"),
     TL_F(tl_runtime_config, loss_scale, .accept = TL_ACCEPT_STRING | TL_ACCEPT_NUMBER,
          .flags = TL_FIELD_NULLABLE,
          .help = "factor of the loss under float16: dynamic (as is null) or a number"),

@@ -132,6 +132,8 @@ const char *tl_mixed_precision_name(tl_mixed_precision precision)
     switch (precision) {
     case TL_PRECISION_FLOAT16: return "float16";
     case TL_PRECISION_BFLOAT16: return "bfloat16";
+    case TL_PRECISION_MIXED_FLOAT16: return "mixed_float16";
+    case TL_PRECISION_MIXED_BFLOAT16: return "mixed_bfloat16";
     default: return "float32";
     }
 }

@@ -198,7 +198,7 @@ static tl_status base_initialize(tl_task *t, tl_model *m)
 {
     const char *from = t->config ? t->config->init_checkpoint : NULL;
     if (from && *from)
-        TL_TRY_NOTE(tl_model_initialize_from(m, from, (tl_strings){NULL, 0}), "task.init_checkpoint");
+        TL_TRY(tl_task_initialize_from(t, m, from, (tl_strings){NULL, 0}));
     else
         TL_LOG_INFO("task '%s': init_checkpoint is not set, the model starts from its initial "
                     "weights", t->name);
@@ -215,6 +215,13 @@ static tl_status base_create_optimizer(tl_task *t, tl_model *m, const tl_optimiz
                                                       .config = config, .registry = t->registry,
                                                       .scaled = t->dtype == TL_F16,
                                                       .loss_scale = t->dtype == TL_F16 ? scale : 0});
+}
+
+static tl_status base_original_names(tl_task *t, tl_original_names *into)
+{
+    (void)into;
+    return TL_FAIL(TL_EUNSUPPORTED, "the task '%s' does not know the names that its weights have in Model Garden; a "
+                                    "task's method original_names tells them", t->name);
 }
 
 const tl_task_class tl_base_task = {
@@ -234,6 +241,7 @@ const tl_task_class tl_base_task = {
     .release_aggregated = base_release_aggregated,
     .initialize = base_initialize,
     .create_optimizer = base_create_optimizer,
+    .original_names = base_original_names,
 };
 
 /* --- the methods ------------------------------------------------------------------------------ */
@@ -315,4 +323,9 @@ tl_status tl_task_create_optimizer(tl_task *t, tl_model *m, const tl_optimizatio
                                    const tl_runtime_config *runtime, tl_optimizer **out)
 {
     return CALL(t, create_optimizer)(t, m, config, runtime, out);
+}
+
+tl_status tl_task_original_names(tl_task *t, tl_original_names *into)
+{
+    return CALL(t, original_names)(t, into);
 }

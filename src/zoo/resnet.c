@@ -1,4 +1,6 @@
 /* Residual networks, laid out as in Model Garden: He et al. 2015, with the variants of its configuration. */
+#include <stdio.h>
+
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/pool.h>
 #include <tilth/ops/reduce.h>
@@ -16,8 +18,10 @@ typedef struct variant {
     int64_t blocks[STAGES];
 } variant;
 static const variant variants[] = {
-    {18, false, {2, 2, 2, 2}}, {34, false, {3, 4, 6, 3}},  {50, true, {3, 4, 6, 3}},
-    {101, true, {3, 4, 23, 3}}, {152, true, {3, 8, 36, 3}}, {200, true, {3, 24, 36, 3}},
+    {10, false, {1, 1, 1, 1}},   {18, false, {2, 2, 2, 2}},   {26, false, {3, 3, 3, 3}},
+    {34, false, {3, 4, 6, 3}},   {50, true, {3, 4, 6, 3}},    {101, true, {3, 4, 23, 3}},
+    {152, true, {3, 8, 36, 3}},  {200, true, {3, 24, 36, 3}}, {270, true, {4, 29, 53, 4}},
+    {350, true, {4, 36, 72, 4}}, {420, true, {4, 44, 87, 4}},
 };
 
 static const variant *find_variant(int64_t id)
@@ -31,14 +35,14 @@ static tl_status check_resnet(const void *value)
 {
     const tl_resnet_config *c = value;
     if (find_variant(c->model_id)) return TL_OK;
-    return TL_FAIL(TL_EUNSUPPORTED, "model_id: there is no ResNet-%lld; there are 18, 34, 50, 101, 152 "
-                                    "and 200", (long long)c->model_id);
+    return TL_FAIL(TL_EUNSUPPORTED, "model_id: there is no ResNet-%lld; there are 10, 18, 26, 34, 50, 101, "
+                                    "152, 200, 270, 350 and 420", (long long)c->model_id);
 }
 
 static const char *const stem_names[] = {"v0", "v1", "cifar", NULL};
 static const tl_field resnet_fields[] = {
-    TL_F(tl_resnet_config, model_id, .i = 50, TL_AT_LEAST(1), .help = "number of layers: 18, 34, 50, "
-                                                                     "101, 152 or 200"),
+    TL_F(tl_resnet_config, model_id, .i = 50, TL_AT_LEAST(1), .help = "number of layers: 10, 18, 26, "
+                                                                     "34, 50, 101, 152, 200, 270, 350 or 420"),
     TL_F(tl_resnet_config, depth_multiplier, .d = 1, TL_RANGE(1e-3, 1e3),
          .help = "of all numbers of filters"),
     TL_F(tl_resnet_config, stem_type, .names = stem_names,
@@ -307,8 +311,75 @@ static tl_layer *make_resnet(tl_scope *s, const char *name, const void *config,
     return kept ? tl_scope_layer(s, name, &resnet_class, kept) : NULL;
 }
 
+/* --- names in Model Garden -------------------------------------------------------------------- */
+
+typedef struct naming {
+    tl_original_names *into;
+    int64_t counted; /* layers of the network that have weights */
+} naming;
+
+/* A convolution and its batch norm, which are layers of the network by themselves. */
+static tl_status name_stem(naming *n, const char *name)
+{
+    static const char *const parts[] = {"conv", "norm"};
+    char ours[96], theirs[96];
+    for (int i = 0; i < 2; i++) {
+        snprintf(ours, sizeof ours, "backbone/%s/%s", name, parts[i]);
+        snprintf(theirs, sizeof theirs, "backbone/layer_with_weights-%lld", (long long)n->counted++);
+        TL_TRY(tl_original_names_add(n->into, ours, theirs));
+    }
+    return TL_OK;
+}
+
+/* All of a block is one layer, its parts are attributes. */
+static tl_status name_block(naming *n, const char *name, const tl_resnet_config *c, bool bottleneck, bool projection)
+{
+    const struct part { const char *ours, *theirs; bool there; } parts[] = {
+        {"shortcut/conv", bottleneck && c->resnetd_shortcut ? "_shortcut1" : "_shortcut", projection},
+        {"shortcut/norm", "_norm0", projection},
+        {"conv_1/conv", "_conv1", true},
+        {"conv_1/norm", "_norm1", true},
+        {"conv_2/conv", "_conv2", true},
+        {"conv_2/norm", "_norm2", true},
+        {"conv_3/conv", "_conv3", bottleneck},
+        {"conv_3/norm", "_norm3", bottleneck},
+        {"gate/reduce", "_squeeze_excitation/_se_reduce", c->se_ratio > 0},
+        {"gate/expand", "_squeeze_excitation/_se_expand", c->se_ratio > 0},
+    };
+    char ours[128], theirs[128];
+    for (int i = 0; i < TL_COUNT(parts); i++) {
+        if (!parts[i].there) continue;
+        snprintf(ours, sizeof ours, "backbone/%s/%s", name, parts[i].ours);
+        snprintf(theirs, sizeof theirs, "backbone/layer_with_weights-%lld/%s", (long long)n->counted, parts[i].theirs);
+        TL_TRY(tl_original_names_add(n->into, ours, theirs));
+    }
+    n->counted++;
+    return TL_OK;
+}
+
+static tl_status name_layers(const void *config, tl_original_names *into)
+{
+    static const char *const deep[] = {"stem_1", "stem_2", "stem_3"};
+    const tl_resnet_config *c = config;
+    const variant *v = find_variant(c->model_id);
+    naming n = {into, 0};
+    if (c->stem_type == TL_STEM_V1)
+        for (int i = 0; i < TL_COUNT(deep); i++) TL_TRY(name_stem(&n, deep[i]));
+    else
+        TL_TRY(name_stem(&n, "stem"));
+    if (c->replace_stem_max_pool) TL_TRY(name_stem(&n, "stem_pool"));
+    for (int stage = 0; stage < STAGES; stage++)
+        for (int64_t i = 0; i < v->blocks[stage]; i++) {
+            char name[64];
+            snprintf(name, sizeof name, "stage_%d_block_%lld", stage + 1, (long long)i + 1);
+            TL_TRY(name_block(&n, name, c, v->bottleneck, i == 0));
+        }
+    return TL_OK;
+}
+
 const tl_backbone_class tl_backbone_resnet = {
     .cls = {.class_size = sizeof(tl_backbone_class), .name = "resnet", .help = "residual networks",
             .config = &resnet_desc},
     .make = make_resnet,
+    .original_names = name_layers,
 };

@@ -1,7 +1,9 @@
-/* `tilth ckpt`: what it shows of checkpoints and other safetensors files, and its exit codes. */
+/* `tilth ckpt`: what it shows of checkpoints, other safetensors files and TensorBundles, what it
+ * converts, and its exit codes. */
 #include "io/folder.h"
 
 #include <tilth/io/checkpoint_manager.h>
+#include <tilth/io/tensorbundle.h>
 
 #include "tool/tool.h"
 
@@ -178,13 +180,105 @@ static void test_diff(void **state)
     ended_with(2, "--tolerance");
 }
 
+/* --- TensorBundles (tests/golden/tensorbundle.py) --------------------------------------------- */
+
+#define GOLDEN TEST_DATA "/golden/tensorbundle/"
+
+static void test_bundles(void **state)
+{
+    (void)state;
+    static const char *const words[] = {GOLDEN "objects", GOLDEN "objects.index",
+                                        GOLDEN "objects.data-00000-of-00001"};
+    for (int64_t i = 0; i < TL_COUNT(words); i++) {
+        run("show", words[i], "--stats");
+        ended_with(0, "");
+        has(out, "objects: TensorBundle, 1 data file\n");
+        has(out, "\nglobal_step/.ATTRIBUTES/VARIABLE_VALUE ");
+        has(out, "  float32[2, 2]  least 0.1, mean 0.1, greatest 0.1\n"); // after a step of Adam
+    }
+    run("show", GOLDEN "types");
+    ended_with(0, "");
+    has(out, "  text 'caf\xc3\xa9'\n");
+    has(out, "  complex64[2, 3]\n");
+    run("show", GOLDEN "shards", GOLDEN "grid");
+    ended_with(0, "");
+    has(out, "shards: TensorBundle, 3 data files\n");
+    has(out, "\ngrid  int32[3, 130, 2]\n");
+    run("verify", GOLDEN "objects", GOLDEN "types", GOLDEN "iterator");
+    ended_with(0, "");
+    has(out, "types: intact, 25 entries, TensorBundle\n");
+    run("diff", GOLDEN "objects", GOLDEN "packed");
+    ended_with(0, "");
+    has(out, " equal, 0 different\n");
+    run("diff", GOLDEN "objects", GOLDEN "types");
+    ended_with(1, "differ in ");
+    put_bytes(in_folder("checkpoint"), "model_checkpoint_path: \"" GOLDEN "shards\"",
+              sizeof "model_checkpoint_path: \"" GOLDEN "shards\"" - 1);
+    run("show", folder); // what TensorFlow saved there last
+    ended_with(0, "");
+    has(out, "shards: TensorBundle");
+    run("show", GOLDEN "none.index");
+    ended_with(2, "there is no checkpoint '");
+    size_t size;
+    char *data = bytes_of(GOLDEN "part.index", &size);
+    put_bytes(in_folder("x.index"), data, size);
+    tl_free(data);
+    run("verify", in_folder("x"));
+    ended_with(1, "x.data-00000-of-00001");
+}
+
+static void test_convert(void **state)
+{
+    (void)state;
+    char path[512]; // in_folder has room for a few
+    snprintf(path, sizeof path, "%s", checkpoint("a.safetensors", 5, 2));
+    run("convert", path, in_folder("b"));
+    ended_with(0, "");
+    has(out, "b: 8 entries of ");
+    run("show", in_folder("b"));
+    ended_with(0, "");
+    has(out, "\nmodel/kernel/.ATTRIBUTES/VARIABLE_VALUE  float32[2, 2]\n");
+    assert_null(strstr(out, "model/tied")); // one object with the kernel
+    has(out, "\nsave_counter/.ATTRIBUTES/VARIABLE_VALUE ");
+    run("diff", path, in_folder("b"));
+    ended_with(1, "differ in 1 entry");
+    has(out, "+ save_counter  int64[]\n");
+    has(out, "7 equal, 1 different\n");
+    run("convert", in_folder("b.index"), in_folder("c.safetensors"));
+    ended_with(0, "");
+    run("diff", in_folder("c"), in_folder("b"));
+    ended_with(0, "");
+    has(out, "8 equal, 0 different\n");
+    run("verify", in_folder("c"));
+    ended_with(0, "");
+    run("convert", GOLDEN "types", in_folder("types.safetensors"));
+    ended_with(0, "");
+    has(out, "left out, since checkpoints hold nothing of that type:\ntypes/complex128");
+    run("convert", GOLDEN "objects", in_folder("objects.safetensors"));
+    ended_with(0, "");
+    run("show", in_folder("objects"));
+    has(out, "\noptimizer/.OPTIMIZER_SLOT/m/model/layers/0/kernel  float32[2, 2]\n");
+    run("convert", path, in_folder("b"));
+    ended_with(2, "b.index' exists; --overwrite replaces it");
+    run("convert", path, in_folder("b.index"), "--overwrite");
+    ended_with(0, "");
+    run("convert", in_folder("b"), in_folder("c.safetensors"));
+    ended_with(2, "c.safetensors' exists; --overwrite replaces it");
+    run("convert", path, in_folder("d.safetensors"));
+    ended_with(2, "are both safetensors files: convert turns");
+    run("convert", in_folder("b"), in_folder("d"));
+    ended_with(2, "are both TensorBundles: convert turns");
+    run("convert", path);
+    ended_with(2, "`convert` needs two names: FROM and TO");
+}
+
 static void test_mistakes(void **state)
 {
     (void)state;
     run("verfy", "x");
-    ended_with(2, "'verfy' is not one of show, diff, verify; did you mean 'verify'?");
+    ended_with(2, "'verfy' is not one of show, diff, verify, convert; did you mean 'verify'?");
     run_list((const char *const[]){"ckpt", NULL});
-    ended_with(2, "is not one of show, diff, verify");
+    ended_with(2, "is not one of show, diff, verify, convert");
     run("show");
     ended_with(2, "`show` needs a file");
     run("show", in_folder("none"));
@@ -198,7 +292,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         LAB_TEST(test_show), LAB_TEST(test_show_plain), LAB_TEST(test_verify),
-        LAB_TEST(test_diff), LAB_TEST(test_mistakes),
+        LAB_TEST(test_diff), LAB_TEST(test_bundles),    LAB_TEST(test_convert),
+        LAB_TEST(test_mistakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

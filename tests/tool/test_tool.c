@@ -260,7 +260,7 @@ static void test_describe_a_part(void **state)
     run("describe", "mock", "trainer.optimizer_config"); // the task of that name has no such key
     went_well();
     has(out, "trainer.optimizer_config: section\n");
-    has(out, "trainer.optimizer_config.warmup.type: one of constant, linear, polynomial,\n");
+    has(out, "trainer.optimizer_config.warmup.type: one of constant, linear, peak, polynomial,\n");
     has_not(out, "runtime");
     run("describe", "mock", "trainer.optimizer_config.learning_rate.cosine");
     went_well();

@@ -461,7 +461,7 @@ static void test_params_yaml_reads_back_equal(void **state)
         "trainer.optimizer_config.optimizer.type=adamw,"
         "trainer.optimizer_config.optimizer.adamw.exclude_from_weight_decay=[bias,'a, b'],"
         "trainer.optimizer_config.ema.average_decay=0.5,"
-        "runtime.mixed_precision_dtype=float32,"
+        "runtime.mixed_precision_dtype=mixed_bfloat16,"
         "runtime.distribution_strategy='off',task.train_data.input_path=[a,'10:30'],"
         "task.train_data.width=32,task.model.depth=3,task.init_checkpoint=null";
     tl_config *a, *b;
@@ -477,7 +477,7 @@ static void test_params_yaml_reads_back_equal(void **state)
     assert_true(tl_value_equal(written(a), written(b)));
 
     const tl_experiment_config *e = tl_config_value(b);
-    assert_int_equal(e->runtime.mixed_precision_dtype, TL_PRECISION_FLOAT32);
+    assert_int_equal(e->runtime.mixed_precision_dtype, TL_PRECISION_MIXED_BFLOAT16);
     assert_string_equal(e->runtime.distribution_strategy, "off");
     assert_false(((const tl_trainer_config *)e->trainer.value)->max_to_keep.set);
     char *text;
@@ -670,7 +670,7 @@ static void test_values_are_checked(void **state)
         {"trainer.train_steps=-1", "trainer.train_steps"},
         {"trainer.train_steps=1.5", "trainer.train_steps"},
         {"trainer.best_checkpoint_metric_comp=best", "higher or lower"},
-        {"runtime.mixed_precision_dtype=float64", "float32, float16 or bfloat16"},
+        {"runtime.mixed_precision_dtype=float64", "bfloat16, mixed_float16 or mixed_bfloat16"},
         {"runtime.distribution_strategy=mirored", "did you mean 'mirrored'"},
         {"runtime.distribution_strategy=false", "write 'off' in quotes"},
         {"runtime.distribution_strategy=horovod", "multi_worker_mirrored"},
@@ -698,6 +698,7 @@ static void test_values_that_are_fine(void **state)
         "runtime.distribution_strategy=ONE_DEVICE", "runtime.distribution_strategy='off'",
         "{runtime: {distribution_strategy: off}}", "runtime.distribution_strategy=mirrored",
         "runtime.loss_scale=null", "runtime.mixed_precision_dtype=float32",
+        "runtime.mixed_precision_dtype=mixed_float16", "runtime.mixed_precision_dtype=mixed_bfloat16",
         "runtime.mixed_precision_dtype=null", "trainer.validation_interval=0",
         "trainer.validation_steps=-1", "trainer.continuous_eval_timeout=null",
         "task.train_data=null", "task.model=null", "task.init_checkpoint=null",

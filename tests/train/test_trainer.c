@@ -460,7 +460,7 @@ static void steps_that_are_left_out_do_not_count(void **state)
         {"trainer.recovery_max_trials=-1,runtime.run_eagerly=true", 8, false},
         {"trainer.recovery_max_trials=-1,tilth.gradient_accumulation=2", 4, false},
         {"runtime.mixed_precision_dtype=float16", 8, true}, // an overflow under loss scaling
-        {"runtime.mixed_precision_dtype=float16,tilth.gradient_accumulation=2", 4, true},
+        {"runtime.mixed_precision_dtype=mixed_float16,tilth.gradient_accumulation=2", 4, true},
     };
     spoiled = true;
     for (size_t i = 0; i < TL_COUNT(cases); i++) {

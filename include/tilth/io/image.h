@@ -51,6 +51,8 @@ typedef struct tl_image_args {
     int64_t limit;    /* (optional: 2^28) the most pixels an image may have, window or not */
     tl_jpeg_dct dct;
     bool plain_upsampling; /* colours of a JPEG are repeated and not interpolated */
+    bool plain_edges;      /* colours at a JPEG window's edges know nothing of what is outside, as in TensorFlow's
+                            * decode_and_crop_jpeg; otherwise a window has the pixels of the whole image */
     bool cut_is_fine;      /* a JPEG that ends early, or is damaged, is shown as far as it goes */
 } tl_image_args;
 

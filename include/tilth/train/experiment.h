@@ -33,7 +33,9 @@ typedef enum tl_mixed_precision {
     TL_PRECISION_UNSET, /* null: float32 */
     TL_PRECISION_FLOAT32,
     TL_PRECISION_FLOAT16,
-    TL_PRECISION_BFLOAT16
+    TL_PRECISION_BFLOAT16,
+    TL_PRECISION_MIXED_FLOAT16, /* what the policies of Keras are called; the same as those above */
+    TL_PRECISION_MIXED_BFLOAT16
 } tl_mixed_precision;
 
 typedef struct tl_runtime_config {

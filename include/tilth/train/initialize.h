@@ -9,7 +9,7 @@
 #ifndef TILTH_TRAIN_INITIALIZE_H
 #define TILTH_TRAIN_INITIALIZE_H
 
-#include <tilth/nn/model.h>
+#include <tilth/train/task.h>
 
 TL_BEGIN
 
@@ -19,6 +19,10 @@ TL_BEGIN
  * its shape: otherwise it is TL_EINVAL with a list of what is missing, unexpected and mis-shaped, and the
  * model is as it was. What the file has beside that is told and left alone. */
 TL_API TL_NODISCARD tl_status tl_model_initialize_from(tl_model *m, const char *path, tl_strings parts);
+
+/* The same for the model of a task, whose path is task.init_checkpoint. It may also be the prefix of a checkpoint of
+ * Model Garden, one of its files, or a folder with some; the task knows the names (original_names). */
+TL_API TL_NODISCARD tl_status tl_task_initialize_from(tl_task *t, tl_model *m, const char *path, tl_strings parts);
 
 TL_END
 

@@ -23,6 +23,7 @@
 
 #include <tilth/data/dataset.h>
 #include <tilth/train/experiment.h>
+#include <tilth/train/original.h>
 #include <tilth/train/step.h>
 
 TL_BEGIN
@@ -91,6 +92,8 @@ struct tl_task_class {
     /* Base: what the config says, with a loss scale when the runtime computes in float16. */
     tl_status (*create_optimizer)(tl_task *t, tl_model *m, const tl_optimization_config *config,
                                   const tl_runtime_config *runtime, tl_optimizer **out);
+    /* Which objects the layers of the model are in checkpoints of Model Garden. Base: TL_EUNSUPPORTED. */
+    tl_status (*original_names)(tl_task *t, tl_original_names *into);
 };
 TL_API extern const tl_task_class tl_base_task;
 
@@ -132,6 +135,7 @@ TL_API TL_NODISCARD tl_status tl_task_create_optimizer(tl_task *t, tl_model *m,
                                                        const tl_optimization_config *config,
                                                        const tl_runtime_config *runtime,
                                                        tl_optimizer **out);
+TL_API TL_NODISCARD tl_status tl_task_original_names(tl_task *t, tl_original_names *into);
 
 /* What of a batch goes to the model, and what it is compared with. */
 TL_API void tl_batch_split(const tl_batch *batch, tl_tensors *features, tl_tensors *labels);

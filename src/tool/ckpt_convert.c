@@ -1,0 +1,165 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include <tilth/base/file.h>
+#include <tilth/cpu/cpu.h>
+
+#include "io/checkpoint_impl.h"
+#include "tool/ckpt.h"
+#include "tool/finished.h"
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length > tail && strcmp(text + length - tail, end) == 0;
+}
+
+static tl_status check_free(const char *path, bool overwrite)
+{
+    if (!path) return TL_ENOMEM;
+    if (overwrite || !tl_file_exists(path)) return TL_OK;
+    return TL_FAIL(TL_EEXISTS, "'%s' exists; --overwrite replaces it", path);
+}
+
+static tl_status tell(tl_str *out, const tl_state *s, const char *from, const char *to)
+{
+    int64_t entries, bytes;
+    TL_TRY(tl_state_size(s, &entries, &bytes));
+    tl_str_addf(out, "%s: %" PRId64 " entries of %s\n", to, entries, from);
+    return tl_str_status(out);
+}
+
+/* --- from a bundle ---------------------------------------------------------------------------- */
+
+/* Lines that may hold names from a file. */
+static void tell_left_out(tl_str *out, const char *why, const tl_str *lines)
+{
+    if (!lines->length) return;
+    tl_str_addf(out, "left out, since %s:\n", why);
+    for (const char *p = tl_str_text(lines); *p; p++) {
+        const char one[] = {*p, '\0'};
+        if (*p == '\n')
+            tl_str_addc(out, *p);
+        else
+            tli_ckpt_add_clean(out, one);
+    }
+}
+
+static tl_status load_bundle(tl_state **out, const char *from, tl_engine *engine, tl_str *left_out)
+{
+    tl_tensorbundle *b;
+    TL_TRY(tl_tensorbundle_open(&b, from));
+    tl_status st = tl_tensorbundle_load(out, b, engine, NULL, left_out);
+    tl_tensorbundle_free(&b);
+    return st;
+}
+
+static tl_status from_bundle(tl_str *out, tl_engine *engine, const char *from, const char *to,
+                             const tl_original_names *names)
+{
+    tl_state *s = NULL;
+    tl_str left_out = TL_STR_INIT;
+    tl_status st = names ? tl_original_read(&s, from, names, engine, &left_out)
+                         : load_bundle(&s, from, engine, &left_out);
+    if (st == TL_OK) st = tl_checkpoint_save(to, s, &(tl_checkpoint_info){.numerics = "TensorFlow"});
+    if (st == TL_OK) st = tell(out, s, from, to);
+    if (st == TL_OK) tell_left_out(out, "checkpoints hold nothing of that type", &left_out);
+    tl_str_deinit(&left_out);
+    tl_state_free(&s);
+    return st;
+}
+
+/* --- to a bundle ------------------------------------------------------------------------------ */
+
+static tl_status read_file(tl_state **out, tl_engine *engine, const char *from)
+{
+    tl_checkpoint *c;
+    bool damaged;
+    *out = NULL;
+    TL_TRY(tli_checkpoint_open(&c, from, true, &damaged));
+    bool plain = !tl_checkpoint_version(c);
+    tl_checkpoint_free(&c);
+    return plain ? tl_safetensors_read(out, from, engine) : tl_checkpoint_read(out, from, engine);
+}
+
+// tf.train.Checkpoint counts what it saves, and looks for the count when it restores.
+static tl_status add_counter(tl_tensorbundle_writer *w, const tl_state *s)
+{
+    tl_state_entry e;
+    if (tl_state_find(&e, s, "save_counter")) return TL_OK;
+    return tl_tensorbundle_writer_put_int(w, "save_counter", 1);
+}
+
+static tl_status write_bundle(const char *to, const tl_state *s)
+{
+    tl_tensorbundle_writer *w;
+    TL_TRY(tl_tensorbundle_writer_new(&w));
+    tl_status st = tl_tensorbundle_writer_put_state(w, s, NULL);
+    if (st == TL_OK) st = add_counter(w, s);
+    if (st == TL_OK) st = tl_tensorbundle_writer_write(w, to);
+    tl_tensorbundle_writer_free(&w);
+    return st;
+}
+
+static tl_status to_bundle(tl_str *out, tl_engine *engine, const char *from, const char *to,
+                           const tl_original_names *names)
+{
+    tl_state *s = NULL;
+    tl_str left_out = TL_STR_INIT;
+    tl_status st = read_file(&s, engine, from);
+    if (st == TL_OK) st = names ? tl_original_write(to, s, names, &left_out) : write_bundle(to, s);
+    if (st == TL_OK) st = tell(out, s, from, to);
+    if (st == TL_OK) tell_left_out(out, "Model Garden has no place for it", &left_out);
+    tl_str_deinit(&left_out);
+    tl_state_free(&s);
+    return st;
+}
+
+/* --- both ------------------------------------------------------------------------------------- */
+
+static const char *prefix_of(tl_arena *arena, const char *to)
+{
+    bool suffix = ends_with(to, TL_TENSORBUNDLE_SUFFIX);
+    return tl_arena_strndup(arena, to, strlen(to) - (suffix ? strlen(TL_TENSORBUNDLE_SUFFIX) : 0));
+}
+
+/* Where a checkpoint lies there may be the configuration of its run, which knows the names of its weights. */
+static tl_status find_names(tl_original_names *out, bool *known, tli_run *run, const char *file, const char *experiment)
+{
+    const char *slash = strrchr(file, '/');
+    const char *folder = slash ? tl_arena_strndup(run->arena, file, (size_t)(slash - file)) : ".";
+    *out = (tl_original_names){0};
+    return folder ? tli_finished_names(out, known, run, folder, experiment) : TL_ENOMEM;
+}
+
+tl_status tli_ckpt_convert(tli_run *run, const char *from, const char *to, const char *experiment, bool overwrite)
+{
+    tl_arena *arena = run->arena;
+    tl_str *out = &run->text;
+    const char *file;
+    bool bundle, known = false, to_file = ends_with(to, TL_CHECKPOINT_SUFFIX);
+    tl_engine *engine;
+    tl_original_names names;
+    TL_TRY(tli_ckpt_resolve(&file, &bundle, arena, from));
+    if (bundle != to_file)
+        return TL_FAIL(TL_EINVAL,
+                       "'%s' and '%s' are both %s: convert turns a TensorBundle into a file that "
+                       "ends with " TL_CHECKPOINT_SUFFIX ", or such a file into a TensorBundle",
+                       file, to, bundle ? "TensorBundles" : "safetensors files");
+    if (to_file) {
+        TL_TRY(check_free(to, overwrite));
+    } else {
+        to = prefix_of(arena, to);
+        if (!to) return TL_ENOMEM;
+        TL_TRY(check_free(tl_arena_printf(arena, "%s" TL_TENSORBUNDLE_SUFFIX, to), overwrite));
+        TL_TRY(check_free(tl_arena_printf(arena, "%s.data-00000-of-00001", to), overwrite));
+    }
+    TL_TRY(tl_engine_new(&engine, &(tl_engine_args){.backend = &tl_backend_reference, .threads = 1}));
+    tl_status st = find_names(&names, &known, run, file, experiment);
+    const tl_original_names *table = known ? &names : NULL;
+    if (st == TL_OK)
+        st = bundle ? from_bundle(out, engine, file, to, table) : to_bundle(out, engine, file, to, table);
+    tl_original_names_deinit(&names);
+    tl_engine_free(&engine);
+    return st;
+}
