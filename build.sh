@@ -11,6 +11,7 @@ PYTHON_PACKAGES=(python3 python3-venv)
 BENCH_PACKAGES=(libopenblas0-pthread dataset-fashion-mnist)
 DEMO_PACKAGES=(dataset-fashion-mnist)
 
+TEST_OPTIONS=(-DCMAKE_C_COMPILER=gcc -DTILTH_TESTS=ON -DTILTH_WERROR=ON) # of build/test
 FUZZ_SECONDS=3 # for each target, in `test`
 
 die()
@@ -88,11 +89,23 @@ configure()
     printf '%s\n' "$*" >"$stamp"
 }
 
-# compile FOLDER OPTION... : configures and builds all there; shows its progress to people only.
+# compile_targets TARGETS FOLDER OPTION... : configures and builds them; shows progress to people only.
+compile_targets()
+{
+    local targets
+    read -ra targets <<<"$1"
+    shift
+    configure "$@"
+    if [[ -t 1 ]]; then
+        ninja -C "$1" "${targets[@]}"
+    else
+        ninja -C "$1" --quiet "${targets[@]}" | sed '/no work to do/d'
+    fi
+}
+
 compile()
 {
-    configure "$@"
-    if [[ -t 1 ]]; then ninja -C "$1"; else ninja -C "$1" --quiet | sed '/no work to do/d'; fi
+    compile_targets all "$@"
 }
 
 build_release()
@@ -104,7 +117,7 @@ build_release()
 build_fuzzers()
 {
     need_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
-    compile build/fuzz -DCMAKE_C_COMPILER=clang -DTILTH_TESTS=ON -DTILTH_WERROR=ON \
+    compile_targets fuzzers build/fuzz -DCMAKE_C_COMPILER=clang -DTILTH_TESTS=ON -DTILTH_WERROR=ON \
         -DTILTH_SANITIZE=fuzzer
 }
 
@@ -241,7 +254,7 @@ check()
 run_checks()
 {
     local name
-    for name in layers headers sizes selftest; do check "tests/checks/$name.sh"; done
+    for name in layers headers sizes quotes selftest; do check "tests/checks/$name.sh"; done
 }
 
 fuzz_targets()
@@ -282,8 +295,8 @@ fuzz_all()
 
 word_test()
 {
-    local gcc=(-DCMAKE_C_COMPILER=gcc -DTILTH_TESTS=ON -DTILTH_WERROR=ON)
-    local clang=(-DCMAKE_C_COMPILER=clang -DTILTH_TESTS=ON -DTILTH_WERROR=ON)
+    local gcc=("${TEST_OPTIONS[@]}")
+    local clang=(-DCMAKE_C_COMPILER=clang -DTILTH_TESTS=ON -DTILTH_WERROR=ON -DTILTH_COMPILE_ONLY=ON)
     SECONDS=0
     trap tell_failure EXIT
     stage "packages" need_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
@@ -316,11 +329,21 @@ word_install()
     case $prefix in /usr | /usr/local) as_root ldconfig ;; esac
 }
 
+# Where the tests were built, the program and the library are there already.
 word_interop()
 {
-    build_release
+    local folder=build
+    if [[ -f build/test/.configured ]]; then
+        folder=build/test
+        compile_targets "tilth_program tilth_static" "$folder" "${TEST_OPTIONS[@]}"
+    else
+        build_release
+    fi
     build_venv
-    TILTH=$PWD/build/tilth .venv/bin/python tests/interop/run.py "$@"
+    # TensorFlow is large: the checks against it run when they are asked for, and once it is there.
+    [[ " $* " != *" original "* && " $* " != *" tensorbundle "* ]] \
+        || build_venv .venv-tf tests/interop/requirements-original.txt
+    TILTH=$PWD/$folder/tilth .venv/bin/python tests/interop/run.py "$@"
 }
 
 bench_names()
