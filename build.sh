@@ -89,7 +89,7 @@ configure()
     printf '%s\n' "$*" >"$stamp"
 }
 
-# compile_targets TARGETS FOLDER OPTION... : configures and builds them; shows progress to people only.
+# compile_targets TARGETS FOLDER OPTION... : configures, builds, and shows people its progress.
 compile_targets()
 {
     local targets
@@ -296,7 +296,7 @@ fuzz_all()
 word_test()
 {
     local gcc=("${TEST_OPTIONS[@]}")
-    local clang=(-DCMAKE_C_COMPILER=clang -DTILTH_TESTS=ON -DTILTH_WERROR=ON -DTILTH_COMPILE_ONLY=ON)
+    local clang=("${TEST_OPTIONS[@]/gcc/clang}" -DTILTH_COMPILE_ONLY=ON)
     SECONDS=0
     trap tell_failure EXIT
     stage "packages" need_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"

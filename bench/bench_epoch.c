@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -98,6 +99,19 @@ typedef struct start {
     int runs;
 } start;
 
+/* Times of a program that does not do its work would mean nothing. */
+__attribute__((format(printf, 2, 3)))
+static _Noreturn void stop_at(const char *program, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    fprintf(stderr, "%s ", program);
+    vfprintf(stderr, format, values);
+    fputc('\n', stderr);
+    va_end(values);
+    exit(1);
+}
+
 static void run_first_step(void *payload)
 {
     start *s = payload;
@@ -119,9 +133,13 @@ static void run_first_step(void *payload)
     posix_spawn_file_actions_addopen(&quiet, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     pid_t child;
     int status = -1;
-    if (posix_spawnp(&child, s->program, &quiet, NULL, (char *const *)arguments, environ) != 0)
-        abort();
-    if (waitpid(child, &status, 0) != child || status != 0) abort();
+    int error = posix_spawnp(&child, s->program, &quiet, NULL, (char *const *)arguments, environ);
+    if (error)
+        stop_at(s->program, "cannot be started: %s; build it, or say where it is by TILTH",
+                strerror(error));
+    if (waitpid(child, &status, 0) != child) stop_at(s->program, "is not there to be waited for");
+    if (WIFSIGNALED(status)) stop_at(s->program, "ended by signal %d", WTERMSIG(status));
+    if (status != 0) stop_at(s->program, "ended with status %d", WEXITSTATUS(status));
     posix_spawn_file_actions_destroy(&quiet);
 }
 

@@ -1,16 +1,15 @@
 /* A finder of leaks, part of every program of the AddressSanitizer build on AArch64: LeakSanitizer
- * takes four seconds there at the end of each process, however small, for it walks through tables of
- * the whole address space.
+ * takes four seconds there at the end of each process, however small, to walk through its tables.
  *
- * What malloc gave and free did not take is in a table. When the process ends, after all destructors,
- * blocks are marked from where the program could still find them: the writable segments of all loaded
+ * What malloc gave and free did not take is in a table. When the process ends, after destructors,
+ * blocks are marked from where the program could still find them: the writable segments of loaded
  * objects, the stack, the registers and the thread-local data of the last thread, and other marked
  * blocks. An address inside a block counts as the block's own. What is left is shown with the place
- * that allocated it, and the process fails, as it does after other findings. Threads that still run are shown too: nobody
- * waits for them, and what they hold is not known.
+ * that allocated it, and the process fails, as it does after other findings. Threads that still run
+ * are shown too: nobody waits for them, and what they hold is not known.
  *
- * This file is compiled without sanitizers, as it reads what programs must not. tests/base/test_leaks.c
- * shows that it finds something. */
+ * This file is compiled without sanitizers, for it reads what programs must not.
+ * tests/base/test_leaks.c shows what it finds. */
 #include <dirent.h>
 #include <link.h>
 #include <pthread.h>
@@ -39,7 +38,7 @@ __attribute__((visibility("default"))) const char *__asan_default_options(void)
     return "detect_leaks=0";
 }
 
-/* Memory of our own: not from malloc, so that it is neither a block nor where blocks are looked for. */
+/* Memory of our own: not from malloc, so that it is no block, nor where blocks are looked for. */
 static void *pages(size_t bytes)
 {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -50,7 +49,7 @@ static void *pages(size_t bytes)
     return memory;
 }
 
-/* --- the table of live blocks: open addressing, no tombstones ------------------------------------ */
+/* --- the table of live blocks: open addressing, no tombstones --------------------------------- */
 
 typedef struct block {
     uintptr_t at; /* 0: an empty slot */
@@ -123,9 +122,9 @@ static void before_free(const volatile void *memory)
     pthread_mutex_unlock(&lock);
 }
 
-/* --- marking ------------------------------------------------------------------------------------- */
+/* --- marking ---------------------------------------------------------------------------------- */
 
-static block *blocks;  /* the table, sorted by address */
+static block *blocks;   /* the table, sorted by address */
 static size_t *to_scan; /* reached blocks that were not looked into yet */
 static size_t waiting;
 
@@ -213,7 +212,7 @@ static void find_mapping(uintptr_t *from, uintptr_t *to, uintptr_t address)
     if (maps) fclose(maps);
 }
 
-/* The stack from `frame` on, and what the C library keeps about this thread (pthread_setspecific). */
+/* The stack from `frame` on, and what the C library keeps for this thread (pthread_setspecific). */
 static void scan_thread(uintptr_t frame)
 {
     uintptr_t from, to, self = (uintptr_t)__builtin_thread_pointer();
@@ -253,7 +252,7 @@ static void reach_blocks_of_linker(void)
     scan_reached();
 }
 
-/* --- the end of the process ---------------------------------------------------------------------- */
+/* --- the end of the process ------------------------------------------------------------------- */
 
 static int count_threads(void)
 {
@@ -316,8 +315,8 @@ static void look(int status, void *unused)
     mark_held();
     size_t lost = show(false), held = show(true);
     if (lost + held + (size_t)others == 0) return;
-    fprintf(stderr, "leaks: %zu blocks, %zu more that they hold, %d threads still run\n", lost, held,
-            others);
+    fprintf(stderr, "leaks: %zu blocks, %zu more that they hold, %d threads still run\n", lost,
+            held, others);
     fflush(NULL);
     _exit(EXIT_LEAKS);
 }

@@ -34,9 +34,14 @@ def read(name, offset):
 
 
 def load():
+    """Images as bytes, and labels."""
     images = torch.from_numpy(read('train-images-idx3-ubyte.gz', 16).copy()).view(-1, 1, 28, 28)
     labels = torch.from_numpy(read('train-labels-idx1-ubyte.gz', 8).astype(np.int64))
-    return (images.float() - 72.9404) / 90.0212, labels
+    return images, labels
+
+
+def normalised(images):
+    return (images.float() - 72.9404) / 90.0212
 
 
 def network():
@@ -77,7 +82,7 @@ class Training:
 if FIRST:
     images, labels = load()
     ids = torch.randperm(len(images))[:BATCH]
-    Training().step(images[ids], labels[ids])
+    Training().step(normalised(images[ids]), labels[ids])  # of the batch alone
     print('done', flush=True)
     os._exit(0)
 
@@ -165,6 +170,7 @@ def first():
 
 
 images, labels = load()
+images = normalised(images)
 ready, last = None, None
 for line in sys.stdin:
     case = line.strip()

@@ -26,10 +26,19 @@ def read(name, offset):
         return np.frombuffer(f.read(), np.uint8, offset=offset)
 
 
-def batches():
+def load():
+    """Images as bytes, and labels."""
     images = read('train-images-idx3-ubyte.gz', 16).reshape(-1, 28, 28, 1)
-    labels = read('train-labels-idx1-ubyte.gz', 8).astype(np.int32)
-    images = (images.astype(np.float32) - 72.9404) / 90.0212
+    return images, read('train-labels-idx1-ubyte.gz', 8).astype(np.int32)
+
+
+def normalised(images):
+    return (images.astype(np.float32) - 72.9404) / 90.0212
+
+
+def batches():
+    images, labels = load()
+    images = normalised(images)
     data = tf.data.Dataset.from_tensor_slices((images, labels)).shuffle(len(images))
     return data.batch(BATCH, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
 
@@ -46,8 +55,9 @@ def network():
 
 
 if FIRST:
-    for x, y in batches().take(1):
-        network().train_on_batch(x, y)
+    images, labels = load()
+    ids = np.random.permutation(len(images))[:BATCH]
+    network().train_on_batch(normalised(images[ids]), labels[ids])  # of the batch alone
     print('done', flush=True)
     os._exit(0)
 

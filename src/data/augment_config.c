@@ -9,8 +9,8 @@ static const tl_field autoaug_fields[] = {
     TL_F(tl_autoaug, augmentation_name, .s = "v0",
          .help = "v0, test, simple, reduced_cifar10, svhn, reduced_imagenet, panoptic_deeplab_policy, vit or "
                  "deit3_three_augment"),
-    TL_F(tl_autoaug, cutout_const, .d = 100, TL_AT_LEAST(0), .help = "half of the side of the largest cutout"),
-    TL_F(tl_autoaug, translate_const, .d = 250, TL_AT_LEAST(0), .help = "pixels of the largest translation"),
+    TL_F(tl_autoaug, cutout_const, .d = 100, TL_RANGE(0, 1e6), .help = "half of the side of the largest cutout"),
+    TL_F(tl_autoaug, translate_const, .d = 250, TL_RANGE(0, 1e6), .help = "pixels of the largest translation"),
     TL_F_END,
 };
 
@@ -37,8 +37,8 @@ const tl_desc tl_autoaug_desc = {.name = "autoaug",
 static const tl_field randaug_fields[] = {
     TL_F(tl_randaug, num_layers, .i = 2, TL_RANGE(0, 64), .help = "operations that an image goes through"),
     TL_F(tl_randaug, magnitude, .d = 10, TL_RANGE(0, 100), .help = "how strong they are; 10 is a lot"),
-    TL_F(tl_randaug, cutout_const, .d = 40, TL_AT_LEAST(0), .help = "half of the side of a cutout of magnitude 10"),
-    TL_F(tl_randaug, translate_const, .d = 10, TL_AT_LEAST(0), .help = "pixels of a translation of magnitude 10"),
+    TL_F(tl_randaug, cutout_const, .d = 40, TL_RANGE(0, 1e6), .help = "half of the side of a cutout of magnitude 10"),
+    TL_F(tl_randaug, translate_const, .d = 10, TL_RANGE(0, 1e6), .help = "pixels of a translation of magnitude 10"),
     TL_F(tl_randaug, magnitude_std, TL_AT_LEAST(0),
          .help = "deviation of the magnitude, which is drawn for each operation and stays within 0 and 10; 0: none"),
     TL_F(tl_randaug, prob_to_apply, TL_RANGE(0, 1), .help = "that an operation is done; null: always"),

@@ -65,10 +65,17 @@ static void change_into(const tl_pixels *out, const tl_pixels *in, tl_augment_op
     }
 }
 
+/* What is more changes nothing more, and would not fit the integers that it becomes. */
+static double within(double x, double most)
+{
+    return x > 0 ? fmin(x, most) : 0;
+}
+
 void tl_augment_apply(tl_augment_op op, double level, tl_augment_reach reach, tl_pixels *image, tl_pixels *spare,
                       tl_rng *rng)
 {
-    double share = level / 10;
+    double share = within(level / 10, 100);
+    reach = (tl_augment_reach){within(reach.cutout, 1e6), within(reach.translate, 1e6)};
     switch (op) {
     case TL_AUGMENT_AUTOCONTRAST: tl_pixels_autocontrast(image, image); return;
     case TL_AUGMENT_EQUALIZE: tl_pixels_equalize(image, image); return;
@@ -269,6 +276,7 @@ void tl_randaug_apply(const tl_randaug *a, tl_pixels *image, tl_pixels *spare, t
 
 void tl_color_jitter_apply(double amount, const tl_pixels *image, tl_rng *rng)
 {
+    amount = within(amount, 1000);
     double least = amount < 1 ? 1 - amount : 0;
     tl_pixels_brightness(image, image, between(rng, least, 1 + amount));
     tl_pixels_contrast(image, image, between(rng, least, 1 + amount));

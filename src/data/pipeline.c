@@ -186,7 +186,9 @@ static tl_status pipeline_rewind(tl_dataset *d)
 {
     tli_pipeline *p = (tli_pipeline *)d;
     TL_TRY(follow_position(p));
-    if (!p->shadow.top.sequence) return TL_OK;
+    // The first pass may begin in the middle, where an earlier run has stopped.
+    int64_t first = p->shadow.top.pass ? 0 : p->args.consumed_samples / p->streams[0].readers;
+    if (p->shadow.top.sequence == first) return TL_OK;
     tli_ahead_stop(p);
     tli_index_rewind(p, &p->shadow);
     memset(p->waiting_counts, 0, (size_t)p->bucket_count * sizeof *p->waiting_counts);

@@ -200,9 +200,16 @@ tl_status tl_pipeline_args_sampler(tl_pipeline_args *into, tl_arena *arena, cons
     if (!s) return TL_ENOMEM;
     *s = (tl_sampler){0};
     TL_TRY_NOTE(tl_sampler_read(s, config->sampler), "sampler");
-    if (s->cls->endless && !(config->is_training.set && config->is_training.value))
+    bool training = config->is_training.set && config->is_training.value;
+    if (config->sampler->consumed_samples && !training)
+        return TL_FAIL(TL_EINVAL, "sampler.consumed_samples: it is %" PRId64 ", but evaluations begin at the first "
+                       "example: it is for training", config->sampler->consumed_samples);
+    if (s->cls->endless && !training)
         return TL_FAIL(TL_EINVAL, "sampler: %s never ends, so evaluation would not either; use %s", s->cls->name,
                        tl_single_round_sampler.name);
+    if (!s->cls->endless && training)
+        return TL_FAIL(TL_EINVAL, "sampler: %s makes one pass, and training would end with it; use %s", s->cls->name,
+                       tl_cyclic_sampler.name);
     into->sampler = s;
     into->consumed_samples = config->sampler->consumed_samples;
     into->cycle_length = into->block_length = into->shuffle = 0;

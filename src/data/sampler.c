@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include <tilth/base/alloc.h>
 #include <tilth/base/rng.h>
 #include <tilth/base/str.h>
 
@@ -70,11 +71,25 @@ static int64_t single_fill(const tl_sampler *s)
     return !s->drop_last && is_short(s);
 }
 
+// All that the rank owns takes part in the order, also what is left out at its end.
+static tl_status first_of_order(const tl_sampler *s, int64_t first, int64_t owned, int64_t *out, int64_t share)
+{
+    size_t bytes = (size_t)owned * sizeof *out;
+    int64_t *all = tl_alloc(bytes ? bytes : 1);
+    if (!all) return TL_FAIL_NOMEM(bytes);
+    fill_order(s, s->seed, first, all, owned);
+    if (share) memcpy(out, all, (size_t)share * sizeof *out);
+    tl_free(all);
+    return TL_OK;
+}
+
 static tl_status single_order(const tl_sampler *s, int64_t epoch, int64_t *out)
 {
-    int64_t longer = s->records % ranks_of(s), share = single_share(s), fill = single_fill(s);
-    int64_t first = s->rank * (s->records / ranks_of(s)) + (s->rank < longer ? s->rank : longer);
+    int64_t longer = s->records % ranks_of(s), each = s->records / ranks_of(s);
+    int64_t share = single_share(s), fill = single_fill(s);
+    int64_t first = s->rank * each + (s->rank < longer ? s->rank : longer);
     (void)epoch; // evaluations see the same each time
+    if (s->drop_last && s->shuffle) return first_of_order(s, first, each + (s->rank < longer), out, share);
     fill_order(s, s->seed, first, out, share - fill);
     if (fill) out[share - 1] = 0;
     return TL_OK;
@@ -92,11 +107,27 @@ static tl_status check_drop_last(const tl_sampler *s)
     return TL_FAIL(TL_EINVAL, "drop_last: %s has no such setting, its batches are always full", s->cls->name);
 }
 
+// What a class of one's own says is what memory is made for.
+static tl_status check_share(const tl_sampler *s)
+{
+    int64_t share = s->cls->share(s), fill = tl_sampler_fill(s), ranks = ranks_of(s);
+    if (share < 0)
+        return TL_FAIL(TL_EINVAL, "%s: 'share' gives %" PRId64 "; it must be at least 0", s->cls->name, share);
+    if (s->cls->endless && share < 1)
+        return TL_FAIL(TL_EINVAL, "%s: there are %" PRId64 " records, too few for a batch of %" PRId64
+                       " on each of %" PRId64 " rank%s", s->cls->name, s->records, s->batch_size, ranks,
+                       ranks == 1 ? "" : "s");
+    if (fill < 0 || fill > share)
+        return TL_FAIL(TL_EINVAL, "%s: 'fill' gives %" PRId64 "; it must be from 0 to what 'share' gives, %" PRId64,
+                       s->cls->name, fill, share);
+    return TL_OK;
+}
+
 tl_status tl_sampler_check(const tl_sampler *s)
 {
     int64_t all, ranks = ranks_of(s);
-    if (!s->cls || !s->cls->share || !s->cls->order)
-        return TL_FAIL(TL_EINVAL, "a sampler needs a class with 'share' and 'order'");
+    if (!s->cls || !s->cls->name || !s->cls->share || !s->cls->order)
+        return TL_FAIL(TL_EINVAL, "a sampler needs a class with 'name', 'share' and 'order'");
     if (s->records < 0)
         return TL_FAIL(TL_EINVAL, "records is %" PRId64 " and must be at least 0", s->records);
     if (s->batch_size < 1)
@@ -107,10 +138,7 @@ tl_status tl_sampler_check(const tl_sampler *s)
         return TL_FAIL(TL_EINVAL, "batches of %" PRId64 " records on %" PRId64 " ranks do not fit 64 bits",
                        s->batch_size, ranks);
     TL_TRY(check_drop_last(s));
-    if (s->cls->endless && s->cls->share(s) < 1)
-        return TL_FAIL(TL_EINVAL, "%s: there are %" PRId64 " records, too few for a batch of %" PRId64
-                       " on each of %" PRId64 " ranks", s->cls->name, s->records, s->batch_size, ranks);
-    return TL_OK;
+    return check_share(s);
 }
 
 int64_t tl_sampler_share(const tl_sampler *s)
@@ -150,8 +178,8 @@ tl_status tl_sampler_seek(tl_sampler_place *out, const tl_sampler *s, int64_t co
         return TL_FAIL(TL_EINVAL, "consumed_samples is %" PRId64 " and must be at least 0", consumed);
     if (consumed % global_batch(s))
         return TL_FAIL(TL_EINVAL, "consumed_samples is %" PRId64 ", which is no number of whole batches: %" PRId64
-                       " ranks read %" PRId64 " records each at a time, %" PRId64 " together",
-                       consumed, ranks_of(s), s->batch_size, global_batch(s));
+                       " rank%s %" PRId64 " records each at a time, %" PRId64 " together",
+                       consumed, ranks_of(s), ranks_of(s) == 1 ? " reads" : "s read", s->batch_size, global_batch(s));
     if (share) *out = (tl_sampler_place){each / share, each % share};
     if (s->cls->endless || each < share || !each) return TL_OK;
     return TL_FAIL(TL_EINVAL, "consumed_samples is %" PRId64 ", but %s makes one pass, of %" PRId64 " records",
@@ -173,7 +201,7 @@ static const tl_field sampler_fields[] = {
          .help = "leave out what does not fill a batch on every rank (SingleRoundSampler; the other one always "
                  "does)"),
     TL_F(tl_sampler_config, consumed_samples, TL_AT_LEAST(0),
-         .help = "examples of all ranks that were read before; what a checkpoint says comes first"),
+         .help = "in training, examples of all ranks that were read before; what a checkpoint says comes first"),
     TL_F_END,
 };
 

@@ -148,14 +148,26 @@ static tl_status recompute(tl_graph *g, tl_node *n, int64_t far, int64_t *change
     return TL_OK;
 }
 
+// Of those for which no copy is kept from run to run (weight_copies.c). The weights are there all the time: to hold their
+// casts between the passes as well would be a second copy of the model.
+static bool is_cast_of_weights(const tl_node *n)
+{
+    return n->op->op == TL_OP_cast && !n->in[0]->node && n->in[0]->storage;
+}
+
+static bool is_worth_it(const tl_graph *g, const tl_node *n)
+{
+    if (is_cast_of_weights(n)) return true;
+    return g->recompute && (is_cheap(n) || hands_out_its_sum(n));
+}
+
 tl_status tli_pass_recompute(tl_graph *g, int64_t *changes)
 {
-    if (!g->recompute) return TL_OK;
     if (g->recompute == TL_RECOMPUTE_FULL) return tli_recompute_full(g, changes);
     int64_t count = tli_number_nodes(g), far = count / 8 > LEAST_DISTANCE ? count / 8 : LEAST_DISTANCE;
     note_readers(g);
     TLI_EACH_NODE(g, n)
-        if ((is_cheap(n) || hands_out_its_sum(n)) && tl_tensor_bytes(n->out[0]) >= LEAST_BYTES)
+        if (is_worth_it(g, n) && tl_tensor_bytes(n->out[0]) >= LEAST_BYTES)
             TL_TRY(recompute(g, n, far, changes));
     return TL_OK;
 }

@@ -10,7 +10,7 @@
 #include "graph/graph.h"
 
 /* Copies that take more are not kept: memory is what the largest models lack, and their products take so long that
- * casting beside them is little. */
+ * casting beside them, in the forward pass and again in the backward pass (recompute.c), is little. */
 static const int64_t most_bytes = (int64_t)128 << 20;
 
 /* Memory from outside, of which [begin, end) has a copy. */

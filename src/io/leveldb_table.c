@@ -20,6 +20,7 @@ typedef struct table {
     tl_str key;     /* of the entry before, in all of the table */
     bool any;       /* there was one */
     size_t expects; /* where the next block begins */
+    size_t room;    /* bytes of keys that may still come */
 } table;
 
 int tli_bytes_compare(tli_bytes a, tli_bytes b)
@@ -145,7 +146,23 @@ static tl_status begin_restart(const table *t, cursor *c, const char *entry, uin
     return TL_OK;
 }
 
-static tl_status next_entry(const table *t, cursor *c)
+/* A key can be as long as all bytes before it with one byte of its own. */
+static tl_status check_key(table *t, const block *b, size_t size)
+{
+    if (size > TLI_TABLE_KEY)
+        return TL_FAIL(TL_ELIMIT,
+                       "'%s': a key in the block at byte %zu has %zu bytes; %d are accepted",
+                       t->name, b->at, size, TLI_TABLE_KEY);
+    if (size > t->room)
+        return TL_FAIL(TL_ELIMIT,
+                       "'%s': its keys have more bytes together than are accepted in a table of "
+                       "%zu bytes",
+                       t->name, t->size);
+    t->room -= size;
+    return TL_OK;
+}
+
+static tl_status next_entry(table *t, cursor *c)
 {
     const block *b = c->b;
     const char *entry = c->at;
@@ -157,6 +174,7 @@ static tl_status next_entry(const table *t, cursor *c)
     if (shared > c->key->length)
         return fail_entry(t, b, entry, "a key shares more bytes than the one before has");
     TL_TRY(begin_restart(t, c, entry, shared));
+    TL_TRY(check_key(t, b, (size_t)(shared + unshared)));
     tl_str_cut(c->key, (size_t)shared);
     tl_str_addn(c->key, c->at, (size_t)unshared);
     TL_TRY(tl_str_status(c->key));
@@ -295,7 +313,10 @@ done:
 tl_status tli_table_read(const char *name, const char *data, size_t size, tli_table_fn *fn,
                          void *payload)
 {
-    table t = {name, data, size, fn, payload, TL_STR_INIT, false, 0};
+    // Writers let keys begin anew every 16 entries or so, which bounds what they share; Snappy adds
+    // to it.
+    enum { SHARING = 64, SMALL = 1 << 20 };
+    table t = {name, data, size, fn, payload, TL_STR_INIT, false, 0, SMALL + SHARING * size};
     if (size < TLI_TABLE_FOOTER)
         return TL_FAIL(TL_EINVAL,
                        "'%s' is no table, or cut short: it has %zu bytes, and its end "

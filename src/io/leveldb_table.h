@@ -4,7 +4,7 @@
  *     TL_TRY(tli_table_read(path, data, size, see_entry, payload));      // calls it for each entry
  *
  *     tli_table_writer w = {.out = &bytes};
- *     TL_TRY_DONE(st, tli_table_add(&w, key, key_size, value, value_size));    // in order of keys
+ *     TL_TRY_DONE(st, tli_table_add(&w, key, value));    // tli_bytes, in the order of keys
  *     st = tli_table_finish(&w);
  * done:
  *     tli_table_writer_deinit(&w);
@@ -27,6 +27,7 @@ enum {
     TLI_TABLE_FOOTER = 48,
     TLI_TABLE_RESTART = 16,      /* entries from one restart to the next */
     TLI_TABLE_BLOCK = 256 << 10, /* bytes from which on a block is full, as TensorFlow has it */
+    TLI_TABLE_KEY = 4 << 10,     /* bytes of the longest key that is read */
     TLI_TABLE_PLAIN = 0,         /* how a block is compressed */
     TLI_TABLE_SNAPPY = 1,
 };
@@ -41,7 +42,9 @@ int tli_bytes_compare(tli_bytes a, tli_bytes b);
 
 /* Key and value live until the function returns. A failure ends the reading and is handed on. */
 typedef tl_status tli_table_fn(tli_bytes key, tli_bytes value, void *payload);
-/* Every byte of the table is checked; failures name `name` and the place. */
+/* Every byte of the table is checked; failures name `name` and the place. Long keys, and more bytes
+ * of keys than a table of that size has reason for, are TL_ELIMIT: keys that share most of their
+ * bytes could need far more memory than the table has bytes. */
 TL_NODISCARD tl_status tli_table_read(const char *name, const char *data, size_t size,
                                       tli_table_fn *fn, void *payload);
 

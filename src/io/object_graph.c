@@ -153,9 +153,28 @@ static const char *child_path(tl_arena *arena, const char *parent, const char *n
     return copy;
 }
 
-// Slots are nobody's children: they have paths when variable and optimizer do.
-static tl_status name_slots(tl_object_graph *g, tl_bundle_object *nodes)
+/* Paths of damaged graphs would need memory by the square of their length. */
+typedef struct naming {
+    tl_object_graph *g;
+    const char *file;
+    size_t room; /* bytes that paths may still take */
+} naming;
+
+static tl_status check_path(naming *n, const char *path)
 {
+    enum { LONGEST = 1 << 16 };
+    size_t size = path ? strlen(path) : 0;
+    if (!path) return TL_ENOMEM;
+    if (size > LONGEST || size > n->room)
+        return TL_FAIL(TL_ELIMIT, "'%s': its object graph is too deep", n->file);
+    n->room -= size;
+    return TL_OK;
+}
+
+// Slots are nobody's children: they have paths when variable and optimizer do.
+static tl_status name_slots(naming *n, tl_bundle_object *nodes)
+{
+    tl_object_graph *g = n->g;
     for (int64_t i = 0; i < g->count; i++) {
         for (int64_t k = 0; k < nodes[i].slot_count && nodes[i].path; k++) {
             const tl_object_slot *s = &nodes[i].slots[k];
@@ -165,17 +184,16 @@ static tl_status name_slots(tl_object_graph *g, tl_bundle_object *nodes)
             const char *head =
                 tl_arena_printf(g->arena, "%s/.OPTIMIZER_SLOT/%s", variable, nodes[i].path);
             slot->path = head ? child_path(g->arena, head, s->name) : NULL;
-            if (!slot->path) return TL_ENOMEM;
+            TL_TRY(check_path(n, slot->path));
         }
     }
     return TL_OK;
 }
 
-// Breadth first, so that the first path of a node is a shortest one. Long paths of damaged graphs
-// would need memory by the square of their length.
-static tl_status name_nodes(tl_object_graph *g, const char *file)
+// Breadth first, so that the first path of a node is a shortest one.
+static tl_status name_nodes(naming *n)
 {
-    enum { LONGEST = 1 << 16 };
+    tl_object_graph *g = n->g;
     tl_bundle_object *nodes = (tl_bundle_object *)(uintptr_t)g->nodes;
     int64_t *queue = tl_arena_array(g->arena, g->count, sizeof *queue), filled = 1;
     if (!queue) return TL_ENOMEM;
@@ -186,13 +204,11 @@ static tl_status name_nodes(tl_object_graph *g, const char *file)
             tl_bundle_object *child = &nodes[o->children[k].node];
             if (child->path) continue;
             child->path = child_path(g->arena, o->path, o->children[k].name);
-            if (!child->path) return TL_ENOMEM;
-            if (strlen(child->path) > LONGEST)
-                return TL_FAIL(TL_ELIMIT, "'%s': its object graph is too deep", file);
+            TL_TRY(check_path(n, child->path));
             queue[filled++] = o->children[k].node;
         }
     }
-    return name_slots(g, nodes);
+    return name_slots(n, nodes);
 }
 
 /* --- the graph -------------------------------------------------------------------------------- */
@@ -215,7 +231,9 @@ tl_status tl_object_graph_init(tl_object_graph *out, const tl_tensorbundle *b)
     else
         st = TL_FAIL(TL_EINVAL, "'%s': entry '%s' holds %" PRId64 " strings, not one",
                      b->index_path, TL_TENSORBUNDLE_GRAPH, count);
-    if (st == TL_OK) st = name_nodes(out, b->index_path);
+    // The graph spells out the paths of all that has a value, so all paths are not much longer.
+    naming n = {out, b->index_path, ((size_t)1 << 20) + 64 * text->size};
+    if (st == TL_OK) st = name_nodes(&n);
 done:
     if (st != TL_OK) tl_object_graph_deinit(out);
     return st;

@@ -101,20 +101,29 @@ static tl_status read_index(tl_tensorbundle *b)
 
 /* --- data files ------------------------------------------------------------------------------- */
 
-static tl_status need_shard(tl_tensorbundle *b, int64_t shard)
+/* Only files that are there take room, whatever number an index gives them. */
+static tl_status need_shard(const tl_file_mapping **out, tl_tensorbundle *b, int64_t number)
 {
-    while (b->shards.count <= shard)
-        if (!TL_VEC_PUSH(&b->shards, (tl_file_mapping)TL_FILE_MAPPING_INIT)) return TL_ENOMEM;
-    if (b->shards.items[shard].data) return TL_OK;
-    const char *path = tli_tb_shard_path(b->arena, b->prefix, shard, b->shard_count);
+    tli_tb_shard shard = {number, TL_FILE_MAPPING_INIT};
+    for (int64_t i = b->shards.count - 1; i >= 0; i--) {
+        *out = &b->shards.items[i].file;
+        if (b->shards.items[i].number == number) return TL_OK;
+    }
+    const char *path = tli_tb_shard_path(b->arena, b->prefix, number, b->shard_count);
     if (!path) return TL_ENOMEM;
-    return tl_file_map(&b->shards.items[shard], path);
+    TL_TRY(tl_file_map(&shard.file, path));
+    if (!TL_VEC_PUSH(&b->shards, shard)) {
+        tl_file_unmap(&shard.file);
+        return TL_ENOMEM;
+    }
+    *out = &b->shards.items[b->shards.count - 1].file;
+    return TL_OK;
 }
 
 static tl_status find_data(tl_tensorbundle *b, tli_tb_entry *e)
 {
-    TL_TRY_NOTE(need_shard(b, e->shard), "'%s': entry '%s'", b->index_path, e->shown.name);
-    const tl_file_mapping *m = &b->shards.items[e->shard];
+    const tl_file_mapping *m = NULL;
+    TL_TRY_NOTE(need_shard(&m, b, e->shard), "'%s': entry '%s'", b->index_path, e->shown.name);
     if (e->offset > m->size || e->shown.bytes > m->size - e->offset) {
         const char *path = tli_tb_shard_path(b->arena, b->prefix, e->shard, b->shard_count);
         if (!path) return TL_ENOMEM;
@@ -165,7 +174,7 @@ void tl_tensorbundle_free(tl_tensorbundle **bundle)
 {
     tl_tensorbundle *b = *bundle;
     if (!b) return;
-    for (int64_t i = 0; i < b->shards.count; i++) tl_file_unmap(&b->shards.items[i]);
+    for (int64_t i = 0; i < b->shards.count; i++) tl_file_unmap(&b->shards.items[i].file);
     tl_file_unmap(&b->index);
     TL_VEC_FREE(&b->shards);
     TL_VEC_FREE(&b->entries);
@@ -221,8 +230,7 @@ static bool ends_with(const char *text, const char *end)
     return length > tail && strcmp(text + length - tail, end) == 0;
 }
 
-// Bytes before ".index" or ".data-00000-of-00001"; 0 when it is neither.
-static size_t stem_of(const char *path)
+size_t tli_tb_stem(const char *path)
 {
     static const char digits[] = "0123456789";
     if (ends_with(path, TL_TENSORBUNDLE_SUFFIX))
@@ -267,7 +275,7 @@ static tl_status latest_of(const char **prefix, tl_arena *arena, const char *dir
 tl_status tl_tensorbundle_resolve(const char **prefix, tl_arena *arena, const char *path)
 {
     bool there;
-    size_t stem = stem_of(path);
+    size_t stem = tli_tb_stem(path);
     *prefix = NULL;
     if (tl_dir_exists(path)) return latest_of(prefix, arena, path);
     const char *found = stem ? tl_arena_strndup(arena, path, stem) : tl_arena_strdup(arena, path);

@@ -127,7 +127,10 @@ static tl_status check_size(const tl_tensorbundle *b, tli_tb_entry *e, const tli
     bool acceptable;
     TL_TRY(count_elements(b, e, &count, &acceptable));
     e->shown.bytes = (size_t)size;
-    if (!type || !type->bytes) return TL_OK; // what varies, or is newer, cannot be checked
+    if (!type || !type->bytes) { // what varies, or is newer, cannot be checked
+        if (e->shown.pieces) e->shown.bytes = 0; // nor put together
+        return TL_OK;
+    }
     if (__builtin_mul_overflow(count, (int64_t)type->bytes, &bytes))
         return TLI_TB_FAIL(b, e, "its shape has too many elements");
     if (!e->shown.pieces && (uint64_t)bytes != size) {
@@ -301,10 +304,12 @@ static tl_status check_piece(const tl_tensorbundle *b, const tli_tb_entry *e,
 
 static bool overlap(const tli_tb_entry *e, const tli_tb_piece *x, const tli_tb_piece *y)
 {
-    for (int i = 0; i < e->shown.rank; i++)
-        if (x->starts[i] + length_of(e, x, i) <= y->starts[i]
-            || y->starts[i] + length_of(e, y, i) <= x->starts[i])
+    for (int i = 0; i < e->shown.rank; i++) {
+        int64_t of_x = length_of(e, x, i), of_y = length_of(e, y, i);
+        if (!of_x || !of_y) return false; // one of them has no elements
+        if (x->starts[i] + of_x <= y->starts[i] || y->starts[i] + of_y <= x->starts[i])
             return false;
+    }
     return true;
 }
 
@@ -328,12 +333,13 @@ tl_status tli_tb_find_pieces(tl_tensorbundle *b, tli_tb_entry *e)
                              e->shown.pieces);
             goto done;
         }
-        TL_TRY_DONE(st, check_piece(b, e, &pieces[i], &elements));
-        for (int64_t k = 0; k < i && count; k++)
+        for (int64_t k = 0; k < i; k++)
             if (overlap(e, &pieces[k], &pieces[i])) {
                 st = TLI_TB_FAIL(b, e, "pieces %" PRId64 " and %" PRId64 " of it overlap", k, i);
                 goto done;
             }
+        // Behind that, so that the elements can be counted: there are no more than in the whole.
+        TL_TRY_DONE(st, check_piece(b, e, &pieces[i], &elements));
     }
     if (elements != count)
         st = TLI_TB_FAIL(b, e, "its pieces have %" PRId64 " elements together, and it has %" PRId64,

@@ -63,6 +63,9 @@ const tli_tb_type *tli_tb_type_of(tl_dtype dtype);
 /* PREFIX.data-SSSSS-of-NNNNN; NULL, with the error set, without memory. */
 char *tli_tb_shard_path(tl_arena *arena, const char *prefix, int64_t shard, int64_t count);
 
+/* Bytes before ".index" or ".data-00000-of-00001"; 0 when a path ends with neither. */
+size_t tli_tb_stem(const char *path);
+
 /* --- entries ---------------------------------------------------------------------------------- */
 
 typedef struct tli_tb_entry tli_tb_entry;
@@ -83,6 +86,11 @@ struct tli_tb_entry {
     const char *data; /* NULL: in pieces */
 };
 
+typedef struct tli_tb_shard {
+    int64_t number;
+    tl_file_mapping file;
+} tli_tb_shard;
+
 struct tl_tensorbundle {
     char *prefix;
     const char *index_path;
@@ -90,7 +98,7 @@ struct tl_tensorbundle {
     tl_arena *arena; /* of names, shapes and pieces */
     int64_t shard_count;
     struct {
-        tl_file_mapping *items; /* those that no entry needs are not mapped */
+        tli_tb_shard *items; /* those that entries need, in no order */
         int64_t count, capacity;
     } shards;
     struct {

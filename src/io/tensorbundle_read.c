@@ -178,19 +178,19 @@ static void copy_piece(char *to, const tli_tb_entry *e, const tli_tb_piece *piec
     }
 }
 
+// Of a type whose elements have a size: whole and pieces then have the bytes of their shapes.
 static tl_status copy_pieces(char *to, const tl_tensorbundle *b, const tli_tb_entry *e)
 {
-    int64_t count = element_count(e);
-    if (e->shown.is_string || (count && e->shown.bytes % (size_t)count != 0)
-        || (count && !e->shown.bytes))
+    const tli_tb_type *type = tli_tb_type_named(e->shown.type);
+    if (!type || !type->bytes)
         return TL_FAIL(TL_EUNSUPPORTED,
-                       "'%s': entry '%s' is of type %s and in pieces, which cannot be put together",
+                       "'%s': entry '%s' is %s and in pieces, which cannot be put together",
                        b->index_path, e->shown.name, e->shown.type);
     for (int64_t i = 0; i < e->shown.pieces; i++) {
         const tli_tb_piece *piece = &e->pieces[i];
         TL_TRY_NOTE(verify_one(b, piece->entry), "piece %" PRId64 " of entry '%s'", i,
                     e->shown.name);
-        if (count) copy_piece(to, e, piece, e->shown.bytes / (size_t)count);
+        copy_piece(to, e, piece, type->bytes);
     }
     return TL_OK;
 }

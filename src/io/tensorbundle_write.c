@@ -69,6 +69,9 @@ static tl_status add_item(tl_tensorbundle_writer *w, item it)
     it.dims = tl_arena_copy(w->arena, it.dims, (size_t)it.rank * sizeof *it.dims);
     it.key = tl_arena_strdup(w->arena, it.key);
     if (!it.dims || !it.key) st = TL_ENOMEM;
+    if (st == TL_OK && strlen(it.key) > TLI_TABLE_KEY)
+        st = TL_FAIL(TL_ELIMIT, "'%.80s...': the name of an entry has %zu bytes; %d are accepted",
+                     it.key, strlen(it.key), TLI_TABLE_KEY);
     if (st == TL_OK && tl_map_has(&w->keys, it.key))
         st = TL_FAIL(TL_EEXISTS, "the bundle has an entry '%s' already", it.key);
     if (st == TL_OK) st = tl_map_set(&w->keys, it.key, NULL);
@@ -287,10 +290,11 @@ static void describe_bundle(tl_str *out)
     tli_pb_end(out, version);
 }
 
-static tl_status write_index(const char *path, const item *items, int64_t count)
+/* The bytes of the index, appended. */
+static tl_status make_index(tl_str *table, const item *items, int64_t count)
 {
-    tl_str table = TL_STR_INIT, value = TL_STR_INIT;
-    tli_table_writer t = {.out = &table};
+    tl_str value = TL_STR_INIT;
+    tli_table_writer t = {.out = table};
     tl_status st;
     describe_bundle(&value);
     TL_TRY_DONE(st, tl_str_status(&value));
@@ -301,12 +305,10 @@ static tl_status write_index(const char *path, const item *items, int64_t count)
         TL_TRY_DONE(st, tli_table_add(&t, (tli_bytes){items[i].key, strlen(items[i].key)},
                                       (tli_bytes){value.data, value.length}));
     }
-    TL_TRY_DONE(st, tli_table_finish(&t));
-    st = tl_file_write_atomic(path, table.data, table.length);
+    st = tli_table_finish(&t);
 done:
     tli_table_writer_deinit(&t);
     tl_str_deinit(&value);
-    tl_str_deinit(&table);
     return st;
 }
 
@@ -336,19 +338,38 @@ static tl_status sorted_items(const tl_tensorbundle_writer *w, item **out, int64
     return TL_OK;
 }
 
+// Data without its index would be of no use, and an older index is not that of new data.
+static tl_status put_in_place(tl_file_writer **data, tl_file_writer **index, const char *data_path)
+{
+    tl_error kept;
+    TL_TRY(tl_file_writer_commit(data));
+    tl_status st = tl_file_writer_commit(index);
+    if (st == TL_OK) return TL_OK;
+    tl_error_save(&kept);
+    (void)!tl_file_remove(data_path);
+    tl_error_restore(&kept);
+    return st;
+}
+
 static tl_status write_files(const char *prefix, tl_arena *arena, item *items, int64_t count)
 {
     data_file d = {0};
+    tl_file_writer *index_file = NULL;
+    tl_str table = TL_STR_INIT;
     tl_status st;
     const char *data = tli_tb_shard_path(arena, prefix, 0, 1),
                *index = tl_arena_printf(arena, "%s%s", prefix, TL_TENSORBUNDLE_SUFFIX);
     if (!data || !index) return TL_ENOMEM;
     TL_TRY_DONE(st, tl_file_writer_begin(&d.file, data));
     for (int64_t i = 0; i < count; i++) TL_TRY_DONE(st, write_item(&d, &items[i]));
-    TL_TRY_DONE(st, tl_file_writer_commit(&d.file));
-    st = write_index(index, items, count);
+    TL_TRY_DONE(st, make_index(&table, items, count));
+    TL_TRY_DONE(st, tl_file_writer_begin(&index_file, index));
+    TL_TRY_DONE(st, tl_file_writer_write(index_file, table.data, table.length));
+    st = put_in_place(&d.file, &index_file, data);
 done:
     tl_file_writer_abort(&d.file);
+    tl_file_writer_abort(&index_file);
+    tl_str_deinit(&table);
     return st;
 }
 

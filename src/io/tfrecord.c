@@ -134,25 +134,24 @@ bool tl_tfrecord_is_packed(const tl_tfrecord_file *f)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* When this thread looked at a file's size last, and the page that it is at. Threads that read side
- * by side are at pages of their own, and one that reads several files in turn is at a page of each. */
-enum { PAGE = 4096, LOOKS = 16, FRESH_NANOSECONDS = 100000 };
+/* When this thread looked at a file's size last. Files have numbers in a row, so that those of a
+ * reader, which are many, have places of their own. */
+enum { LOOKS = 256, FRESH_NANOSECONDS = 100000 };
 typedef struct look {
     uint64_t file; /* its number */
-    int64_t page, time;
+    int64_t time;
 } look;
 static _Thread_local look looks[LOOKS];
 
 // Not again at once, for many small records are read in the time that it takes.
-static tl_status check_size(const tl_tfrecord_file *f, int64_t offset)
+static tl_status check_size(const tl_tfrecord_file *f)
 {
     look *last = &looks[f->number % LOOKS];
-    bool known = last->file == f->number;
-    if (!f->mapped.size || (known && last->page == offset / PAGE)) return TL_OK;
+    if (!f->mapped.size) return TL_OK;
     int64_t now = tl_clock_ns();
-    bool fresh = known && now - last->time < FRESH_NANOSECONDS;
-    if (!fresh) TL_TRY(tl_file_mapping_check(&f->mapped, f->path));
-    *last = (look){f->number, offset / PAGE, fresh ? last->time : now};
+    if (last->file == f->number && now - last->time < FRESH_NANOSECONDS) return TL_OK;
+    TL_TRY(tl_file_mapping_check(&f->mapped, f->path));
+    *last = (look){f->number, now};
     return TL_OK;
 }
 
@@ -176,7 +175,7 @@ tl_status tl_tfrecord_head(const tl_tfrecord_file *f, int64_t offset, int64_t nu
     if (offset < 0 || offset > f->size)
         return TL_FAIL(TL_EINVAL, "'%s' has %" PRId64 " bytes, and no record at byte %" PRId64,
                        f->path, f->size, offset);
-    TL_TRY(check_size(f, offset));
+    TL_TRY(check_size(f));
     const char *start = f->data + offset;
     uint64_t left = (uint64_t)(f->size - offset);
     if (left < HEAD)

@@ -110,10 +110,10 @@ static tl_status batch_norm_parameters(tl_layer *l, tl_scope *s, const tl_tensor
 }
 
 /* What the running variance takes in. As in Keras, whose kernel for images estimates that of the population and whose
- * other code takes that of the batch. */
-static tl_tensor *running_variance(tl_ctx *c, const tl_tensor *x, tl_tensor *variance)
+ * other code takes that of the batch: the kernel knows no float64, and is not used over several replicas. */
+static tl_tensor *running_variance(const tl_batch_norm_config *k, tl_ctx *c, const tl_tensor *x, tl_tensor *variance)
 {
-    if (!x || x->shape.rank != 4) return variance;
+    if (!x || x->shape.rank != 4 || x->dtype == TL_F64 || k->synchronized) return variance;
     int64_t n = tl_tensor_count(x) / x->shape.dims[3];
     return n > 1 ? tl_scale(c, variance, (double)n / (double)(n - 1)) : variance;
 }
@@ -128,7 +128,7 @@ static tl_tensor *batch_norm_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
     tl_tensor *mean, *variance;
     tl_tensor *y = tl_batch_normalize(c, x, n->gamma, n->beta, k->epsilon, &mean, &variance);
     tl_layer_update(c, l, n->mean, mean, k->momentum);
-    tl_layer_update(c, l, n->variance, running_variance(c, x, variance), k->momentum);
+    tl_layer_update(c, l, n->variance, running_variance(k, c, x, variance), k->momentum);
     return y;
 }
 
@@ -138,6 +138,8 @@ static const tl_field batch_norm_fields[] = {
     SHIFT_ROW(tl_batch_norm_config),
     TL_F(tl_batch_norm_config, momentum, .d = 0.99, TL_RANGE(0, 1),
          .help = "how much of the running statistics stays"),
+    TL_F(tl_batch_norm_config, synchronized,
+         .help = "as Keras's over several replicas: the running variance is that of the batch, of images too"),
     TL_F_END,
 };
 TLI_LAYER_CLASS(batch_norm, norm, "mean 0 and deviation 1 over the batch",

@@ -407,7 +407,7 @@ static tl_status run_ckpt(tli_run *run)
 
 const tli_command tli_command_ckpt = {
     .name = "ckpt",
-    .brief = "what is in checkpoints, whether they are intact, how two differ",
+    .brief = "shows, checks, compares and converts checkpoints",
     .usage =
         "show|diff|verify FILE... [flags]\n       ckpt convert FROM TO [--experiment=NAME] [--overwrite]\n\n"
         "show tells what is in a checkpoint, another safetensors file, or a TensorBundle (a "
@@ -416,9 +416,10 @@ const tli_command tli_command_ckpt = {
         "suffix; a folder stands for its latest checkpoint. verify and diff end with 1 when a "
         "file is damaged, or when two differ. convert turns a TensorBundle into a checkpoint, "
         "when TO ends with .safetensors, or a checkpoint into the TensorBundle with the prefix "
-        "TO. When FROM lies in the folder of a run (params.yaml; --experiment says of what, where the "
-        "folder does not), weights and slots get the names that they have in Model Garden, or here; "
-        "otherwise a/b/kernel is a/b/kernel/.ATTRIBUTES/VARIABLE_VALUE.",
+        "TO. When FROM lies in the folder of a run, or in one below it (params.yaml; --experiment says of "
+        "what, where the folder does not), weights and slots get the names that they have in Model Garden, "
+        "or here; FROM must then be of that model, and what it becomes here is for eval, predict and "
+        "task.init_checkpoint. Otherwise a/b/kernel is a/b/kernel/.ATTRIBUTES/VARIABLE_VALUE.",
     .flags = {{"Checkpoints", &ckpt_flags_desc}},
     .run = run_ckpt,
 };

@@ -13,7 +13,7 @@ typedef struct tli_ckpt_row {
     const char *path;
     const char *text;                  /* "float32[3, 4]", "int 12" */
     const char *same_as;               /* NULL: it has elements of its own */
-    const tl_safetensors_entry *entry; /* its bytes, whatever it is */
+    const tl_safetensors_entry *entry; /* its bytes, whatever it is; no data: they are in pieces */
     bool tensor;                       /* no scalar */
 } tli_ckpt_row;
 

@@ -2,7 +2,8 @@
 
 #include "tool/ckpt.h"
 
-/* A bundle's entry in the form that rows have; its bytes are checked. */
+/* A bundle's entry in the form that rows have; its bytes are checked. Those of strings and the like
+ * that are in pieces cannot be put together: no data. */
 static tl_status entry_of(tl_safetensors_entry *out, tl_arena *arena, const tl_tensorbundle *b,
                           const tl_tensorbundle_entry *e)
 {
@@ -13,11 +14,19 @@ static tl_status entry_of(tl_safetensors_entry *out, tl_arena *arena, const tl_t
                                   .rank = e->rank,
                                   .dims = e->dims,
                                   .bytes = e->bytes};
-    if (!e->pieces) return tl_tensorbundle_borrow(&out->data, b, e);
+    if (!e->pieces) {
+        TL_TRY(tl_tensorbundle_borrow(&out->data, b, e));
+        if (!out->data) out->data = ""; // of an empty file
+        return TL_OK;
+    }
     void *whole = tl_arena_alloc(arena, e->bytes);
     if (!whole) return TL_ENOMEM;
     out->data = whole;
-    return tl_tensorbundle_copy(whole, b, e);
+    tl_status st = tl_tensorbundle_copy(whole, b, e);
+    if (st != TL_EUNSUPPORTED) return st;
+    tl_error_clear();
+    out->data = NULL;
+    return TL_OK;
 }
 
 /* Strings are shown as texts, and rows of uint64 as words, as in a checkpoint. */

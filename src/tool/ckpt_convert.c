@@ -5,6 +5,7 @@
 #include <tilth/cpu/cpu.h>
 
 #include "io/checkpoint_impl.h"
+#include "io/tensorbundle_impl.h"
 #include "tool/ckpt.h"
 #include "tool/finished.h"
 
@@ -21,11 +22,9 @@ static tl_status check_free(const char *path, bool overwrite)
     return TL_FAIL(TL_EEXISTS, "'%s' exists; --overwrite replaces it", path);
 }
 
-static tl_status tell(tl_str *out, const tl_state *s, const char *from, const char *to)
+static tl_status tell(tl_str *out, int64_t written, const char *from, const char *to)
 {
-    int64_t entries, bytes;
-    TL_TRY(tl_state_size(s, &entries, &bytes));
-    tl_str_addf(out, "%s: %" PRId64 " entries of %s\n", to, entries, from);
+    tl_str_addf(out, "%s: %" PRId64 " entries of %s\n", to, written, from);
     return tl_str_status(out);
 }
 
@@ -59,11 +58,18 @@ static tl_status from_bundle(tl_str *out, tl_engine *engine, const char *from, c
 {
     tl_state *s = NULL;
     tl_str left_out = TL_STR_INIT;
-    tl_status st = names ? tl_original_read(&s, from, names, engine, &left_out)
-                         : load_bundle(&s, from, engine, &left_out);
+    int64_t entries, bytes;
+    tl_status st = names ? tl_original_check(from, names) : TL_OK;
+    if (st == TL_OK)
+        st = names ? tl_original_read(&s, from, names, engine, &left_out) : load_bundle(&s, from, engine, &left_out);
     if (st == TL_OK) st = tl_checkpoint_save(to, s, &(tl_checkpoint_info){.numerics = "TensorFlow"});
-    if (st == TL_OK) st = tell(out, s, from, to);
-    if (st == TL_OK) tell_left_out(out, "checkpoints hold nothing of that type", &left_out);
+    if (st == TL_OK) st = tl_state_size(s, &entries, &bytes);
+    if (st == TL_OK) st = tell(out, entries, from, to);
+    if (st == TL_OK && names)
+        tl_str_add(out, "It is for eval, predict and task.init_checkpoint; training cannot go on from it.\n");
+    if (st == TL_OK)
+        tell_left_out(out, names ? "checkpoints have no place for it" : "checkpoints hold nothing of that type",
+                      &left_out);
     tl_str_deinit(&left_out);
     tl_state_free(&s);
     return st;
@@ -101,14 +107,28 @@ static tl_status write_bundle(const char *to, const tl_state *s)
     return st;
 }
 
+static tl_status count_entries(int64_t *out, const char *prefix)
+{
+    tl_tensorbundle *b;
+    TL_TRY(tl_tensorbundle_open(&b, prefix));
+    *out = tl_tensorbundle_count(b) - (tl_tensorbundle_find(b, TL_TENSORBUNDLE_GRAPH) ? 1 : 0);
+    tl_tensorbundle_free(&b);
+    return TL_OK;
+}
+
 static tl_status to_bundle(tl_str *out, tl_engine *engine, const char *from, const char *to,
                            const tl_original_names *names)
 {
     tl_state *s = NULL;
     tl_str left_out = TL_STR_INIT;
+    int64_t written = 0;
     tl_status st = read_file(&s, engine, from);
-    if (st == TL_OK) st = names ? tl_original_write(to, s, names, &left_out) : write_bundle(to, s);
-    if (st == TL_OK) st = tell(out, s, from, to);
+    if (st == TL_OK) {
+        st = names ? tl_original_write(to, s, names, &left_out) : write_bundle(to, s);
+        if (st == TL_EINVAL) tl_error_note(st, "'%s'", from); // it is not of the model
+    }
+    if (st == TL_OK) st = count_entries(&written, to);
+    if (st == TL_OK) st = tell(out, written, from, to);
     if (st == TL_OK) tell_left_out(out, "Model Garden has no place for it", &left_out);
     tl_str_deinit(&left_out);
     tl_state_free(&s);
@@ -117,17 +137,29 @@ static tl_status to_bundle(tl_str *out, tl_engine *engine, const char *from, con
 
 /* --- both ------------------------------------------------------------------------------------- */
 
-static const char *prefix_of(tl_arena *arena, const char *to)
+/* What the files of a bundle begin with, for the name of one of them as well. */
+static tl_status prefix_of(const char **out, tl_arena *arena, const char *to)
 {
-    bool suffix = ends_with(to, TL_TENSORBUNDLE_SUFFIX);
-    return tl_arena_strndup(arena, to, strlen(to) - (suffix ? strlen(TL_TENSORBUNDLE_SUFFIX) : 0));
+    size_t stem = tli_tb_stem(to);
+    *out = stem ? tl_arena_strndup(arena, to, stem) : to;
+    return *out ? TL_OK : TL_ENOMEM;
+}
+
+static tl_status check_name(const char *to)
+{
+    size_t length = strlen(to);
+    if (length && to[length - 1] != '/' && !tl_dir_exists(to)) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "'%s' is %s: TO is the name of a file that ends with " TL_CHECKPOINT_SUFFIX
+                   ", or what the names of a TensorBundle's files begin with, as out/ckpt-1", to,
+                   length ? "a folder" : "no name");
 }
 
 /* Where a checkpoint lies there may be the configuration of its run, which knows the names of its weights. */
 static tl_status find_names(tl_original_names *out, bool *known, tli_run *run, const char *file, const char *experiment)
 {
     const char *slash = strrchr(file, '/');
-    const char *folder = slash ? tl_arena_strndup(run->arena, file, (size_t)(slash - file)) : ".";
+    size_t length = slash ? (size_t)(slash - file) : 0;
+    const char *folder = slash ? tl_arena_strndup(run->arena, file, length ? length : 1) : "."; // "/x" is in "/"
     *out = (tl_original_names){0};
     return folder ? tli_finished_names(out, known, run, folder, experiment) : TL_ENOMEM;
 }
@@ -147,10 +179,11 @@ tl_status tli_ckpt_convert(tli_run *run, const char *from, const char *to, const
                        "ends with " TL_CHECKPOINT_SUFFIX ", or such a file into a TensorBundle",
                        file, to, bundle ? "TensorBundles" : "safetensors files");
     if (to_file) {
+        TL_TRY(check_name(to));
         TL_TRY(check_free(to, overwrite));
     } else {
-        to = prefix_of(arena, to);
-        if (!to) return TL_ENOMEM;
+        TL_TRY(prefix_of(&to, arena, to));
+        TL_TRY(check_name(to));
         TL_TRY(check_free(tl_arena_printf(arena, "%s" TL_TENSORBUNDLE_SUFFIX, to), overwrite));
         TL_TRY(check_free(tl_arena_printf(arena, "%s.data-00000-of-00001", to), overwrite));
     }

@@ -33,14 +33,16 @@ static tl_status add_entry(const tl_logs_entry *e, void *payload)
 
 /* --- mistakes --------------------------------------------------------------------------------- */
 
-/* Counts of what was taken for what; NULL for other tasks. The programs of the trainer are not captured yet, so that a
- * metric more is just one more. */
+/* Counts of what was taken for what; NULL for other tasks, and where examples may have several classes, of which none
+ * is taken for another. The programs of the trainer are not captured yet, so that a metric more is just one more. */
 static tl_status count_mistakes(tl_metric **out, const tli_finished *f)
 {
     *out = NULL;
     if (!tl_desc_is(f->params->task.desc, &tl_image_task_config_desc)) return TL_OK;
     const tl_task_config *task = f->params->task.value;
     const tl_image_model_config *model = task->model.value;
+    const tl_image_data_config *data = (const tl_image_data_config *)task->train_data;
+    if (data && data->is_multilabel) return TL_OK;
     return tl_metrics_add(out, f->trainer->validation_metrics, &tl_metric_confusion_matrix,
                           &(tl_confusion_config){.metric.silent = true, .num_classes = model->num_classes},
                           "counted mistakes");

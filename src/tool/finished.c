@@ -81,7 +81,17 @@ static tl_status recall(const char **out, tli_run *run, const tli_finished_flags
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-static tl_status read_config(tli_finished *f, tli_run *run, const tli_finished_flags *flags, bool overrides)
+/* Its own file alone, or changed by words of the command line; or what is in it of the model, whatever machine it ran
+ * on. */
+typedef enum config_use { AS_IT_IS, OVERRIDDEN, MODEL_ALONE } config_use;
+
+static tl_status forget_machine(tl_config *c)
+{
+    tl_experiment_config *e = tl_config_edit(c);
+    return tl_desc_defaults(tl_config_arena(c), &tl_runtime_config_desc, &e->runtime);
+}
+
+static tl_status read_config(tli_finished *f, tli_run *run, const tli_finished_flags *flags, config_use use)
 {
     const char *files[] = {tl_path_join(run->arena, flags->model_dir, "params.yaml")};
     tl_parse_options parse = TL_PARSE_OPTIONS_INIT;
@@ -90,10 +100,11 @@ static tl_status read_config(tli_finished *f, tli_run *run, const tli_finished_f
         return TL_FAIL(TL_ENOTFOUND, "'%s' is no folder of a run: it has no params.yaml", flags->model_dir);
     TL_TRY(recall(&parse.experiment, run, flags));
     parse.config_file = (tl_strings){files, 1};
-    if (overrides) {
+    if (use == OVERRIDDEN) {
         TL_TRY(tli_experiment_of(&f->config, run, &parse));
     } else {
         TL_TRY(tl_experiment_begin(&f->config, run->registry, &parse));
+        if (use == MODEL_ALONE) TL_TRY(forget_machine(f->config));
         TL_TRY(tl_config_finish(f->config));
     }
     f->params = tl_config_value(f->config);
@@ -185,7 +196,7 @@ tl_status tli_finished_open(tli_finished *out, tli_run *run, const tli_finished_
     *out = (tli_finished){0};
     if (!flags->model_dir || !*flags->model_dir)
         return TL_FAIL(TL_EINVAL, "no run is named: say --model_dir=FOLDER");
-    TL_TRY(read_config(out, run, flags, overrides));
+    TL_TRY(read_config(out, run, flags, overrides ? OVERRIDDEN : AS_IT_IS));
     TL_TRY(build(out, run, evaluates));
     TL_TRY(restore_chosen(out, run, flags));
     tl_optimizer *o = out->trainer->optimizer;
@@ -203,22 +214,36 @@ void tli_finished_close(tli_finished *f)
 
 /* --- names in Model Garden -------------------------------------------------------------------- */
 
-static bool is_run(tl_arena *arena, const char *folder, const char *experiment)
+/* The folder of the run that a checkpoint in `folder` is of: that one, or (as of the best one) the one above. NULL when
+ * there is none, or it does not say of which experiment it is. */
+static tl_status find_run(const char **out, tl_arena *arena, const char *folder, const char *experiment)
 {
-    const char *params = tl_path_join(arena, folder, "params.yaml"), *name = tl_path_join(arena, folder, NAME_FILE);
-    return params && name && tl_file_exists(params) && (experiment || tl_file_exists(name));
+    const char *const places[] = {folder, tl_path_join(arena, folder, "..")};
+    *out = NULL;
+    for (int i = 0; i < TL_COUNT(places); i++) {
+        const char *params = places[i] ? tl_path_join(arena, places[i], "params.yaml") : NULL,
+                   *name = params ? tl_path_join(arena, places[i], NAME_FILE) : NULL;
+        if (!name) return TL_ENOMEM;
+        if (!tl_file_exists(params)) continue;
+        if (experiment || tl_file_exists(name)) *out = places[i];
+        return TL_OK;
+    }
+    if (!experiment) return TL_OK;
+    return TL_FAIL(TL_ENOTFOUND, "--experiment=%s: there is no params.yaml in '%s', nor in the folder above it, which "
+                   "would say how the model is made; without --experiment names stay as they are", experiment, folder);
 }
 
 tl_status tli_finished_names(tl_original_names *out, bool *known, tli_run *run, const char *folder,
                              const char *experiment)
 {
     tli_finished f = {0};
-    tli_finished_flags flags = {.model_dir = folder, .experiment = experiment};
+    tli_finished_flags flags = {.experiment = experiment};
     tl_status st;
     *known = false;
     TL_TRY(tl_original_names_init(out));
-    if (!is_run(run->arena, folder, experiment)) return TL_OK;
-    TL_TRY_DONE(st, read_config(&f, run, &flags, false));
+    TL_TRY(find_run(&flags.model_dir, run->arena, folder, experiment));
+    if (!flags.model_dir) return TL_OK;
+    TL_TRY_DONE(st, read_config(&f, run, &flags, MODEL_ALONE));
     TL_TRY_DONE(st, tl_experiment_open(&f.strategy, &f.task, run->registry, f.params, NULL, 0));
     st = tl_task_original_names(f.task, out);
     *known = st == TL_OK;

@@ -30,9 +30,10 @@ TL_NODISCARD tl_status tli_finished_open(tli_finished *out, tli_run *run, const 
                                          bool evaluates, bool overrides);
 void tli_finished_close(tli_finished *f);
 
-/* The names that the weights of the run in a folder have in Model Garden. *known is false, and the table empty, when
- * the folder is that of no run, does not say of which experiment and none is given, or the task has no such names.
- * Deinit is due also after a failure. */
+/* The names that the weights of the run in a folder, or in the one above it, have in Model Garden; on what machine it
+ * ran does not matter. *known is false, and the table empty, when there is no run, it does not say of which experiment
+ * and none is given, or the task has no such names. An experiment without a run is TL_ENOTFOUND. Deinit is due also
+ * after a failure. */
 TL_NODISCARD tl_status tli_finished_names(tl_original_names *out, bool *known, tli_run *run, const char *folder,
                                           const char *experiment);
 

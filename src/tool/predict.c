@@ -5,6 +5,7 @@
 #include <tilth/base/file.h>
 #include <tilth/io/idx.h>
 #include <tilth/io/png.h>
+#include <tilth/ops/activation.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/softmax.h>
@@ -77,12 +78,20 @@ static void tell(teller *t, const char *name)
     tl_str_addc(out, '\n');
 }
 
+/* Probabilities: of one class among all, or of each class by itself where examples may have several. */
+static tl_tensor *shares_of(const teller *t, tl_tensor *logits)
+{
+    const tl_image_data_config *data = (const tl_image_data_config *)t->task->base.train_data;
+    logits = tl_cast(t->ctx, logits, TL_F32);
+    return data && data->is_multilabel ? tl_sigmoid(t->ctx, logits) : tl_softmax(t->ctx, logits, -1);
+}
+
 static tl_status answer(teller *t, const char *name)
 {
     const int64_t *size = t->model->input_size.items;
     tl_mark mark = tl_ctx_begin(t->ctx);
     tl_tensor *x = tl_from(t->ctx, TL_F32, TL_SHAPE(1, size[0], size[1], size[2]), t->pixels);
-    tl_tensor *y = tl_softmax(t->ctx, tl_cast(t->ctx, tl_call(t->ctx, t->f->trainer->model, x), TL_F32), -1);
+    tl_tensor *y = shares_of(t, tl_call(t->ctx, t->f->trainer->model, x));
     tl_status st = tl_ctx_status(t->ctx);
     if (st == TL_OK) st = tl_tensor_get(y, t->shares, (size_t)t->model->num_classes * sizeof *t->shares);
     tl_ctx_end(t->ctx, mark);

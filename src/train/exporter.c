@@ -365,7 +365,8 @@ tl_status tl_exporter_maybe_export(tl_exporter *e, const tl_state *state, tl_log
 {
     double value, best = tli_metric_worst(e->comp);
     if (exported) *exported = false;
-    TL_TRY_NOTE(tli_metric_get(&value, logs, e->metric), "best_checkpoint_eval_metric");
+    TL_TRY_NOTE(tli_metric_get(&value, logs, e->metric),
+                "trainer.best_checkpoint_eval_metric must be one of the metrics that evaluations tell");
     if (e->best) TL_TRY(tli_metric_get(&best, e->best, e->metric));
     bool better = isfinite(value) && (!e->best || !isfinite(best) || tli_metric_is_better(e->comp, value, best));
     if (better) {

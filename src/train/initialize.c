@@ -275,10 +275,12 @@ static tl_status find_original(const char **prefix, tl_arena *arena, const char 
     tl_error_save(&kept);
     tl_status st = tl_checkpoint_resolve(&file, arena, path);
     end = st == TL_OK ? strrchr(file, '.') : NULL;
-    if (!end || strcmp(end, TL_CHECKPOINT_SUFFIX) != 0) st = tl_tensorbundle_resolve(prefix, arena, path);
+    if (st != TL_ENOMEM && (!end || strcmp(end, TL_CHECKPOINT_SUFFIX) != 0))
+        st = tl_tensorbundle_resolve(prefix, arena, path);
+    if (st == TL_ENOMEM) return st;
     if (st != TL_OK) *prefix = NULL;
     tl_error_restore(&kept);
-    return st == TL_ENOMEM ? st : TL_OK;
+    return TL_OK;
 }
 
 tl_status tl_task_initialize_from(tl_task *t, tl_model *m, const char *path, tl_strings parts)

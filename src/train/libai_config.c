@@ -128,22 +128,16 @@ static const tl_field dist_fields[] = {
          .help = "training runs on the processors of this machine"),
     TL_F_END,
 };
+/* What an assignment says must fit what it is written beside; the rest depends on how many processes there are. */
 static tl_status check_dist(const void *value)
 {
     const tl_libai_dist_config *d = value;
-    int64_t stages = d->pipeline_parallel_size;
-    if (stages > 1 && !d->pipeline_num_layers.set)
-        return TL_FAIL(TL_EINVAL, "pipeline_num_layers: must be set to the number of layers that "
-                                  "pipeline_parallel_size divides, it is null");
-    if (d->pipeline_num_layers.set && d->pipeline_num_layers.value < stages)
-        return TL_FAIL(TL_EINVAL, "pipeline_num_layers: must be at least pipeline_parallel_size, %" PRId64
-                                  ", found %" PRId64, stages, d->pipeline_num_layers.value);
     if (!d->custom_pipeline_stage_id.items) return TL_OK;
     if (!d->pipeline_num_layers.set)
         return TL_FAIL(TL_EINVAL, "pipeline_num_layers: must be set where custom_pipeline_stage_id "
                                   "is, it is null");
     return tl_layout_check_stages(d->custom_pipeline_stage_id.items, d->custom_pipeline_stage_id.count,
-                                  d->pipeline_num_layers.value, stages);
+                                  d->pipeline_num_layers.value, d->pipeline_parallel_size);
 }
 static DESC(dist, "several processes", .check = check_dist);
 

@@ -19,6 +19,19 @@ static void tell_size(const char *name, int64_t asked, int64_t given, int64_t wo
                    asked, world, world == 1 ? "" : "es", given);
 }
 
+/* With as many stages as there are, and not as were asked for. */
+static tl_status check_layers(const tl_libai_dist_config *d)
+{
+    int64_t stages = d->pipeline_parallel_size;
+    if (stages > 1 && !d->pipeline_num_layers.set)
+        return TL_FAIL(TL_EINVAL, "dist.pipeline_num_layers: must be set to the number of layers that "
+                                  "pipeline_parallel_size divides, it is null");
+    if (stages > 1 && d->pipeline_num_layers.value < stages)
+        return TL_FAIL(TL_EINVAL, "dist.pipeline_num_layers: must be at least pipeline_parallel_size, %" PRId64
+                                  ", found %" PRId64, stages, d->pipeline_num_layers.value);
+    return TL_OK;
+}
+
 tl_status tl_libai_resolve_dist(tl_libai_train_config *t, int64_t world)
 {
     tl_libai_dist_config *d = &t->dist;
@@ -33,7 +46,7 @@ tl_status tl_libai_resolve_dist(tl_libai_train_config *t, int64_t world)
     d->tensor_parallel_size = l.tensor;
     d->pipeline_parallel_size = l.pipeline;
     d->data_parallel_size = l.data;
-    return TL_OK;
+    return check_layers(d);
 }
 
 /* --- batches ---------------------------------------------------------------------------------- */

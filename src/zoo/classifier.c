@@ -43,7 +43,8 @@ static tl_status build(tl_model *m, tl_scope *s, const void *config)
     if (c->l2.l2 > 0) n->penalty = (tl_oneof){.type = "l2", .value = (void *)(uintptr_t)&c->l2};
     TL_TRY(make_backbone(n, s, model, &(tl_backbone_parts){norm, c->l2.l2 > 0 ? &n->penalty : NULL}));
     if (model->add_head_batch_norm)
-        n->norm = tl_batch_norm(s, "norm", .epsilon = tli_exactly(norm->norm_epsilon), .momentum = tli_exactly(norm->norm_momentum));
+        n->norm = tl_batch_norm(s, "norm", .epsilon = tli_exactly(norm->norm_epsilon),
+                                .momentum = tli_exactly(norm->norm_momentum), .synchronized = norm->use_sync_bn);
     if (model->dropout_rate > 0) n->dropout = tl_dropout_layer(s, "dropout", .rate = model->dropout_rate);
     n->head = tl_dense(s, "head", .units = model->num_classes, .kernel_initializer = head_initializer(model),
                        .kernel_regularizer = n->penalty);

@@ -1,4 +1,6 @@
 /* What image classification is configured with. */
+#include <string.h>
+
 #include <tilth/zoo/vision.h>
 
 /* Features of Model Garden that are not here yet. */
@@ -17,7 +19,8 @@ static const tl_field norm_fields[] = {
     TL_F(tl_norm_activation, activation, .i = TL_ACT_RELU, .names = activation_names,
          .help = "function behind each layer"),
     TL_F(tl_norm_activation, use_sync_bn,
-         .help = "batch norm over the batches of all replicas; with one replica it is the same"),
+         .help = "batch norm over the batches of all replicas; with one replica only the running variance differs, "
+                 "which is that of the batch and not the estimate of the population's"),
     TL_F(tl_norm_activation, norm_momentum, .d = 0.99, TL_RANGE(0, 1),
          .help = "how much of the running statistics of batch norm stays"),
     TL_F(tl_norm_activation, norm_epsilon, .d = 0.001, TL_AT_LEAST(0),
@@ -131,9 +134,9 @@ static const tl_field data_fields[] = {
                  "all of the image"),
     TL_F(tl_image_data_config, tf_resize_method, .names = resize_methods,
          .help = "how images get the size of the model's input"),
-    TL_F(tl_image_data_config, color_jitter, TL_AT_LEAST(0),
+    TL_F(tl_image_data_config, color_jitter, TL_RANGE(0, 1000),
          .help = "in training, factors of brightness, contrast and colour lie so far around 1"),
-    TL_F(tl_image_data_config, aug_policy, .flags = TL_FIELD_NULLABLE, .pattern = "^(autoaug|randaug)?$",
+    TL_F(tl_image_data_config, aug_policy, .flags = TL_FIELD_NULLABLE,
          .help = "autoaug or randaug, from before there was aug_type, which goes before it"),
     TL_F(tl_image_data_config, randaug_magnitude, .set = true, .i = 10, TL_RANGE(0, 100),
          .help = "magnitude of an aug_policy that is randaug; null is 10"),
@@ -173,6 +176,11 @@ static tl_status check_data(const void *value)
     if (d->mean.count != d->stddev.count)
         return TL_FAIL(TL_EINVAL, "mean: it has %lld numbers and stddev %lld; there is one for each channel",
                        (long long)d->mean.count, (long long)d->stddev.count);
+    if (d->aug_policy && *d->aug_policy && strcmp(d->aug_policy, "autoaug") && strcmp(d->aug_policy, "randaug"))
+        return TL_FAIL(TL_EINVAL, "aug_policy: expected autoaug or randaug, found '%.80s'", d->aug_policy);
+    if (d->base.sampler && d->repeated_augment.set && d->repeated_augment.value > 1)
+        return TL_FAIL(TL_EINVAL, "repeated_augment: it cannot stand beside a sampler, which says how often each "
+                                  "example is read");
     if (d->is_multilabel && d->mixup_and_cutmix)
         return TL_FAIL(TL_EINVAL, "mixup_and_cutmix: it mixes examples of one class each; is_multilabel is set");
     return TL_OK;
@@ -247,9 +255,13 @@ static tl_status check_task(const void *value)
     const tl_image_losses *l = &t->losses;
     const tl_image_model_config *m = t->base.model.value;
     const tl_image_data_config *train = (const tl_image_data_config *)t->base.train_data;
+    const tl_image_data_config *validation = (const tl_image_data_config *)t->base.validation_data;
     bool vectors = l->one_hot || l->soft_labels || l->use_binary_cross_entropy || (train && train->is_multilabel);
     if (l->label_smoothing > 0 && !vectors)
         return TL_FAIL(TL_EINVAL, "losses.label_smoothing: it needs losses.one_hot");
+    if (validation && validation->is_multilabel && !(train && train->is_multilabel))
+        return TL_FAIL(TL_EINVAL, "validation_data.is_multilabel: train_data.is_multilabel says it for both, and is "
+                                  "not set: set it too");
     if (m && t->class_names.count && t->class_names.count != m->num_classes)
         return TL_FAIL(TL_EINVAL, "class_names: there are %lld names for %lld classes",
                        (long long)t->class_names.count, (long long)m->num_classes);

@@ -194,9 +194,18 @@ static tl_status map_labels(const plan *p, tl_sample *s)
 
 static tl_status map_label(const plan *p, tl_sample *s)
 {
-    int64_t label;
+    const tl_sample_field *f;
+    int64_t label = -1;
     if (p->multilabel) return map_labels(p, s);
-    TL_TRY(tl_sample_int(s, p->label, &label));
+    TL_TRY(tl_sample_get(s, p->label, &f));
+    if (f->dtype == TL_I64 && f->shape.rank == 1) { // any number of them, as files have it
+        if (f->shape.dims[0] > 1)
+            return TL_FAIL(TL_EINVAL, "'%s' has %lld classes; set task.train_data.is_multilabel for examples with "
+                                      "several", p->label, (long long)f->shape.dims[0]);
+        if (f->shape.dims[0]) label = *(const int64_t *)f->data;
+    } else {
+        TL_TRY(tl_sample_int(s, p->label, &label));
+    }
     TL_TRY(check_label(p, label));
     int32_t *out = tl_sample_add(s, LABEL, TL_I32, TL_SCALAR);
     if (!out) return tl_error_code();
@@ -333,9 +342,8 @@ static tl_status read_files(tl_pipeline_args *a, const tl_image_inputs_args *arg
         if (d->base.cache) a->decode = (tl_sample_map){decode_sample, p};
     } else {
         p->features[0] = (tl_feature_spec){.name = p->image, .dtype = TL_U8, .shape = TL_SHAPE(-1)};
-        p->features[1] = (tl_feature_spec){.name = p->label, .dtype = TL_I64,
-                                           .shape = p->multilabel ? TL_SHAPE(-1) : TL_SCALAR,
-                                           .optional = true, .missing = -1};
+        p->features[1] = (tl_feature_spec){.name = p->label, .dtype = TL_I64, .shape = TL_SHAPE(-1),
+                                           .optional = true};
         p->features[2] = (tl_feature_spec){.name = FORMAT, .dtype = TL_U8, .shape = TL_SHAPE(-1),
                                            .optional = true};
         p->example = (tl_example_features){p->features, 3};

@@ -282,6 +282,25 @@ static void small_images_can_be_changed(void **state)
             }
 }
 
+// Whatever levels and reaches a caller has: there are images at the end of it.
+static void numbers_without_sense_are_limited(void **state)
+{
+    (void)state;
+    static const double numbers[] = {-1e300, -1, 0, 1e6, 1e300, INFINITY, -INFINITY, NAN};
+    for (int64_t i = 0; i < TL_COUNT(numbers); i++)
+        for (int op = 0; op < TL_AUGMENT_COUNT; op++) {
+            uint8_t a[5 * 4 * 3] = {1, 2, 3}, b[5 * 4 * 3];
+            tl_pixels image = tl_pixels_new(TL_U8, 5, 4, 3, a), spare = tl_pixels_new(TL_U8, 5, 4, 3, b);
+            tl_rng rng;
+            tl_rng_init(&rng, (uint64_t)op);
+            tl_augment_apply((tl_augment_op)op, numbers[i], (tl_augment_reach){numbers[i], numbers[i]}, &image, &spare,
+                             &rng);
+            tl_augment_apply((tl_augment_op)op, 10, (tl_augment_reach){numbers[i], numbers[i]}, &image, &spare, &rng);
+            tl_color_jitter_apply(numbers[i], &image, &rng);
+            assert_true(image.height == 5 && image.width == 4);
+        }
+}
+
 static void fractions_are_cut_off(void **state)
 {
     (void)state;
@@ -361,6 +380,7 @@ int main(void)
         cmocka_unit_test(policies_are_those_of_the_original),
         cmocka_unit_test(one_channel_is_three_equal_ones),
         cmocka_unit_test(small_images_can_be_changed),
+        cmocka_unit_test(numbers_without_sense_are_limited),
         cmocka_unit_test(fractions_are_cut_off),
         cmocka_unit_test(windows_are_cut_to_the_image),
         cmocka_unit_test(batches_are_mixed_as_there),

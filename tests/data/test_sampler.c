@@ -114,6 +114,34 @@ static void a_single_round_on_four_ranks(void **state)
     }
 }
 
+// All records of a rank take part in the order, also those that are then left out: the first ones of it are read.
+static void what_is_dropped_is_drawn_too(void **state)
+{
+    (void)state;
+    for (int64_t rank = 0; rank < 2; rank++) {
+        int64_t all[ROOM], some[ROOM], beyond = 0;
+        tl_sampler s = single(59, 8, 2, rank); // 30 and 29, of which 24 are read
+        s.shuffle = true;
+        for (s.seed = 0; s.seed < 4; s.seed++) {
+            s.drop_last = false;
+            assert_ok(tl_sampler_order(&s, 0, all));
+            s.drop_last = true;
+            assert_ok(tl_sampler_check(&s));
+            assert_int_equal(tl_sampler_share(&s), 24);
+            assert_ok(tl_sampler_order(&s, 0, some));
+            assert_memory_equal(some, all, 24 * sizeof *all);
+            for (int64_t i = 0; i < 24; i++) beyond += some[i] >= 30 * rank + 24;
+        }
+        assert_true(beyond > 0);
+    }
+    // Less than a batch: nothing is read.
+    tl_sampler s = single(5, 4, 2, 0);
+    int64_t none[1];
+    s.shuffle = s.drop_last = true;
+    assert_int_equal(tl_sampler_share(&s), 0);
+    assert_ok(tl_sampler_order(&s, 0, none));
+}
+
 /* --- any of them ------------------------------------------------------------------------------ */
 
 // How often each record is read in a pass, by all ranks together, and by whom it is read first.
@@ -213,6 +241,44 @@ static void samplers_that_cannot_be_are_refused(void **state)
     assert_fails(tl_sampler_check(&s), TL_EINVAL, "records is -1");
     s.cls = NULL;
     assert_fails(tl_sampler_check(&s), TL_EINVAL, "class");
+    s = cyclic(10, 20, 1, 0);
+    assert_fails(tl_sampler_check(&s), TL_EINVAL, "a batch of 20 on each of 1 rank");
+    assert_null(strstr(tl_error_message(), "1 ranks"));
+    s = cyclic(10, 2, 1, 0);
+    assert_fails(tl_sampler_seek(&at, &s, 3), TL_EINVAL, "1 rank reads 2 records each at a time");
+}
+
+static int64_t share_of_self(const tl_sampler *s)
+{
+    return ((const int64_t *)s->self)[0];
+}
+
+static int64_t fill_of_self(const tl_sampler *s)
+{
+    return ((const int64_t *)s->self)[1];
+}
+
+static tl_status any_order(const tl_sampler *s, int64_t epoch, int64_t *out)
+{
+    (void)s, (void)epoch, (void)out;
+    return TL_OK;
+}
+
+static void classes_that_make_no_sense_are_refused(void **state)
+{
+    (void)state;
+    tl_sampler_class cls = {.name = "Odd", .share = share_of_self, .order = any_order, .fill = fill_of_self};
+    int64_t numbers_of[2] = {3, 3};
+    tl_sampler s = {.cls = &cls, .records = 10, .batch_size = 2, .self = numbers_of};
+    assert_ok(tl_sampler_check(&s));
+    numbers_of[1] = 4;
+    assert_fails(tl_sampler_check(&s), TL_EINVAL, "Odd: 'fill' gives 4; it must be from 0 to what 'share' gives, 3");
+    numbers_of[1] = -1;
+    assert_fails(tl_sampler_check(&s), TL_EINVAL, "'fill' gives -1");
+    numbers_of[0] = -3;
+    assert_fails(tl_sampler_check(&s), TL_EINVAL, "'share' gives -3");
+    cls.name = NULL;
+    assert_fails(tl_sampler_check(&s), TL_EINVAL, "'name'");
 }
 
 /* --- through pipelines ------------------------------------------------------------------------ */
@@ -293,6 +359,29 @@ static void pipelines_go_on_from_any_batch(void **state)
         tl_dataset_free(&b);
         tl_dataset_free(&n);
         tl_str *all[] = {&wanted, &skipped, &from_state, &from_number, &told};
+        for (int64_t i = 0; i < TL_COUNT(all); i++) tl_str_deinit(all[i]);
+    }
+}
+
+// To begin anew before anything was read changes nothing, also where an earlier run has come far.
+static void rewinding_keeps_where_it_began(void **state)
+{
+    (void)state;
+    for (int rewinds = 0; rewinds < 3; rewinds++) {
+        tl_str wanted = TL_STR_INIT, got = TL_STR_INIT;
+        tl_dataset *a = sampled(18, 1), *b = sampled(18, 1);
+        for (int i = 0; i < rewinds; i++) assert_ok(tl_dataset_rewind(b));
+        read_many(&wanted, a, 12);
+        read_many(&got, b, 12);
+        assert_same(&wanted, &got);
+        assert_ok(tl_dataset_rewind(b)); // from now on passes begin at their beginning
+        assert_ok(tl_dataset_rewind(b));
+        tl_str told = TL_STR_INIT;
+        assert_ok(tl_dataset_tell(b, &told));
+        assert_non_null(strstr(tl_str_text(&told), "record 0,"));
+        tl_dataset_free(&a);
+        tl_dataset_free(&b);
+        tl_str *all[] = {&wanted, &got, &told};
         for (int64_t i = 0; i < TL_COUNT(all); i++) tl_str_deinit(all[i]);
     }
 }
@@ -556,6 +645,14 @@ static void configurations_that_cannot_be_are_refused(void **state)
     assert_fails(tl_pipeline_args_read(&args, arena, configure("{input_path: x, global_batch_size: 2, "
                                                                "sampler: {_target_: CyclicSampler}}"), NULL),
                  TL_EINVAL, "use SingleRoundSampler");
+    assert_fails(tl_pipeline_args_read(&args, arena, configure("{input_path: x, global_batch_size: 2, is_training: "
+                                                               "true, sampler: {_target_: SingleRoundSampler}}"),
+                                       NULL),
+                 TL_EINVAL, "sampler: SingleRoundSampler makes one pass, and training would end with it; use Cyclic");
+    assert_fails(tl_pipeline_args_read(&args, arena,
+                                       configure("{input_path: x, global_batch_size: 2, sampler: {_target_: "
+                                                 "SingleRoundSampler, consumed_samples: 2}}"), NULL),
+                 TL_EINVAL, "sampler.consumed_samples: it is 2, but evaluations begin at the first example");
 }
 
 // Model Garden's files stay Model Garden's.
@@ -581,10 +678,13 @@ int main(void)
         cmocka_unit_test(consumed_samples_are_those_of_all_ranks),
         cmocka_unit_test(shuffled_cycles_follow_from_seed_and_epoch),
         cmocka_unit_test(a_single_round_on_four_ranks),
+        cmocka_unit_test(what_is_dropped_is_drawn_too),
         cmocka_unit_test(shares_cover_the_data),
         cmocka_unit_test(samplers_that_cannot_be_are_refused),
+        cmocka_unit_test(classes_that_make_no_sense_are_refused),
         LAB_TEST(pipelines_take_the_order_of_a_sampler),
         LAB_TEST(pipelines_go_on_from_any_batch),
+        LAB_TEST(rewinding_keeps_where_it_began),
         LAB_TEST(positions_belong_to_their_sampler),
         LAB_TEST(what_fills_up_weighs_nothing),
         LAB_TEST(files_are_sampled),

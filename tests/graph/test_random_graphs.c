@@ -338,7 +338,11 @@ static bool near(double a, double b, double most)
     return fabs(a - b) <= most * (1 + fabs(b));
 }
 
-static void compare(const side *best, const recipe *r, const char *name, const tl_tensor *is, const tl_tensor *should)
+/* Elements of a program that may be as far from the reference as the same operations are without a graph. */
+enum { MOST_SECOND_OPINIONS = 8 };
+
+static void compare(const side *best, const recipe *r, const char *name, const tl_tensor *is, const tl_tensor *should,
+                    int *opinions)
 {
     static double a[4 * MOST_ELEMENTS], b[4 * MOST_ELEMENTS], eager[4 * MOST_ELEMENTS];
     int64_t count = tl_tensor_count(should);
@@ -352,7 +356,8 @@ static void compare(const side *best, const recipe *r, const char *name, const t
         if (near(a[i], b[i], most)) continue;
         if (!have_eager) run_eagerly(*best, r, name, eager, count);
         have_eager = true;
-        if (!near(a[i], eager[i], most / 10) || !near(a[i], b[i], 50 * most))
+        bool excused = ++*opinions <= MOST_SECOND_OPINIONS && near(a[i], eager[i], most / 10);
+        if (!excused || !near(a[i], b[i], 50 * most))
             fail_msg("seed %llu: element %lld of '%s' is %.9g and should be %.9g", (unsigned long long)r->seed,
                      (long long)i, name, a[i], b[i]);
     }
@@ -389,6 +394,7 @@ static void check_graph(side *reference, side *best, uint64_t seed, bool compile
                                                       .optimize = &how}));
     for (int call = 0; call < 2; call++) {
         tl_tensors got = {0};
+        int opinions = 0;
         tl_lease lease;
         assert_ok(tl_lease_write(&lease, r.state));
         if (r.dtype == TL_F64) *(double *)lease.data = 1; else *(float *)lease.data = 1;
@@ -396,7 +402,7 @@ static void check_graph(side *reference, side *best, uint64_t seed, bool compile
         if (tl_function_call(f, best->c, &again, &got) != TL_OK)
             fail_msg("seed %llu: %s", (unsigned long long)seed, tl_error_message());
         for (int64_t i = 0; i < want.count; i++)
-            compare(best, &r, want.items[i].name, got.items[i].tensor, want.items[i].tensor);
+            compare(best, &r, want.items[i].name, got.items[i].tensor, want.items[i].tensor, &opinions);
     }
     tl_function_free(&f);
     tl_ctx_end(best->c, best->mark);

@@ -74,6 +74,7 @@ ADAMW = {'optimizer': {'type': 'adamw', 'adamw': {'weight_decay_rate': 0.05, 'gr
                                                   'exclude_from_weight_decay': ['bias', 'beta', 'gamma']}},
          'learning_rate': {'type': 'cosine', 'cosine': {'initial_learning_rate': 0.002, 'decay_steps': 20}},
          'warmup': {'type': 'polynomial', 'polynomial': {'warmup_steps': 4, 'power': 1}}}
+AVERAGED = {**SGD, 'ema': {'average_decay': 0.9, 'trainable_weights_only': False}}
 
 
 def configuration(folder, optimization, backbone, activation='relu'):
@@ -104,6 +105,8 @@ class Original:
         self.params, self.task = params, task_factory.get_task(params.task, logging_dir=None)
         self.model = self.task.build_model()
         self.optimizer = self.task.create_optimizer(params.trainer.optimizer_config, params.runtime)
+        if hasattr(self.optimizer, 'shadow_copy'):  # as its trainer does
+            self.optimizer.shadow_copy(self.model)
         self.step = tf.Variable(0, dtype=tf.int64, name='global_step')
         self.checkpoint = tf.train.Checkpoint(model=self.model, optimizer=self.optimizer, global_step=self.step,
                                               **self.model.checkpoint_items)
@@ -127,7 +130,7 @@ def far(here, there):
         off, norm = groups.setdefault(key.partition('/.OPTIMIZER_SLOT/')[2], [0, 0])
         groups[key.partition('/.OPTIMIZER_SLOT/')[2]] = [off + float(np.sum((value.astype(np.float64) - there[key]) ** 2)),
                                                          norm + float(np.sum(there[key].astype(np.float64) ** 2))]
-    return max((off / norm) ** 0.5 for off, norm in groups.values())
+    return max((off / norm) ** 0.5 if norm else float(off > 0) for off, norm in groups.values())
 
 
 def run(*command):
@@ -149,7 +152,7 @@ def check_steps(driver, folder, name, optimization):
     original = Original(config)
     worst_loss = worst = 0
     for i, (x, y) in enumerate(batches(STEPS)):
-        before, ours = folder / f'{name}-{i}', folder / f'{name}-{i}-ours'
+        before, ours = folder / f'{name}-before', folder / f'{name}-ours'
         if i == 0:  # slots are made by the first step; it is not compared
             original.train(x, y)
         original.step.assign(i)
@@ -197,6 +200,7 @@ def main():
             check_logits(driver, folder, backbone)
         check_steps(driver, folder, 'sgd', SGD)
         check_steps(driver, folder, 'adamw', ADAMW)
+        check_steps(driver, folder, 'averaged', AVERAGED)
 
 
 if __name__ == '__main__':

@@ -2,7 +2,10 @@
  * and the entry in the message. */
 #include "io/bundles.h"
 
+#include <tilth/base/crc32c.h>
+
 #include "io/leveldb_table.h"
+#include "io/protobuf.h"
 
 /* --- by TensorFlow ---------------------------------------------------------------------------- */
 
@@ -450,19 +453,26 @@ static void test_entries(void **state)
 }
 
 /* Pieces of a[4] whose entries are there: their keys are those of TensorFlow. */
-static void put_pieces(const char *whole, size_t size, int64_t second)
+static void put_pieces_of(char type, const char *whole, size_t size, int64_t second)
 {
     hand h;
     hand_begin(&h, ONE_SHARD);
     for (int64_t i = 0; i < 2; i++) {
         char key[] = "\0a\0\1\1\1\x80\x82"; // 0, "a", one dimension; start, length
         key[6] |= (char)(i ? second : 0);
-        tl_str_addn(&h.value, "\x08\4\x12\4\x12\2\x08\2\x28\2", 10);
+        char value[] = "\x08\4\x12\4\x12\2\x08\2\x28\2";
+        value[1] = type;
+        tl_str_addn(&h.value, value, sizeof value - 1);
         hand_add(&h, key, sizeof key - 1);
     }
     tl_str_addn(&h.value, whole, size);
     hand_add(&h, "a", 1);
     hand_end(&h);
+}
+
+static void put_pieces(const char *whole, size_t size, int64_t second)
+{
+    put_pieces_of(4, whole, size, second);
 }
 
 static void test_wrong_pieces(void **state)
@@ -480,6 +490,132 @@ static void test_wrong_pieces(void **state)
     refused_now(TL_EINVAL, "its pieces have 4 elements together, and it has 5");
     put_pieces("\x08\5\x12\4\x12\2\x08\2\x3a\4\x0a\2\x10\2", 14, 2);
     refused_now(TL_EINVAL, "a piece of it has another type or shape than it says");
+    // Whose elements have no fixed size: how much an index claims then says nothing.
+    static const char types[] = {7, 21, 99};
+    for (size_t i = 0; i < sizeof types; i++) {
+        char whole[] = PIECES("\4", "\2") "\x28\xff\xff\xff\x7f";
+        char byte;
+        whole[1] = types[i];
+        put_pieces_of(types[i], whole, sizeof whole - 1, 2);
+        b = bundle(in_folder("x"));
+        assert_int_equal(entry(b, "a")->pieces, 2);
+        assert_int_equal(entry(b, "a")->bytes, 0);
+        assert_fails(tl_tensorbundle_copy(&byte, b, entry(b, "a")), TL_EUNSUPPORTED,
+                     "in pieces, which cannot be put together");
+        tl_tensorbundle_free(&b);
+    }
+    // Far more elements than can be counted twice.
+#define HUGE "\xff\xff\xff\xff\xff\xff\xff\xff\x7f"
+    hand h;
+    hand_begin(&h, ONE_SHARD);
+    tl_str_addn(&h.value, "\x08\4\x12\x0c\x12\x0a\x08" HUGE "\x28" HUGE, 26);
+    hand_add(&h, "\0a\0\1\1\1\x80\x7f", 8);
+    tl_str_addn(&h.value, "\x08\4\x12\x0c\x12\x0a\x08" HUGE "\x3a\2\x0a\0\x3a\2\x0a\0", 24);
+    hand_add(&h, "a", 1);
+    hand_end(&h);
+    refused_now(TL_EINVAL, "entry 'a': pieces 0 and 1 of it overlap");
+}
+
+/* A piece without elements lies nowhere, though it begins within another. */
+static void test_empty_pieces(void **state)
+{
+    (void)state;
+    hand h;
+    char bytes[4];
+    hand_begin(&h, ONE_SHARD);
+    tl_str_addn(&h.value, "\x08\4\x12\4\x12\2\x08\4\x28\4\x35", 11);
+    uint32_t crc = tl_crc32c_mask(tl_crc32c(0, "0123", 4)), none = tl_crc32c_mask(0);
+    tl_str_addn(&h.value, (const char *)&crc, 4);
+    hand_add(&h, "\0a\0\1\1\1\x80\x84", 8);
+    tl_str_addn(&h.value, "\x08\4\x12\2\x12\0\x35", 7);
+    tl_str_addn(&h.value, (const char *)&none, 4);
+    hand_add(&h, "\0a\0\1\1\1\x82\x80", 8);
+    tl_str_addn(&h.value, "\x08\4\x12\4\x12\2\x08\4\x3a\4\x0a\2\x10\4\x3a\6\x0a\4\x08\2\x10\0", 22);
+    hand_add(&h, "a", 1);
+    hand_end(&h);
+    tl_tensorbundle *b = bundle(in_folder("x"));
+    assert_ok(tl_tensorbundle_copy(bytes, b, entry(b, "a")));
+    assert_memory_equal(bytes, "0123", 4);
+    tl_tensorbundle_free(&b);
+}
+
+/* --- small files that ask for much memory ----------------------------------------------------- */
+
+static void seal(tl_str *out, size_t begin)
+{
+    tl_str_addc(out, TLI_TABLE_PLAIN);
+    tli_put_u32(out, tl_crc32c_mask(tl_crc32c(0, out->data + begin, out->length - begin)));
+}
+
+/* A table of one block with these entries, which begin anew at the first alone. Adds to them. */
+static void put_block(tl_str *t)
+{
+    static const char restart[] = "\0\0\0\0\1\0\0\0"; // at 0, and one of them
+    tl_str place = TL_STR_INIT;
+    tl_str_addn(t, restart, 8);
+    tli_put_varint(&place, 0);
+    tli_put_varint(&place, t->length);
+    seal(t, 0);
+    size_t meta = t->length;
+    tl_str_addn(t, restart, 8);
+    seal(t, meta);
+    size_t index = t->length;
+    tl_str_addn(t, "\0\1", 2);
+    tl_str_addc(t, (char)place.length);
+    tl_str_addc(t, '\xff');
+    tl_str_addn(t, place.data, place.length);
+    tl_str_addn(t, restart, 8);
+    seal(t, index);
+    size_t footer = t->length;
+    tli_put_varint(t, meta);
+    tli_put_varint(t, 8);
+    tli_put_varint(t, index);
+    tli_put_varint(t, footer - index - TLI_TABLE_TRAILER);
+    tl_str_pad(t, 0, (int64_t)(TLI_TABLE_FOOTER - 8 - (t->length - footer)));
+    tli_put_u64(t, TLI_TABLE_MAGIC);
+    put_bytes(in_folder("x" INDEX), t->data, t->length);
+    tl_str_deinit(&place);
+}
+
+static void test_bombs(void **state)
+{
+    (void)state;
+    hand h;
+    tl_str t = TL_STR_INIT;
+    hand_begin(&h, "\x08\xff\xff\xff\x7f", 5); // a list of data files up to that one would be long
+    tl_str_addn(&h.value, "\x08\4\x18\xfe\xff\xff\x7f\x28\1", 9);
+    hand_add(&h, "a", 1);
+    hand_end(&h);
+    refused_now(TL_ENOTFOUND, "x.data-268435454-of-268435455");
+    for (int i = 0; i <= TLI_TABLE_KEY; i++) tl_str_addc(&t, 'a');
+    hand_begin(&h, ONE_SHARD);
+    hand_add(&h, t.data, t.length);
+    hand_end(&h);
+    refused_now(TL_ELIMIT, "has 4097 bytes; 4096 are accepted");
+    tl_str_cut(&t, 0);
+    tl_str_addn(&t, "\0\0\2\x08\1", 5);
+    for (uint64_t i = 0; i < TLI_TABLE_KEY; i++) { // each key is the one before and a byte
+        tli_put_varint(&t, i);
+        tl_str_addn(&t, "\1\2a\x08\7", 5);
+    }
+    put_block(&t);
+    refused_now(TL_ELIMIT, "more bytes together than are accepted");
+    // Objects that lie so deep that their paths have far more bytes than the graph.
+    tl_tensorbundle_writer *w;
+    tl_tensorbundle *b;
+    tl_object_graph g;
+    tl_str_cut(&t, 0);
+    for (int i = 0; i < 6000; i++) tl_str_add(&t, "a/");
+    tl_str_add(&t, "a");
+    assert_ok(tl_tensorbundle_writer_new(&w));
+    assert_ok(tl_tensorbundle_writer_put_int(w, "v", 1));
+    assert_ok(tl_tensorbundle_writer_put_same(w, tl_str_text(&t), "v"));
+    assert_ok(tl_tensorbundle_writer_write(w, in_folder("x")));
+    tl_tensorbundle_writer_free(&w);
+    b = bundle(in_folder("x"));
+    assert_fails(tl_object_graph_init(&g, b), TL_ELIMIT, "its object graph is too deep");
+    tl_tensorbundle_free(&b);
+    tl_str_deinit(&t);
 }
 
 int main(void)
@@ -497,6 +633,8 @@ int main(void)
         LAB_TEST(test_headers),
         LAB_TEST(test_entries),
         LAB_TEST(test_wrong_pieces),
+        LAB_TEST(test_empty_pieces),
+        LAB_TEST(test_bombs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -115,6 +115,16 @@ static void test_what_cannot_be_written(void **state)
     assert_fails(tl_tensorbundle_writer_put_bytes(w, "b", "uint32", 1, (const int64_t[]){2}, "", 7),
                  TL_EINVAL, "have 8 bytes, and 7 are given");
     tl_tensorbundle_writer_free(&w);
+    char longest[4096 - sizeof VALUE + 2] = ""; // with VALUE as long as a name may be
+    memset(longest, 'a', sizeof longest - 1);
+    w = writer();
+    assert_ok(tl_tensorbundle_writer_put(w, longest, t));
+    assert_ok(tl_tensorbundle_writer_write(w, in_folder("x")));
+    assert_false(is_refused());
+    assert_fails(tl_tensorbundle_writer_put_slot(w, longest, "o", "m", t), TL_ELIMIT,
+                 "4096 are accepted");
+    tl_tensorbundle_writer_free(&w);
+    assert_int_equal(remove(in_folder("x" INDEX)), 0);
     w = writer();
     assert_ok(tl_tensorbundle_writer_put_slot(w, "a", "o", "m", t));
     assert_fails(tl_tensorbundle_writer_write(w, in_folder("x")), TL_EINVAL,
@@ -126,6 +136,56 @@ static void test_what_cannot_be_written(void **state)
     assert_false(is_refused());
     tl_tensorbundle_writer_free(&w);
     tl_tensor_free(&t);
+}
+
+/* --- over what is there ----------------------------------------------------------------------- */
+
+static tl_tensorbundle_writer *other;
+
+static tl_status write_other(void)
+{
+    return tl_tensorbundle_writer_write(other, in_folder("x"));
+}
+
+static void is_first(void)
+{
+    tl_tensorbundle *b = bundle(in_folder("x"));
+    assert_ok(tl_tensorbundle_verify(b));
+    HAS_VALUES(b, "a" VALUE, 1);
+    tl_tensorbundle_free(&b);
+}
+
+static void test_failed_overwrite(void **state)
+{
+    (void)state;
+    tl_tensorbundle_writer *first = writer();
+    assert_ok(tl_tensorbundle_writer_put_int(first, "a", 1));
+    assert_ok(tl_tensorbundle_writer_write(first, in_folder("x")));
+    other = writer();
+    assert_ok(tl_tensorbundle_writer_put_int(other, "a", 2));
+    assert_ok(tl_tensorbundle_writer_put_text(other, "b", "text", 4));
+    tl_status st = TL_ENOMEM;
+    int64_t failed = 0;
+    for (int64_t nth = 1; st != TL_OK; nth++) {
+        tl_alloc_fail_at(nth, 1);
+        st = write_other();
+        tl_alloc_fail_at(0, 0);
+        if (st == TL_OK) break;
+        assert_int_equal(st, TL_ENOMEM);
+        is_first(); // to its last byte
+        failed++;
+    }
+    assert_true(failed > 5);
+    assert_int_equal(each_file(NULL), 2);
+    // The index cannot be put in place at all: new data does not stay without one.
+    assert_int_equal(remove(in_folder("x" INDEX)), 0);
+    assert_int_equal(remove(in_folder("x" DATA)), 0);
+    assert_ok(tl_mkdirs(in_folder("x" INDEX)));
+    assert_int_not_equal(write_other(), TL_OK);
+    assert_non_null(strstr(tl_error_message(), "x" INDEX));
+    assert_false(tl_file_exists(in_folder("x" DATA)));
+    tl_tensorbundle_writer_free(&first);
+    tl_tensorbundle_writer_free(&other);
 }
 
 /* --- states ----------------------------------------------------------------------------------- */
@@ -267,7 +327,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         LAB_TEST(test_writing), LAB_TEST(test_what_cannot_be_written), LAB_TEST(test_states),
-        LAB_TEST(test_names),   LAB_TEST(test_allocation_failures),
+        LAB_TEST(test_names),   LAB_TEST(test_failed_overwrite),
+        LAB_TEST(test_allocation_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -382,6 +382,33 @@ static void a_file_that_was_cut_is_noticed_before_it_is_read(void **state)
     tl_tfrecord_close(&f);
 }
 
+// Also at the place where it was read last: what was seen of it some time ago says nothing.
+static void a_file_that_was_cut_is_not_read_at_the_same_place(void **state)
+{
+    (void)state;
+    enum { FILES = 40 };
+    tl_tfrecord_file *files[FILES];
+    tl_tfrecord_writer *w;
+    tl_tfrecord r;
+    bool more;
+    for (int i = 0; i < FILES; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "empty-%d", i);
+        assert_ok(tl_tfrecord_writer_begin(&w, in_folder(name), NULL));
+        assert_ok(tl_tfrecord_write(w, "one record", 10));
+        assert_ok(tl_tfrecord_writer_commit(&w));
+        assert_ok(tl_tfrecord_open(&files[i], in_folder(name), NULL));
+        assert_ok(tl_tfrecord_at(files[i], 0, 0, &r, &more));
+        assert_true(more);
+        assert_int_equal(truncate(in_folder(name), 0), 0);
+    }
+    tl_sleep_ns(1000000);
+    for (int i = 0; i < FILES; i++) {
+        assert_fails(tl_tfrecord_at(files[i], 0, 0, &r, &more), TL_EIO, "became shorter");
+        tl_tfrecord_close(&files[i]);
+    }
+}
+
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
@@ -404,6 +431,7 @@ int main(void)
         cmocka_unit_test(a_stream_may_not_become_too_large),
         cmocka_unit_test(a_length_that_looks_like_gzip_is_a_length),
         cmocka_unit_test(a_file_that_was_cut_is_noticed_before_it_is_read),
+        cmocka_unit_test(a_file_that_was_cut_is_not_read_at_the_same_place),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

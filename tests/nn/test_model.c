@@ -216,6 +216,32 @@ static void running_variance_of_images_is_of_the_population(void **state)
     tl_model_free(&m);
 }
 
+static void synchronized_norm_only(probe *p, tl_scope *s)
+{
+    p->part[0] = tl_batch_norm(s, "norm", .momentum = 0.75, .synchronized = true);
+}
+
+// Keras's kernel for images is not that of float64, nor that of several replicas.
+static void running_variance_of_other_images_is_of_the_batch(void **state)
+{
+    (void)state;
+    static const struct {
+        void (*build)(probe *p, tl_scope *s);
+        tl_dtype dtype;
+    } rows[] = {{norm_only, TL_F64}, {synchronized_norm_only, TL_F32}, {synchronized_norm_only, TL_F64}};
+    double pixels[8] = {1, 3, 5, 7, 1, 3, 5, 7};
+    for (int64_t i = 0; i < TL_COUNT(rows); i++) {
+        const recipe r = {rows[i].build, NULL};
+        tl_model *m = make_model(&r, rows[i].dtype, rows[i].dtype, TL_SHAPE(2, 2, 2, 1));
+        tl_ctx_set_training(c, true);
+        tl_tensor *y = tl_call(c, m, tl_from_doubles(c, rows[i].dtype, TL_SHAPE(2, 2, 2, 1), pixels));
+        assert_near(at(y, 0), -3 / sqrt(5 + 1e-3), 1e-5);
+        assert_near(at(param(m, "norm/moving_variance"), 0), 0.75 + 0.25 * 5, 1e-6);
+        tl_ctx_set_training(c, false);
+        tl_model_free(&m);
+    }
+}
+
 /* --- state, copies ---------------------------------------------------------------------------- */
 
 static void state_goes_from_one_model_to_another(void **state)
@@ -528,6 +554,7 @@ int main(void)
         LAB_TEST(what_is_inside_a_frozen_layer_is_frozen),
         LAB_TEST(running_statistics_move_in_training_alone),
         LAB_TEST(running_variance_of_images_is_of_the_population),
+        LAB_TEST(running_variance_of_other_images_is_of_the_batch),
         LAB_TEST(state_goes_from_one_model_to_another),
         LAB_TEST(a_copy_is_alike_and_apart),
         LAB_TEST(a_copy_of_literals_outlives_them),

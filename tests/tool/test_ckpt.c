@@ -2,9 +2,15 @@
  * converts, and its exit codes. */
 #include "io/folder.h"
 
+#include <inttypes.h>
+
+#include <tilth/base/crc32c.h>
+#include <tilth/builtin/builtin.h>
 #include <tilth/io/checkpoint_manager.h>
 #include <tilth/io/tensorbundle.h>
+#include <tilth/train/launch.h>
 
+#include "io/leveldb_table.h"
 #include "tool/tool.h"
 
 static tl_engine *engine;
@@ -227,6 +233,38 @@ static void test_bundles(void **state)
     ended_with(1, "x.data-00000-of-00001");
 }
 
+static void add(tli_table_writer *w, const char *key, size_t key_size, const char *value, size_t size)
+{
+    assert_ok(tli_table_add(w, (tli_bytes){key, key_size}, (tli_bytes){value, size}));
+}
+
+/* Of a type that nobody knows, and in pieces: it is shown, and not taken for equal. */
+static void test_unknown_pieces(void **state)
+{
+    (void)state;
+    tl_str table = TL_STR_INIT;
+    tli_table_writer w = {.out = &table};
+    uint32_t crc = tl_crc32c_mask(tl_crc32c(0, "0123", 4));
+    char piece[] = "\x08\x63\x12\4\x12\2\x08\4\x28\4\x35....";
+    memcpy(piece + 11, &crc, 4);
+    add(&w, "", 0, "\x08\1", 2);
+    add(&w, "\0w\0\1\1\1\x80\x84", 8, piece, 15);
+    add(&w, "w", 1, "\x08\x63\x12\4\x12\2\x08\4\x28\xff\xff\xff\x7f\x3a\4\x0a\2\x10\4", 19);
+    assert_ok(tli_table_finish(&w));
+    put_bytes(in_folder("x.index"), table.data, table.length);
+    put_bytes(in_folder("x.data-00000-of-00001"), "0123", 4);
+    tli_table_writer_deinit(&w);
+    tl_str_deinit(&table);
+    run("show", in_folder("x"), "--stats");
+    ended_with(0, "");
+    has(out, "\nw  type 99[4]\n");
+    run("verify", in_folder("x"));
+    ended_with(0, "");
+    run("diff", in_folder("x"), in_folder("x"));
+    ended_with(1, "differ in 1 entry");
+    has(out, "~ w  type 99[4]: in pieces, which cannot be compared\n");
+}
+
 static void test_convert(void **state)
 {
     (void)state;
@@ -270,6 +308,125 @@ static void test_convert(void **state)
     ended_with(2, "are both TensorBundles: convert turns");
     run("convert", path);
     ended_with(2, "`convert` needs two names: FROM and TO");
+    static const char *const none[] = {"", "/", "/.index"};
+    for (int64_t i = 0; i < TL_COUNT(none); i++) {
+        char to[512];
+        snprintf(to, sizeof to, "%s%s", i ? folder : "", none[i]);
+        run("convert", path, to);
+        ended_with(2, i ? "/' is a folder: TO is the name" : "'' is no name: TO is the name");
+    }
+    run("convert", path, folder, "--overwrite");
+    ended_with(2, "' is a folder: TO is the name");
+    run("convert", path, in_folder("e.data-00000-of-00001"));
+    ended_with(0, "");
+    assert_true(tl_file_exists(in_folder("e.index")));
+    run("convert", path, in_folder("f"), "--experiment=image_classification");
+    ended_with(2, "--experiment=image_classification: there is no params.yaml in '");
+}
+
+/* --- of runs ---------------------------------------------------------------------------------- */
+
+static const char model_yaml[] =
+    "task: {model: {num_classes: 10, input_size: [32, 32, 3], backbone: {type: resnet, resnet: {model_id: 10}}}}\n";
+
+/* One small weight for each layer of that model, as a trainer would name them; `most`: of no more layers. */
+static void save_weights(const char *path, const char *before, int64_t most)
+{
+    tl_parse_options parse = TL_PARSE_OPTIONS_INIT;
+    const char *file = in_folder("params.yaml");
+    tl_registry *all;
+    tl_config *config;
+    tl_strategy *strategy;
+    tl_task *task;
+    tl_original_names names;
+    tl_state *s;
+    parse.experiment = "image_classification";
+    parse.config_file = (tl_strings){&file, 1};
+    put_bytes(file, model_yaml, sizeof model_yaml - 1);
+    assert_ok(tl_registry_new_builtin(&all));
+    assert_ok(tl_experiment_parse(&config, all, &parse));
+    assert_ok(tl_experiment_open(&strategy, &task, all, tl_config_value(config), NULL, 1));
+    assert_ok(tl_original_names_init(&names));
+    assert_ok(tl_task_original_names(task, &names));
+    assert_true(names.layers.count > 20);
+    assert_ok(tl_state_new(&s));
+    for (int64_t i = 0; i < names.layers.count && i < most; i++) {
+        char name[256];
+        tl_tensor *t = tensor_of(engine, TL_F32, TL_SHAPE(1), (const double[]){(double)i});
+        snprintf(name, sizeof name, "%s%s/kernel", before, names.layers.items[i].ours);
+        assert_ok(tl_state_put(s, name, t));
+        tl_tensor_free(&t);
+    }
+    assert_ok(tl_state_put_int(s, "global_step", 12));
+    assert_ok(tl_checkpoint_save(path, s, NULL));
+    tl_state_free(&s);
+    tl_original_names_deinit(&names);
+    tl_task_free(&task);
+    tl_strategy_free(&strategy);
+    tl_config_free(&config);
+    tl_registry_free(&all);
+}
+
+/* Under the names of Model Garden and back, whatever machine the run was made for. */
+static void test_convert_run(void **state)
+{
+    (void)state;
+    static const char elsewhere[] =
+        "runtime: {distribution_strategy: tpu, tpu: 'grpc://10.0.0.2', num_gpus: 8, all_reduce_alg: nccl}\n";
+    char path[512], yaml[512], text[64];
+    int64_t entries;
+    snprintf(path, sizeof path, "%s", in_folder("ckpt-12.safetensors"));
+    for (int bare = 0; bare < 2; bare++) {
+        save_weights(path, bare ? "" : "model/", INT64_MAX);
+        snprintf(yaml, sizeof yaml, "%s%s", model_yaml, elsewhere);
+        put_bytes(in_folder("params.yaml"), yaml, strlen(yaml));
+        run("convert", path, in_folder("b"), "--experiment=image_classification", "--overwrite");
+        ended_with(0, "");
+        assert_int_equal(sscanf(strstr(out, "/b: ") + 4, "%" SCNd64, &entries), 1); // with save_counter
+        run("show", in_folder("b"));
+        ended_with(0, "");
+        has(out, "\nbackbone/layer_with_weights-0/kernel/.ATTRIBUTES/VARIABLE_VALUE ");
+        has(out, "\nmodel/layer_with_weights-1/kernel/.ATTRIBUTES/VARIABLE_VALUE ");
+        snprintf(text, sizeof text, "\n%" PRId64 " entries", entries + 1); // and the graph
+        has(out, text);
+        run("convert", in_folder("b"), in_folder("c.safetensors"), "--experiment=image_classification", "--overwrite");
+        ended_with(0, "");
+        has(out, "It is for eval, predict and task.init_checkpoint; training cannot go on from it.\n");
+        run("show", in_folder("c"));
+        has(out, "\nmodel/head/kernel");
+        has(out, "int 12\n");
+    }
+    // The best checkpoint lies in a folder of its own.
+    put_bytes(in_folder("experiment.txt"), "image_classification\n", 21);
+    assert_ok(tl_mkdirs(in_folder("best")));
+    snprintf(path, sizeof path, "%s", in_folder("best/ckpt-12.safetensors"));
+    save_weights(path, "model/", INT64_MAX);
+    run("convert", path, in_folder("best/b"));
+    ended_with(0, "");
+    run("show", in_folder("best/b"));
+    has(out, "\nbackbone/layer_with_weights-0/kernel/.ATTRIBUTES/VARIABLE_VALUE ");
+    for (int i = 0; i < 2; i++) remove(in_folder(i ? "best/b.index" : "best/b.data-00000-of-00001"));
+    remove(path);
+    assert_int_equal(remove(in_folder("best")), 0);
+}
+
+static void test_convert_another_model(void **state)
+{
+    (void)state;
+    (void)checkpoint("ckpt-1.safetensors", 5, 2);
+    save_weights(in_folder("ckpt-12.safetensors"), "model/", 3);
+    run("convert", in_folder("ckpt-12"), in_folder("b"), "--experiment=image_classification");
+    ended_with(0, "");
+    run("convert", in_folder("b"), in_folder("c.safetensors"), "--experiment=image_classification");
+    ended_with(2, "b' is a checkpoint of another model: of the ");
+    has(err, " are not in it: 'backbone/layer_with_weights-");
+    assert_false(tl_file_exists(in_folder("c.safetensors")));
+    run("convert", in_folder("ckpt-1"), in_folder("d"), "--experiment=image_classification");
+    ended_with(2, "ckpt-1.safetensors': the weight 'kernel' has no name in Model Garden");
+    save_weights(in_folder("ckpt-13.safetensors"), "other/", 3);
+    run("convert", in_folder("ckpt-13"), in_folder("d"), "--experiment=image_classification");
+    ended_with(2, "ckpt-13.safetensors': no weight of the model is in it");
+    assert_false(tl_file_exists(in_folder("d.index")));
 }
 
 static void test_mistakes(void **state)
@@ -293,6 +450,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LAB_TEST(test_show), LAB_TEST(test_show_plain), LAB_TEST(test_verify),
         LAB_TEST(test_diff), LAB_TEST(test_bundles),    LAB_TEST(test_convert),
+        LAB_TEST(test_unknown_pieces), LAB_TEST(test_convert_run), LAB_TEST(test_convert_another_model),
         LAB_TEST(test_mistakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

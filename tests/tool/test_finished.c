@@ -317,6 +317,35 @@ static void test_predict(void **state)
     assert_near(sum, 1, 0.003);
 }
 
+/* Where examples may have several classes, none is taken for another, and each has a probability of its own. */
+static void test_several_classes(void **state)
+{
+    (void)state;
+    run("train", "--experiment=vision/local", "--mode=train_and_eval", "--model_dir=run", "--progress=lines",
+        "tilth.seed=1", "tilth.threads=1", "tilth.jit=false", "trainer.train_steps=4", "trainer.validation_interval=4",
+        "trainer.best_checkpoint_eval_metric=globalPR-AUC", "task.train_data.is_multilabel=true");
+    ended(0, "");
+    run("eval", "--model_dir=run");
+    ended(0, "");
+    assert_true(number_behind("globalPR-AUC") > 0);
+    assert_null(strstr(out, "mistakes"));
+    uint8_t pixels[16 * 16] = {0};
+    const tl_shape shape = TL_SHAPE(1, 16, 16);
+    assert_ok(tl_idx_write("one.idx", TL_U8, &shape, pixels));
+    run("predict", "--model_dir=run", "--top=4", "one.idx");
+    ended(0, "");
+    // After few steps all of them are about as likely as not.
+    double sum = 0;
+    for (const char *p = strchr(out, ':'); p && *p; p++)
+        if (p[0] == ' ' && (p[1] == '0' || p[1] == '1') && p[2] == '.') sum += atof(p + 1);
+    assert_true(sum > 1.2 && sum < 3.5);
+    run("train", "--experiment=vision/local", "--mode=train_and_eval", "--model_dir=other", "--progress=lines",
+        "tilth.seed=1", "tilth.threads=1", "tilth.jit=false", "trainer.train_steps=4", "trainer.validation_interval=4",
+        "task.train_data.is_multilabel=true");
+    ended(2, "trainer.best_checkpoint_eval_metric must be one of the metrics that evaluations tell");
+    ended(2, "globalPR-AUC");
+}
+
 static void test_predict_refuses(void **state)
 {
     (void)state;
@@ -428,6 +457,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_damaged_checkpoint, open_test, close_test),
         cmocka_unit_test_setup_teardown(test_a_model_that_does_not_fit, open_test, close_test),
         cmocka_unit_test_setup_teardown(test_predict, open_test, close_test),
+        cmocka_unit_test_setup_teardown(test_several_classes, open_test, close_test),
         cmocka_unit_test_setup_teardown(test_predict_refuses, open_test, close_test),
         cmocka_unit_test_setup_teardown(test_export, open_test, close_test),
         cmocka_unit_test_setup_teardown(test_averages_are_exported, open_test, close_test),

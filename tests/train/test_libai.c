@@ -99,12 +99,7 @@ static void test_what_is_wrong_is_said(void **state)
                  "not available yet");
     assert_fails(finish_with(mock, "train.dist.tensor_parallel_size=0"), TL_EINVAL,
                  "tensor_parallel_size");
-    assert_fails(finish_with(mock, "train.dist.pipeline_parallel_size=2"), TL_EINVAL,
-                 "pipeline_num_layers: must be set");
-    assert_fails(finish_with("model: {_target_: mock}\n"
-                             "train: {dist: {pipeline_parallel_size: 2, pipeline_num_layers: 1}}",
-                             NULL),
-                 TL_EINVAL, "must be at least pipeline_parallel_size, 2, found 1");
+    assert_ok(finish_with(mock, "train.dist.pipeline_parallel_size=2")); // with one process it becomes 1
     static const char stages[] = "model: {_target_: mock}\n"
                                  "train: {dist: {pipeline_parallel_size: 2, pipeline_num_layers: 3}}";
     assert_ok(finish_with(stages, "train.dist.custom_pipeline_stage_id=[0,1,1]"));
@@ -166,6 +161,26 @@ static void test_sizes_of_one_process_are_one(void **state)
     assert_int_equal(many.dist.data_parallel_size, 3);
     assert_ptr_equal(many.dist.custom_pipeline_stage_id.items, stages);
     assert_fails(tl_libai_resolve_dist(&t, 7), TL_EINVAL, "dist: tensor_parallel_size: 2 does not divide");
+}
+
+/* Layers are asked for where there are several stages, and not where there could be. */
+static void test_layers_of_the_stages_there_are(void **state)
+{
+    (void)state;
+    tl_libai_train_config t = {
+        .dist = {.data_parallel_size = 1, .tensor_parallel_size = 1, .pipeline_parallel_size = 4}};
+    for (int layers = 0; layers < 4; layers++) { // 0: not said
+        tl_libai_train_config one = t, four = t;
+        one.dist.pipeline_num_layers = four.dist.pipeline_num_layers = (tl_opt_int){layers > 0, layers};
+        assert_ok(tl_libai_resolve_dist(&one, 1));
+        assert_int_equal(one.dist.pipeline_parallel_size, 1);
+        assert_fails(tl_libai_resolve_dist(&four, 4), TL_EINVAL,
+                     layers ? "dist.pipeline_num_layers: must be at least pipeline_parallel_size, 4"
+                            : "dist.pipeline_num_layers: must be set");
+    }
+    t.dist.pipeline_num_layers = (tl_opt_int){true, 4};
+    assert_ok(tl_libai_resolve_dist(&t, 4));
+    assert_int_equal(t.dist.pipeline_parallel_size, 4);
 }
 
 static void test_batch_sizes(void **state)
@@ -414,6 +429,7 @@ int main(void)
         LIBAI_TEST(test_model_and_dataloader_name_a_task),
         LIBAI_TEST(test_what_is_wrong_is_said),
         LIBAI_TEST(test_sizes_of_one_process_are_one),
+        LIBAI_TEST(test_layers_of_the_stages_there_are),
         LIBAI_TEST(test_batch_sizes),
         LIBAI_TEST(test_epochs_become_steps),
         LIBAI_TEST(test_names_of_checkpoints),

@@ -94,8 +94,13 @@ static void test_what_is_refused(void **state)
     refuse("task: {train_data: {aug_type: {type: randaug, randaug: {exclude_ops: [Cut]}}}}", "exclude_ops");
     refuse("task: {train_data: {aug_type: {type: randaug, randaug: {exclude_ops: [Grayscale]}}}}", "Grayscale");
     refuse("task: {train_data: {aug_type: {type: randaug, randaug: {prob_to_apply: 1.5}}}}", "prob_to_apply");
-    refuse("task: {train_data: {aug_policy: cutmix}}", "aug_policy");
+    refuse("task: {train_data: {aug_policy: cutmix}}", "aug_policy: expected autoaug or randaug, found 'cutmix'");
     refuse("task: {train_data: {color_jitter: -0.1}}", "color_jitter");
+    refuse("task: {train_data: {color_jitter: 1e300}}", "color_jitter");
+    refuse("task: {train_data: {aug_type: {type: randaug, randaug: {cutout_const: 1e300}}}}", "cutout_const");
+    refuse("task: {train_data: {aug_type: {type: autoaug, autoaug: {translate_const: 1e300}}}}", "translate_const");
+    refuse("task: {train_data: {repeated_augment: 2, sampler: {_target_: CyclicSampler}}}", "repeated_augment");
+    refuse("task: {validation_data: {is_multilabel: true}}", "validation_data.is_multilabel: train_data.is_multi");
     refuse("task: {train_data: {repeated_augment: 0}}", "repeated_augment");
     refuse("task: {train_data: {random_erasing: {min_area: 0.5, max_area: 0.1}}}", "min_area");
     refuse("task: {train_data: {is_multilabel: true, mixup_and_cutmix: {}}}", "mixup_and_cutmix");
@@ -423,6 +428,14 @@ static void test_labels_of_several_classes(void **state)
     next(&d, &b);
     assert_int_equal(b.labels, CLASSES);
     for (int i = 0; i < BATCH * CLASSES; i++) assert_near(b.label[i], wanted[i], 0);
+    close_data(&d);
+    // Who expects one class is told what to set.
+    open_data(&d, "task: {model: {num_classes: 5, input_size: [12, 12, 3]}, train_data: {input_path: some.tfrecord, "
+                  "global_batch_size: 4, shuffle_buffer_size: 0}}", 1);
+    tl_tensors some = {0};
+    bool more;
+    assert_int_equal(tl_dataset_next(d.set, d.ctx, &some, &more), TL_EINVAL);
+    assert_non_null(strstr(tl_error_message(), "set task.train_data.is_multilabel"));
     close_data(&d);
     // A source of single labels gives vectors with one 1.
     open_data(&d, SYNTHETIC(", is_multilabel: true"), 1);

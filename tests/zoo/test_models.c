@@ -349,6 +349,33 @@ static void test_zeros_are_meant(void **state)
     lab_end(&r);
 }
 
+static void test_all_norms_are_synchronized(void **state)
+{
+    (void)state;
+    static const char *const backbones[] = {
+        "{type: cnn, cnn: {batch_norm: true}}",
+        "{type: resnet, resnet: {model_id: 18, stem_type: cifar, depth_multiplier: 0.0625}}"};
+    for (int i = 0; i < 4; i++) {
+        lab_run r;
+        tl_model *m;
+        int64_t norms = 0;
+        bool asked = i % 2;
+        char *yaml = tl_arena_printf(lab_arena, "task: {model: {add_head_batch_norm: true, norm_activation: "
+                                     "{use_sync_bn: %s}, backbone: %s}}", asked ? "true" : "false", backbones[i / 2]);
+        lab_begin(&r, "vision/local", yaml);
+        assert_ok(tl_task_build_model(r.task, &m));
+        for (int64_t k = 0; k < tl_model_param_count(m); k++) {
+            const tl_param *p = tl_model_param(m, k);
+            if (!strstr(p->path, "moving_variance")) continue;
+            assert_int_equal(((const tl_batch_norm_config *)p->layer->config)->synchronized, asked);
+            norms++;
+        }
+        assert_int_equal(norms, i < 2 ? 3 : 22);
+        tl_model_free(&m);
+        lab_end(&r);
+    }
+}
+
 static void test_models_that_cannot_be(void **state)
 {
     (void)state;
@@ -413,6 +440,7 @@ int main(void)
         LAB_TEST(test_a_model_in_c),
         LAB_TEST(test_a_backbone_of_ones_own),
         LAB_TEST(test_zeros_are_meant),
+        LAB_TEST(test_all_norms_are_synchronized),
         LAB_TEST(test_models_that_cannot_be),
         LAB_TEST(test_without_memory),
     };

@@ -19,7 +19,8 @@
  *     tl_single_round_sampler  SingleRoundSampler. Each rank owns N / ranks records in a row, the first N % ranks
  *                              of them one more. Those that are one short read record 0 at the end, so that all
  *                              have as many batches. One pass; shuffled it has the same order each time. With
- *                              drop_last only batches that are full on every rank are read.
+ *                              drop_last only batches that are full on every rank are read, the first of that
+ *                              order.
  *
  * A pipeline without a sampler has an order of its own (data/pipeline.h), in which nothing is left out.
  *

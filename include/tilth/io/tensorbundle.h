@@ -10,9 +10,9 @@
  *     tl_tensorbundle_writer *w;
  *     TL_TRY(tl_tensorbundle_writer_new(&w));
  *     TL_TRY_DONE(st, tl_tensorbundle_writer_put(w, "model/dense/kernel", kernel));
- *     TL_TRY_DONE(st, tl_tensorbundle_writer_put_slot(w, "model/dense/kernel", "optimizer", "m",
- * m)); TL_TRY_DONE(st, tl_tensorbundle_writer_put_int(w, "save_counter", 1)); st =
- * tl_tensorbundle_writer_write(w, "out/ckpt-1");      // tf.train.Checkpoint restores it done:
+ *     TL_TRY_DONE(st, tl_tensorbundle_writer_put_int(w, "save_counter", 1));
+ *     st = tl_tensorbundle_writer_write(w, "out/ckpt-1");     // tf.train.Checkpoint restores it
+ * done:
  *     tl_tensorbundle_writer_free(&w);
  *
  * The index is checked when a bundle is opened: the checksum and form of every block, types,
@@ -63,7 +63,7 @@ typedef struct tl_tensorbundle_entry {
     tl_dtype dtype;
     int rank;
     const int64_t *dims; /* `rank` of them */
-    size_t bytes;        /* of the elements; of strings: as they lie in the file */
+    size_t bytes;        /* of the elements; of strings: as they lie in the file, 0 in pieces */
     int64_t pieces;      /* in how many it was saved; 0: whole */
 } tl_tensorbundle_entry;
 
@@ -80,7 +80,8 @@ TL_API void tl_tensorbundle_spec(tl_str *out, const tl_tensorbundle_entry *entry
  * aligned to nothing. An entry in pieces lies nowhere as a whole: TL_EUNSUPPORTED. */
 TL_API TL_NODISCARD tl_status tl_tensorbundle_borrow(const void **data, const tl_tensorbundle *b,
                                                      const tl_tensorbundle_entry *entry);
-/* Copies entry->bytes bytes, pieces put together. */
+/* Copies entry->bytes bytes, pieces put together. Pieces whose elements have no fixed size
+ * (strings, variants) are TL_EUNSUPPORTED. */
 TL_API TL_NODISCARD tl_status tl_tensorbundle_copy(void *to, const tl_tensorbundle *b,
                                                    const tl_tensorbundle_entry *entry);
 /* Copies the elements of an entry into a tensor of its type and shape. */
@@ -181,9 +182,11 @@ TL_API TL_NODISCARD tl_status tl_tensorbundle_writer_put_named(tl_tensorbundle_w
                                                                const char *name,
                                                                const tl_tensor *t);
 
-/* Writes PREFIX.data-00000-of-00001, then PREFIX.index; each is put in place in one step, and what
- * was there before is a bundle that does not fit its data (and says so) only between the two. The
- * bytes depend on what was put alone, not on the order. A bundle without objects gets no graph. */
+/* Writes PREFIX.data-00000-of-00001 and PREFIX.index beside what is there, and puts both in place
+ * only when both are complete: the data, then the index. A failure before that leaves a bundle that
+ * was there as it was. Should the index alone fail to be put in place, the data is taken away: an
+ * index that was there has none then, and says so. The bytes depend on what was put alone, not on
+ * the order. A bundle without objects gets no graph. */
 TL_API TL_NODISCARD tl_status tl_tensorbundle_writer_write(tl_tensorbundle_writer *w,
                                                            const char *prefix);
 

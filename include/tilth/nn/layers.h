@@ -150,12 +150,16 @@ TL_API extern const tl_layer_class tl_layer_group_norm;
 #define tl_group_norm(scope, ...) TL_LAYER_(scope, group_norm, __VA_ARGS__)
 
 /* In training by the statistics of the batch, over all axes but the last; these also move the
- * states moving_mean and moving_variance. Otherwise, and for a frozen layer, by the states. */
+ * states moving_mean and moving_variance. Otherwise, and for a frozen layer, by the states.
+ *
+ * As in Keras, moving_variance takes in the variance of the batch, but for images (rank 4, not float64) that of the
+ * population as it is estimated from them, n / (n - 1) times as much; with `synchronized` that of the batch too. */
 typedef struct tl_batch_norm_config {
     tl_layer_config layer;
     double epsilon;  /* 1e-3 */
     bool without_scale, without_shift;
     double momentum; /* 0.99: how much of the running statistics stays */
+    bool synchronized; /* as Keras's over several replicas */
 } tl_batch_norm_config;
 TL_API extern const tl_layer_class tl_layer_batch_norm;
 #define tl_batch_norm(scope, ...) TL_LAYER_(scope, batch_norm, __VA_ARGS__)

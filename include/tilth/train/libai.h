@@ -201,7 +201,7 @@ TL_API TL_NODISCARD tl_status tl_libai_words(tl_config *c, const tl_word *words,
 
 /* Makes of the sizes of train.dist what so many processes allow: no more than there are, and
  * data_parallel_size from the other two. Warns of each that changes. TL_EINVAL when they do not
- * divide the processes. */
+ * divide the processes, or pipeline_num_layers is less than the stages that there are then. */
 TL_API TL_NODISCARD tl_status tl_libai_resolve_dist(tl_libai_train_config *train, int64_t world);
 /* Fills in those of train_micro_batch_size, global_batch_size and num_accumulation_steps that are
  * null, for so many copies of the model: global = micro * copies * accumulation. TL_EINVAL when

@@ -1,0 +1,374 @@
+/* Checkpoints of Model Garden: what is written is read again under our names, another model is told from the right one,
+ * and a model begins with the weights of one. */
+#include "train/toy.h"
+
+#include <tilth/io/tensorbundle.h>
+#include <tilth/nn/layers.h>
+#include <tilth/train/initialize.h>
+
+#include "io/alloc_failures.h"
+
+#define VALUE TL_TENSORBUNDLE_VALUE
+
+enum { WIDTH = 3 };
+
+/* --- a model of two layers -------------------------------------------------------------------- */
+
+typedef struct net {
+    tl_model base;
+    tl_layer *trunk, *head;
+} net;
+
+static tl_status net_build(tl_model *m, tl_scope *s, const void *config)
+{
+    net *n = (net *)m;
+    (void)config;
+    n->trunk = tl_dense(s, "trunk", .units = 4);
+    n->head = tl_dense(s, "head", .units = 2);
+    tl_scope_item(s, "backbone", n->trunk);
+    tl_scope_item(s, "head", n->head);
+    return tl_scope_status(s);
+}
+
+static tl_tensor *net_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
+{
+    net *n = (net *)m;
+    return tl_call(c, n->head, tl_call(c, n->trunk, x));
+}
+static const tl_layer_class net_class = {
+    .cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL), .build = net_build, .forward = net_forward};
+
+static tl_status net_names(tl_task *t, tl_original_names *into)
+{
+    (void)t;
+    TL_TRY(tl_original_names_add(into, "trunk", "backbone/layer_with_weights-0"));
+    TL_TRY(tl_original_names_same(into, "model/layer_with_weights-0", "backbone"));
+    return tl_original_names_add(into, "head", "model/layer_with_weights-1");
+}
+static const tl_task_class net_task = {.cls = TL_CLASS(tl_task_class, "net", &tl_base_task.cls, tl_task, NULL),
+                                       .original_names = net_names};
+
+static tl_engine *engine;
+static tl_original_names names;
+
+static int setup(void **state)
+{
+    int code = toy_setup(state);
+    engine = tl_strategy_engine(((toy *)*state)->strategy);
+    assert_ok(tl_original_names_init(&names));
+    assert_ok(net_names(NULL, &names));
+    return code;
+}
+
+static int teardown(void **state)
+{
+    tl_original_names_deinit(&names);
+    return toy_teardown(state);
+}
+
+static tl_model *model_of(uint64_t seed)
+{
+    tl_model *m;
+    tl_input x = {"x", TL_F32, TL_SHAPE(2, WIDTH)};
+    assert_ok(tl_model_new(&m, &(tl_model_args){.engine = engine, .cls = &net_class, .inputs = &x, .input_count = 1,
+                                                .seed = seed}));
+    return m;
+}
+
+static void put(tl_state *s, const char *path, tl_dtype dtype, tl_shape shape, double value)
+{
+    tl_tensor *t;
+    double values[16];
+    for (int i = 0; i < 16; i++) values[i] = value;
+    assert_ok(tl_tensor_new(&t, engine, dtype, shape));
+    assert_ok(tl_tensor_set_doubles(t, values, tl_tensor_count(t)));
+    assert_ok(tl_state_put(s, path, t));
+    tl_tensor_free(&t);
+}
+
+/* As a trainer has it. */
+static tl_state *state_of(tl_model *m, bool averages)
+{
+    tl_state *s, *sub;
+    assert_ok(tl_state_new(&s));
+    assert_ok(tl_state_sub(&sub, s, "model"));
+    assert_ok(tl_model_state(m, sub));
+    put(s, "optimizer/momentum/trunk/kernel", TL_F32, TL_SHAPE(WIDTH, 4), 5);
+    put(s, "optimizer/momentum/head/bias", TL_F32, TL_SHAPE(2), 6);
+    if (averages) put(s, "optimizer/average/trunk/kernel", TL_F32, TL_SHAPE(WIDTH, 4), 7);
+    put(s, "optimizer/iterations", TL_I64, TL_SCALAR, 9);
+    assert_ok(tl_state_put_double(s, "optimizer/rate_multiplier", 1));
+    assert_ok(tl_state_put_int(s, "global_step", (INT64_C(1) << 53) + 1)); // no double is that number
+    assert_ok(tl_state_put_int(s, "train_data/position", 3));
+    return s;
+}
+
+static double first_of(const tl_state *s, const char *path)
+{
+    tl_state_entry e;
+    double v[16];
+    assert_ok(tl_state_get(&e, s, path, TL_STATE_TENSOR));
+    assert_ok(tl_tensor_get_doubles(e.tensor, v, tl_tensor_count(e.tensor)));
+    return v[0];
+}
+
+static void has_entry(const tl_tensorbundle *b, const char *name)
+{
+    if (!tl_tensorbundle_find(b, name)) fail_msg("there is no entry '%s'", name);
+}
+
+/* --- there and back --------------------------------------------------------------------------- */
+
+static void both_ways(bool averages)
+{
+    tl_model *m = model_of(1);
+    tl_state *s = state_of(m, averages), *read;
+    tl_state_entry e;
+    tl_tensorbundle *b;
+    tl_str left_out = TL_STR_INIT;
+    assert_ok(tl_original_write("x", s, &names, &left_out));
+    assert_string_equal(tl_str_text(&left_out), "optimizer/rate_multiplier\ntrain_data/position\n");
+    tl_str_cut(&left_out, 0);
+    assert_ok(tl_tensorbundle_open(&b, "x"));
+    has_entry(b, "backbone/layer_with_weights-0/kernel" VALUE);
+    has_entry(b, "model/layer_with_weights-1/bias" VALUE);
+    has_entry(b, "save_counter" VALUE);
+    if (averages) {
+        has_entry(b, "optimizer/ema_base_optimizer/iter" VALUE);
+        has_entry(b, "backbone/layer_with_weights-0/kernel/.OPTIMIZER_SLOT/optimizer/average" VALUE);
+        has_entry(b, "backbone/layer_with_weights-0/kernel/.OPTIMIZER_SLOT/optimizer/ema_base_optimizer/momentum"
+                     VALUE);
+    } else {
+        has_entry(b, "optimizer/iter" VALUE);
+        has_entry(b, "backbone/layer_with_weights-0/kernel/.OPTIMIZER_SLOT/optimizer/momentum" VALUE);
+    }
+    tl_tensorbundle_free(&b);
+    assert_ok(tl_original_check("x", &names));
+    assert_ok(tl_original_read(&read, "x", &names, engine, &left_out));
+    assert_string_equal(tl_str_text(&left_out), "");
+    static const char *const weights[] = {"model/trunk/kernel", "model/trunk/bias", "model/head/kernel",
+                                          "model/head/bias"};
+    for (int i = 0; i < TL_COUNT(weights); i++) assert_true(first_of(s, weights[i]) == first_of(read, weights[i]));
+    assert_true(first_of(read, "optimizer/momentum/trunk/kernel") == 5);
+    assert_true(first_of(read, "optimizer/momentum/head/bias") == 6);
+    assert_true(first_of(read, "optimizer/iterations") == 9);
+    if (averages) assert_true(first_of(read, "optimizer/average/trunk/kernel") == 7);
+    assert_ok(tl_state_get(&e, read, "global_step", TL_STATE_INT));
+    assert_true(e.i == (INT64_C(1) << 53) + 1);
+    assert_ok(tl_state_get(&e, read, "seed", TL_STATE_WORDS));
+    tl_str_deinit(&left_out);
+    tl_state_free(&read);
+    tl_state_free(&s);
+    tl_model_free(&m);
+}
+
+static void there_and_back(void **state)
+{
+    (void)state;
+    both_ways(false);
+    both_ways(true);
+}
+
+/* A file of weights alone, or of a part of them. */
+static void weights_alone(void **state)
+{
+    (void)state;
+    tl_model *m = model_of(1);
+    tl_state *s, *read;
+    tl_state_entry e;
+    assert_ok(tl_state_new(&s));
+    assert_ok(tl_model_state(m, s));
+    assert_ok(tl_original_write("x", s, &names, NULL));
+    assert_ok(tl_original_check("x", &names));
+    tl_state_free(&s);
+    assert_ok(tl_state_new(&s));
+    put(s, "head/kernel", TL_F32, TL_SHAPE(4, 2), 1);
+    assert_ok(tl_original_write("x", s, &names, NULL)); // no backbone, and so none by another name
+    assert_ok(tl_original_read(&read, "x", &names, engine, NULL));
+    assert_true(first_of(read, "model/head/kernel") == 1);
+    assert_false(tl_state_find(&e, read, "model/trunk"));
+    assert_fails(tl_original_check("x", &names), TL_EINVAL,
+                 "of the 2 layers of this one 1 are not in it: 'backbone/layer_with_weights-0', and 0 of its weights");
+    tl_state_free(&read);
+    tl_state_free(&s);
+    assert_ok(tl_state_new(&s));
+    put(s, "neck/kernel", TL_F32, TL_SHAPE(4, 2), 1);
+    assert_fails(tl_original_write("y", s, &names, NULL), TL_EINVAL, "no weight of the model is in it");
+    put(s, "model/neck/kernel", TL_F32, TL_SHAPE(4, 2), 1);
+    assert_fails(tl_original_write("y", s, &names, NULL), TL_EINVAL, "the weight 'neck/kernel' has no name");
+    assert_files("y*", "");
+    tl_state_free(&s);
+    tl_model_free(&m);
+}
+
+/* --- what is not as it should be -------------------------------------------------------------- */
+
+/* A bundle with one variable at each path. */
+static void write_objects(const char *const *paths, int64_t count)
+{
+    tl_tensorbundle_writer *w;
+    float value = 1;
+    assert_ok(tl_tensorbundle_writer_new(&w));
+    for (int64_t i = 0; i < count; i++)
+        assert_ok(tl_tensorbundle_writer_put_bytes(w, paths[i], "float32", 0, NULL, &value, 4));
+    assert_ok(tl_tensorbundle_writer_write(w, "x"));
+    tl_tensorbundle_writer_free(&w);
+}
+
+static void another_model(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {
+        "model/layer_with_weights-0/layer_with_weights-0/kernel", "model/layer_with_weights-1/kernel",
+        "model/layer_with_weights-2/kernel", "optimizer/_iterations", "optimizer/_variables/1"};
+    tl_state *s;
+    tl_str left_out = TL_STR_INIT;
+    write_objects(paths, TL_COUNT(paths));
+    assert_fails(tl_original_check("x", &names), TL_EINVAL,
+                 "'x' is a checkpoint of another model: of the 2 layers of this one 0 are not in it, and 1 of its "
+                 "weights are of none: 'model/layer_with_weights-2/kernel" VALUE "'");
+    // Read it can be all the same: some part of it may be of use.
+    assert_ok(tl_original_read(&s, "x", &names, engine, &left_out));
+    assert_true(first_of(s, "model/trunk/kernel") == 1); // by the other path of the backbone
+    assert_true(first_of(s, "model/layer_with_weights-2/kernel") == 1);
+    // An optimizer that does not say of which variables its own are.
+    assert_string_equal(tl_str_text(&left_out), "optimizer/_iterations" VALUE ": float32[]\n"
+                                                "optimizer/_variables/1" VALUE ": float32[]\n");
+    tl_state_free(&s);
+    write_objects(paths + 2, 1);
+    assert_fails(tl_original_check("x", &names), TL_EINVAL,
+                 "2 are not in it: 'backbone/layer_with_weights-0', 'model/");
+    tl_str_deinit(&left_out);
+}
+
+static void no_graph(void **state)
+{
+    (void)state;
+    tl_tensorbundle_writer *w;
+    tl_tensor *t;
+    tl_state *s;
+    assert_ok(tl_tensor_new(&t, engine, TL_F32, TL_SHAPE(1)));
+    assert_ok(tl_tensorbundle_writer_new(&w));
+    assert_ok(tl_tensorbundle_writer_put_named(w, "dense/kernel", t));
+    assert_ok(tl_tensorbundle_writer_write(w, "x"));
+    assert_fails(tl_original_read(&s, "x", &names, engine, NULL), TL_ENOTFOUND, "'x.index' has no object graph");
+    assert_null(s);
+    assert_fails(tl_original_check("x", &names), TL_ENOTFOUND, "has no object graph");
+    assert_fails(tl_original_read(&s, "y", &names, engine, NULL), TL_ENOTFOUND, "y.index");
+    tl_tensorbundle_writer_free(&w);
+    tl_tensor_free(&t);
+}
+
+static void steps_that_are_none(void **state)
+{
+    (void)state;
+    static const int64_t two = 2, numbers[] = {1, -1};
+    static const double nan = NAN;
+    const struct row { const char *type; int rank; const void *data; size_t bytes; const char *message; } rows[] = {
+        {"float64", 0, &nan, 8, "'x': 'global_step': it is float64[], not one number of type int64 or int32"},
+        {"int64", 1, numbers, 16, "it is int64[2], not one number"},
+        {"int64", 0, numbers + 1, 8, "it is -1, not a number from 0 on"},
+    };
+    for (int i = 0; i < TL_COUNT(rows); i++) {
+        tl_tensorbundle_writer *w;
+        tl_state *s;
+        assert_ok(tl_tensorbundle_writer_new(&w));
+        assert_ok(tl_tensorbundle_writer_put_bytes(w, "global_step", rows[i].type, rows[i].rank, &two, rows[i].data,
+                                                   rows[i].bytes));
+        assert_ok(tl_tensorbundle_writer_write(w, "x"));
+        tl_tensorbundle_writer_free(&w);
+        assert_fails(tl_original_read(&s, "x", &names, engine, NULL), TL_EINVAL, rows[i].message);
+        assert_null(s);
+    }
+}
+
+/* --- a model that begins with one ------------------------------------------------------------- */
+
+static double weight_of(const tl_model *m, const char *path)
+{
+    double v[16];
+    const tl_tensor *t = tl_model_find(m, path)->tensor;
+    assert_ok(tl_tensor_get_doubles(t, v, tl_tensor_count(t)));
+    return v[0];
+}
+
+static void initializing(void **state)
+{
+    (void)state;
+    static const char *const backbone[] = {"backbone"};
+    tl_task task = {.cls = &net_task, .name = "net", .engine = engine}, plain = {.cls = &tl_base_task, .name = "plain",
+                                                                                  .engine = engine};
+    tl_model *from = model_of(1), *part = model_of(2), *whole = model_of(3);
+    double head = weight_of(part, "head/kernel");
+    tl_state *s = state_of(from, false);
+    assert_ok(tl_original_write("x", s, &names, NULL));
+    tl_state_free(&s);
+    assert_ok(tl_task_initialize_from(&task, part, "x", (tl_strings){backbone, 1}));
+    assert_true(weight_of(part, "trunk/kernel") == weight_of(from, "trunk/kernel"));
+    assert_true(weight_of(part, "head/kernel") == head);
+    assert_ok(tl_task_initialize_from(&task, whole, "x.index", (tl_strings){NULL, 0}));
+    assert_true(weight_of(whole, "trunk/kernel") == weight_of(from, "trunk/kernel"));
+    assert_true(weight_of(whole, "head/kernel") == weight_of(from, "head/kernel"));
+    assert_fails(tl_task_initialize_from(&plain, whole, "x", (tl_strings){NULL, 0}), TL_EUNSUPPORTED,
+                 "task.init_checkpoint: the task 'plain' does not know the names");
+    assert_fails(tl_task_initialize_from(&task, whole, "y", (tl_strings){NULL, 0}), TL_ENOTFOUND, "y");
+    // Of the backbone alone: no head.
+    static const char *const paths[] = {"backbone/layer_with_weights-0/gamma"};
+    write_objects(paths, 1);
+    double trunk = weight_of(whole, "trunk/kernel");
+    assert_fails(tl_task_initialize_from(&task, whole, "x", (tl_strings){NULL, 0}), TL_EINVAL, "task.init_checkpoint");
+    assert_true(weight_of(whole, "trunk/kernel") == trunk);
+    tl_model_free(&from);
+    tl_model_free(&part);
+    tl_model_free(&whole);
+}
+
+/* --- memory that runs out --------------------------------------------------------------------- */
+
+static tl_state *kept;
+static tl_model *begun;
+
+static tl_status everything(void)
+{
+    tl_task task = {.cls = &net_task, .name = "net", .engine = engine};
+    tl_original_names own;
+    tl_state *read = NULL;
+    tl_str left_out = TL_STR_INIT;
+    tl_status st;
+    TL_TRY(tl_original_names_init(&own));
+    TL_TRY_DONE(st, net_names(NULL, &own));
+    TL_TRY_DONE(st, tl_original_write("x", kept, &own, &left_out));
+    TL_TRY_DONE(st, tl_original_check("x", &own));
+    TL_TRY_DONE(st, tl_original_read(&read, "x", &own, engine, &left_out));
+    st = tl_task_initialize_from(&task, begun, "x", (tl_strings){NULL, 0});
+done:
+    tl_str_deinit(&left_out);
+    tl_state_free(&read);
+    tl_original_names_deinit(&own);
+    return st;
+}
+
+static void allocation_failures(void **state)
+{
+    (void)state;
+    tl_model *m = model_of(1);
+    begun = model_of(2);
+    kept = state_of(m, true);
+    assert_ok(everything());
+    assert_survives_failures(everything, 100);
+    assert_files("x*", "x.data-00000-of-00001 x.index");
+    tl_state_free(&kept);
+    tl_model_free(&begun);
+    tl_model_free(&m);
+}
+
+#define NET_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        NET_TEST(there_and_back),      NET_TEST(weights_alone), NET_TEST(another_model), NET_TEST(no_graph),
+        NET_TEST(steps_that_are_none), NET_TEST(initializing),  NET_TEST(allocation_failures),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
