@@ -392,7 +392,7 @@ static void a_file_that_was_cut_is_not_read_at_the_same_place(void **state)
     tl_tfrecord r;
     bool more;
     for (int i = 0; i < FILES; i++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "empty-%d", i);
         assert_ok(tl_tfrecord_writer_begin(&w, in_folder(name), NULL));
         assert_ok(tl_tfrecord_write(w, "one record", 10));
