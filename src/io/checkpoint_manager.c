@@ -5,6 +5,7 @@
 #include <string.h>
 #include <tilth/base/alloc.h>
 #include <tilth/base/log.h>
+#include <tilth/io/tensorbundle.h>
 
 #include "io/checkpoint_manager_impl.h"
 
@@ -113,18 +114,38 @@ int64_t tl_checkpoint_manager_interval(const tl_checkpoint_manager *m)
     return m->args.interval;
 }
 
-/* --- saving ----------------------------------------------------------------------------------- */
+/* --- items of the list ------------------------------------------------------------------------ */
+
+bool tl_checkpoint_is_bundle(const char *path)
+{
+    tl_str index = TL_STR_INIT;
+    tl_str_addf(&index, "%s" TL_TENSORBUNDLE_SUFFIX, path);
+    bool there = tl_str_status(&index) == TL_OK && !tl_file_exists(path) && tl_file_exists(tl_str_text(&index));
+    tl_str_deinit(&index);
+    return there;
+}
+
+// Its file, or the prefix of a bundle that lies there instead of one.
+static const char *find_item(tl_arena *arena, const char *directory, const char *item)
+{
+    const char *file = tli_checkpoint_list_file(arena, directory, item);
+    if (!file || tl_file_exists(file)) return file;
+    const char *prefix = tl_path_join(arena, directory, item);
+    return !prefix || tl_checkpoint_is_bundle(prefix) ? prefix : file;
+}
 
 // The file of an item of the list, in m->path.
 static const char *hand_out(tl_checkpoint_manager *m, const char *item)
 {
-    const char *folder = m->args.directory;
-    bool absolute = item[0] == '/', slash = folder[strlen(folder) - 1] == '/';
+    tl_arena *arena = NULL;
+    const char *file = tl_arena_new(&arena) == TL_OK ? find_item(arena, m->args.directory, item) : NULL;
     tl_str_cut(&m->path, 0);
-    if (!absolute) tl_str_addf(&m->path, "%s%s", folder, slash ? "" : "/");
-    tl_str_addf(&m->path, "%s" TL_CHECKPOINT_SUFFIX, item);
-    return tl_str_status(&m->path) == TL_OK ? tl_str_text(&m->path) : NULL;
+    if (file) tl_str_add(&m->path, file);
+    tl_arena_free(&arena);
+    return file && tl_str_status(&m->path) == TL_OK ? tl_str_text(&m->path) : NULL;
 }
+
+/* --- saving ----------------------------------------------------------------------------------- */
 
 tl_status tli_checkpoint_manager_outcome(tl_checkpoint_manager *m, bool wait)
 {
@@ -196,26 +217,37 @@ static void put_aside(const char *file, tl_arena *arena)
 
 /* The search for a checkpoint that can be used, from the latest to the oldest. */
 typedef struct search {
-    tl_checkpoint *c;
-    const char *item, *file; /* of `c` */
+    tl_checkpoint *c;        /* NULL: none yet, or `file` is the prefix of a bundle */
+    const char *item, *file; /* what was found */
     const char **bad;        /* items that were given up */
     const char **damaged;    /* files among them */
     int64_t bad_count, damaged_count;
     tl_arena *arena;
 } search;
 
-static tl_status try_item(search *s, const char *directory, const char *item)
+static tl_status verify_bundle(const char *prefix)
 {
-    bool damaged;
-    const char *file = tli_checkpoint_list_file(s->arena, directory, item);
+    tl_tensorbundle *b;
+    TL_TRY(tl_tensorbundle_open(&b, prefix));
+    tl_status st = tl_tensorbundle_verify(b);
+    tl_tensorbundle_free(&b);
+    return st;
+}
+
+// Bundles are somebody else's: a damaged one is left alone.
+static tl_status try_item(search *s, const tl_checkpoint_manager *m, const char *item)
+{
+    bool damaged = false;
+    const char *file = find_item(s->arena, m->args.directory, item);
     if (!file) return TL_ENOMEM;
-    tl_status st = tli_checkpoint_open(&s->c, file, false, &damaged);
+    bool bundle = m->args.restore_bundle && tl_checkpoint_is_bundle(file);
+    tl_status st = bundle ? verify_bundle(file) : tli_checkpoint_open(&s->c, file, false, &damaged);
     if (st == TL_OK) {
         s->item = item;
         s->file = file;
         return TL_OK;
     }
-    if (st != TL_ENOTFOUND && !damaged) return st;
+    if (st != TL_ENOTFOUND && !damaged && !(bundle && st == TL_EINVAL)) return st;
     TL_LOG_ERROR("the checkpoint '%s' cannot be used: %s", item, tl_error_message());
     s->bad[s->bad_count++] = item;
     if (damaged) s->damaged[s->damaged_count++] = file;
@@ -228,11 +260,10 @@ static tl_status find_usable(search *s, const tl_checkpoint_manager *m)
     s->bad = tl_arena_array(s->arena, l->count + 1, sizeof *s->bad);
     s->damaged = tl_arena_array(s->arena, l->count + 1, sizeof *s->damaged);
     if (!s->bad || !s->damaged) return TL_ENOMEM;
-    TL_TRY(try_item(s, m->args.directory, l->latest));
-    for (int64_t i = l->count - 1; i >= 0 && !s->c; i--)
-        if (strcmp(l->items[i].path, l->latest) != 0)
-            TL_TRY(try_item(s, m->args.directory, l->items[i].path));
-    if (s->c) return TL_OK;
+    TL_TRY(try_item(s, m, l->latest));
+    for (int64_t i = l->count - 1; i >= 0 && !s->file; i--)
+        if (strcmp(l->items[i].path, l->latest) != 0) TL_TRY(try_item(s, m, l->items[i].path));
+    if (s->file) return TL_OK;
     tl_error_note(TL_EINVAL,
                   "no checkpoint in '%s' can be used (remove '%s/" TLI_CHECKPOINT_LIST_NAME
                   "' to start from the beginning); the last one tried",
@@ -269,7 +300,7 @@ static tl_status restore_latest(tl_checkpoint_manager *m)
     tl_status st;
     TL_TRY_DONE(st, tl_arena_new(&s.arena));
     TL_TRY_DONE(st, find_usable(&s, m));
-    TL_TRY_DONE(st, restore_from(m, s.c));
+    TL_TRY_DONE(st, s.c ? restore_from(m, s.c) : m->args.restore_bundle(m->args.payload, s.file));
     st = forget_bad(m, &s);
 done:
     tl_checkpoint_free(&s.c);
@@ -294,10 +325,12 @@ tl_status tl_checkpoint_manager_restore(tl_checkpoint_manager *m, const char *pa
     tl_checkpoint *c = NULL;
     const char *file = NULL, *latest = tl_checkpoint_manager_latest(m);
     tl_status st;
+    bool bundle = m->args.restore_bundle && tl_checkpoint_is_bundle(path);
     TL_TRY_DONE(st, tl_arena_new(&arena));
-    TL_TRY_DONE(st, tl_checkpoint_resolve(&file, arena, path));
-    TL_TRY_DONE(st, tl_checkpoint_open(&c, file));
-    TL_TRY_DONE(st, restore_from(m, c));
+    if (bundle) file = path;
+    else TL_TRY_DONE(st, tl_checkpoint_resolve(&file, arena, path));
+    if (!bundle) TL_TRY_DONE(st, tl_checkpoint_open(&c, file));
+    TL_TRY_DONE(st, bundle ? m->args.restore_bundle(m->args.payload, file) : restore_from(m, c));
     arrive(m, latest && strcmp(latest, file) == 0);
 done:
     tl_checkpoint_free(&c);
@@ -320,7 +353,7 @@ tl_status tl_checkpoint_manager_list(tl_path_list *out, tl_checkpoint_manager *m
     *out = (tl_path_list){files, 0};
     if (!files) return TL_ENOMEM;
     for (int64_t i = 0; i < m->list.count; i++) {
-        files[i] = tli_checkpoint_list_file(arena, m->args.directory, m->list.items[i].path);
+        files[i] = find_item(arena, m->args.directory, m->list.items[i].path);
         if (!files[i]) return TL_ENOMEM;
     }
     out->count = m->list.count;
@@ -330,7 +363,7 @@ tl_status tl_checkpoint_manager_list(tl_path_list *out, tl_checkpoint_manager *m
 static tl_status add_candidate(tl_path_list *out, tl_arena *arena, const char *directory,
                                const char *item)
 {
-    const char *file = tli_checkpoint_list_file(arena, directory, item);
+    const char *file = find_item(arena, directory, item);
     if (!file) return TL_ENOMEM;
     out->items[out->count++] = file;
     return TL_OK;
@@ -352,6 +385,17 @@ tl_status tl_checkpoint_manager_candidates(tl_path_list *out, const tl_checkpoin
             st = add_candidate(out, arena, directory, l.items[i].path);
     tli_checkpoint_list_deinit(&l);
     return st;
+}
+
+bool tl_checkpoint_is_usable(const char *path)
+{
+    tl_checkpoint *c = NULL;
+    tl_error kept;
+    tl_error_save(&kept);
+    tl_status st = tl_checkpoint_is_bundle(path) ? verify_bundle(path) : tl_checkpoint_open(&c, path);
+    tl_checkpoint_free(&c);
+    tl_error_restore(&kept);
+    return st != TL_EINVAL && st != TL_ENOTFOUND;
 }
 
 tl_status tl_checkpoint_latest(const char **path, tl_arena *arena, const char *directory)

@@ -4,7 +4,7 @@
 #include <tilth/base/file.h>
 #include <tilth/cpu/cpu.h>
 
-#include "io/checkpoint_impl.h"
+#include "io/checkpoint_manager_impl.h"
 #include "io/tensorbundle_impl.h"
 #include "tool/ckpt.h"
 #include "tool/finished.h"
@@ -20,6 +20,13 @@ static tl_status check_free(const char *path, bool overwrite)
     if (!path) return TL_ENOMEM;
     if (overwrite || !tl_file_exists(path)) return TL_OK;
     return TL_FAIL(TL_EEXISTS, "'%s' exists; --overwrite replaces it", path);
+}
+
+/* With its '/'; "." when the path has none. */
+static const char *folder_of(tl_arena *arena, const char *path)
+{
+    size_t length = (size_t)(tl_path_basename(path) - path);
+    return length ? tl_arena_strndup(arena, path, length) : ".";
 }
 
 static tl_status tell(tl_str *out, int64_t written, const char *from, const char *to)
@@ -66,7 +73,8 @@ static tl_status from_bundle(tl_str *out, tl_engine *engine, const char *from, c
     if (st == TL_OK) st = tl_state_size(s, &entries, &bytes);
     if (st == TL_OK) st = tell(out, entries, from, to);
     if (st == TL_OK && names)
-        tl_str_add(out, "It is for eval, predict and task.init_checkpoint; training cannot go on from it.\n");
+        tl_str_add(out, "It is for eval, predict and task.init_checkpoint; training goes on in the folder of the "
+                        "TensorBundle itself.\n");
     if (st == TL_OK)
         tell_left_out(out, names ? "checkpoints have no place for it" : "checkpoints hold nothing of that type",
                       &left_out);
@@ -116,7 +124,25 @@ static tl_status count_entries(int64_t *out, const char *prefix)
     return TL_OK;
 }
 
-static tl_status to_bundle(tl_str *out, tl_engine *engine, const char *from, const char *to,
+/* A folder that has no state file gets one, as from tf.train.Checkpoint: Model Garden looks for checkpoints there. */
+static tl_status name_in_folder(tl_str *out, tl_arena *arena, const char *prefix)
+{
+    const char *name = tl_path_basename(prefix), *folder = folder_of(arena, prefix);
+    const char *file = folder ? tl_path_join(arena, folder, TLI_CHECKPOINT_LIST_NAME) : NULL;
+    tli_checkpoint_list list = {0};
+    double now = tli_checkpoint_clock();
+    if (!file) return TL_ENOMEM;
+    if (tl_file_exists(file)) return TL_OK;
+    list.preserved = now - 1;
+    tl_status st = tli_checkpoint_list_set_latest(&list, name);
+    if (st == TL_OK) st = tli_checkpoint_list_add(&list, name, now);
+    if (st == TL_OK) st = tli_checkpoint_list_write(&list, folder);
+    tli_checkpoint_list_deinit(&list);
+    if (st == TL_OK) tl_str_addf(out, "%s: names it as the latest\n", file);
+    return st;
+}
+
+static tl_status to_bundle(tl_str *out, tl_arena *arena, tl_engine *engine, const char *from, const char *to,
                            const tl_original_names *names)
 {
     tl_state *s = NULL;
@@ -129,6 +155,7 @@ static tl_status to_bundle(tl_str *out, tl_engine *engine, const char *from, con
     }
     if (st == TL_OK) st = count_entries(&written, to);
     if (st == TL_OK) st = tell(out, written, from, to);
+    if (st == TL_OK) st = name_in_folder(out, arena, to);
     if (st == TL_OK) tell_left_out(out, "Model Garden has no place for it", &left_out);
     tl_str_deinit(&left_out);
     tl_state_free(&s);
@@ -157,9 +184,7 @@ static tl_status check_name(const char *to)
 /* Where a checkpoint lies there may be the configuration of its run, which knows the names of its weights. */
 static tl_status find_names(tl_original_names *out, bool *known, tli_run *run, const char *file, const char *experiment)
 {
-    const char *slash = strrchr(file, '/');
-    size_t length = slash ? (size_t)(slash - file) : 0;
-    const char *folder = slash ? tl_arena_strndup(run->arena, file, length ? length : 1) : "."; // "/x" is in "/"
+    const char *folder = folder_of(run->arena, file);
     *out = (tl_original_names){0};
     return folder ? tli_finished_names(out, known, run, folder, experiment) : TL_ENOMEM;
 }
@@ -190,8 +215,10 @@ tl_status tli_ckpt_convert(tli_run *run, const char *from, const char *to, const
     TL_TRY(tl_engine_new(&engine, &(tl_engine_args){.backend = &tl_backend_reference, .threads = 1}));
     tl_status st = find_names(&names, &known, run, file, experiment);
     const tl_original_names *table = known ? &names : NULL;
+    const char *folder = folder_of(arena, to);
+    if (st == TL_OK) st = folder ? tl_mkdirs(folder) : TL_ENOMEM;
     if (st == TL_OK)
-        st = bundle ? from_bundle(out, engine, file, to, table) : to_bundle(out, engine, file, to, table);
+        st = bundle ? from_bundle(out, engine, file, to, table) : to_bundle(out, arena, engine, file, to, table);
     tl_original_names_deinit(&names);
     tl_engine_free(&engine);
     return st;

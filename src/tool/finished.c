@@ -9,6 +9,7 @@
 #include <tilth/io/checkpoint_manager.h>
 #include <tilth/train/launch.h>
 
+#include "tool/ckpt.h"
 #include "tool/experiment.h"
 
 #define NAME_FILE "experiment.txt"
@@ -111,25 +112,10 @@ static tl_status read_config(tli_finished *f, tli_run *run, const tli_finished_f
     return TL_OK;
 }
 
-/* What the trainer has must be there; what the file has beside it is that of the training. */
 static tl_status restore(tli_finished *f, const char *file)
 {
-    tl_state *state = tl_trainer_checkpoint(f->trainer);
-    if (!state) return tl_error_code();
     f->file = file;
-    return tl_checkpoint_restore(state, file, &(tl_checkpoint_restore_args){.beside = true}, NULL);
-}
-
-/* Whether it is the file itself that is at fault, and not what it was to be restored into. */
-static bool is_unusable(const char *file)
-{
-    tl_checkpoint *c = NULL;
-    tl_error kept;
-    tl_error_save(&kept);
-    tl_status st = tl_checkpoint_open(&c, file);
-    tl_checkpoint_free(&c);
-    tl_error_restore(&kept);
-    return st == TL_EINVAL || st == TL_ENOTFOUND;
+    return tl_trainer_restore_to_evaluate(f->trainer, file);
 }
 
 static tl_status list_files(tl_path_list *out, tli_finished *f, tli_run *run, const char *folder)
@@ -154,7 +140,7 @@ static tl_status restore_newest(tli_finished *f, tli_run *run, const char *folde
     for (int64_t i = 0; i < all.count; i++) {
         tl_status st = restore(f, all.items[i]);
         if (st == TL_OK && i > 0) TL_LOG_ERROR("taking '%s' instead", all.items[i]);
-        if (st == TL_OK || !is_unusable(all.items[i])) return st;
+        if (st == TL_OK || tl_checkpoint_is_usable(all.items[i])) return st;
         if (i == 0) tl_error_save(&first);
         TL_LOG_ERROR("the checkpoint '%s' cannot be used: %s", all.items[i], tl_error_message());
     }
@@ -166,6 +152,7 @@ static tl_status restore_chosen(tli_finished *f, tli_run *run, const tli_finishe
 {
     const tl_trainer_config *t = f->params->trainer.value;
     const char *path = flags->checkpoint, *file;
+    bool bundle;
     if (strcmp(path, "latest") == 0) return restore_newest(f, run, flags->model_dir);
     if (strcmp(path, "best") == 0) {
         if (!t->best_checkpoint_export_subdir || !*t->best_checkpoint_export_subdir)
@@ -176,7 +163,7 @@ static tl_status restore_chosen(tli_finished *f, tli_run *run, const tli_finishe
     } else if (tl_dir_exists(path)) {
         return restore_newest(f, run, path);
     }
-    TL_TRY(tl_checkpoint_resolve(&file, run->arena, path));
+    TL_TRY(tli_ckpt_resolve(&file, &bundle, run->arena, path));
     return restore(f, file);
 }
 

@@ -283,26 +283,6 @@ void tl_controller_free(tl_controller **controller)
 
 /* --- checkpoints ------------------------------------------------------------------------------ */
 
-/* Who only evaluates takes what it needs from a checkpoint and leaves the rest. */
-static tl_status restore_to_evaluate(tl_controller *c, const char *path)
-{
-    tl_state *state = tl_trainer_checkpoint(c->evaluator);
-    if (!state) return tl_error_code();
-    return tl_checkpoint_restore(state, path, &(tl_checkpoint_restore_args){.beside = true}, NULL);
-}
-
-/* Whether it is the file itself that is at fault, and not what it was to be restored into. */
-static bool is_unusable(const char *path)
-{
-    tl_error kept;
-    tl_checkpoint *c = NULL;
-    tl_error_save(&kept);
-    tl_status st = tl_checkpoint_open(&c, path);
-    tl_checkpoint_free(&c);
-    tl_error_restore(&kept);
-    return st == TL_EINVAL || st == TL_ENOTFOUND;
-}
-
 /* The newest checkpoint that can be read; *restored is NULL when there is none at all, and it is TL_ENOTFOUND when none
  * of those that there are can be. They are left where they are: the folder is that of the run which trains. */
 static tl_status restore_usable(tl_controller *c, const char **restored)
@@ -316,8 +296,8 @@ static tl_status restore_usable(tl_controller *c, const char **restored)
     tl_status st = tl_checkpoint_manager_candidates(&all, c->manager, arena);
     for (; st == TL_OK && i < all.count; i++) {
         st = c->trainer ? tl_checkpoint_manager_restore(c->manager, all.items[i])
-                        : restore_to_evaluate(c, all.items[i]);
-        if (st == TL_OK || !is_unusable(all.items[i])) break;
+                        : tl_trainer_restore_to_evaluate(c->evaluator, all.items[i]);
+        if (st == TL_OK || tl_checkpoint_is_usable(all.items[i])) break;
         TL_LOG_ERROR("the checkpoint '%s' cannot be used: %s", all.items[i], tl_error_message());
         st = TL_OK;
     }
@@ -351,7 +331,7 @@ tl_status tl_controller_restore_checkpoint(tl_controller *c, const char *path, c
     c->again_at = 0;
     tl_str_cut(&c->newest, 0);
     if (path && c->trainer) TL_TRY(tl_checkpoint_manager_restore(c->manager, path));
-    else if (path) TL_TRY(restore_to_evaluate(c, path));
+    else if (path) TL_TRY(tl_trainer_restore_to_evaluate(c->evaluator, path));
     else if (c->trainer) TL_TRY(tl_checkpoint_manager_restore_or_initialize(c->manager, &from));
     else TL_TRY(restore_latest_to_evaluate(c, &from));
     if (path) from = path;

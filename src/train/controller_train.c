@@ -96,7 +96,8 @@ static tl_status write_outputs(tl_controller *c, const tl_trainer *t)
     tl_status st = TL_OK;
     for (int64_t i = 0; i < t->outputs->count && st == TL_OK; i++) {
         const tl_named *o = &t->outputs->items[i];
-        if (tl_tensor_count(o->tensor) == 1) st = tl_logs_put_tensor(logs, o->name, o->tensor);
+        bool told = strcmp(o->name, TL_LOSS) == 0; // as the mean of the loop
+        if (!told && tl_tensor_count(o->tensor) == 1) st = tl_logs_put_tensor(logs, o->name, o->tensor);
     }
     if (st == TL_OK) st = tl_summary_manager_write(c->summaries, logs);
     tl_logs_free(&logs);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include <tilth/base/file.h>
+#include <tilth/core/attrs.h>
 #include <tilth/graph/graph.h>
 
 /* --- operations ------------------------------------------------------------------------------- */
@@ -14,6 +15,40 @@ static tl_status forward(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
     tl_model *m = self;
     tl_call_all(c, m, in, out);
     return tl_ctx_status(c);
+}
+
+/* As TensorFlow's profiler counts, whose number Model Garden tells and scripts compare: products of matrices,
+ * convolutions, arithmetic, pooling and reductions; activations and normalisations not at all. */
+static double counted(const tl_node *n)
+{
+    double results = n->outputs ? (double)tl_tensor_count(n->out[0]) : 0;
+    switch (n->op->op) {
+    case TL_OP_convolve2d:
+    case TL_OP_matmul:
+    case TL_OP_attend:
+    case TL_OP_mean: return tl_node_flops(n);
+    case TL_OP_linear: return tl_node_flops(n) + (n->inputs > 2 ? results : 0); // its bias
+    case TL_OP_sum: return tl_node_flops(n) - results;
+    case TL_OP_max_pool2d:
+    case TL_OP_avg_pool2d: {
+        const tl_pool_attr *a = n->attr;
+        return (double)(a->size_y * a->size_x) * results;
+    }
+    case TL_OP_add:
+    case TL_OP_sub:
+    case TL_OP_mul:
+    case TL_OP_div:
+    case TL_OP_pow:
+    case TL_OP_minimum:
+    case TL_OP_maximum:
+    case TL_OP_neg:
+    case TL_OP_square:
+    case TL_OP_reciprocal:
+    case TL_OP_log: return results;
+    case TL_OP_rsqrt: return 2 * results;
+    case TL_OP_softmax: return 5 * results;
+    default: return 0;
+    }
 }
 
 double tl_count_flops(tl_model *m)
@@ -34,7 +69,7 @@ double tl_count_flops(tl_model *m)
                                               .inputs = specs, .input_count = count}) != TL_OK)
         return 0;
     double flops = 0;
-    for (const tl_node *n = tl_graph_first(g); n; n = n->after) flops += tl_node_flops(n);
+    for (const tl_node *n = tl_graph_first(g); n; n = n->after) flops += counted(n);
     tl_graph_free(&g);
     return flops;
 }

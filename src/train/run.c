@@ -74,6 +74,11 @@ static tl_status initialize(void *payload)
     return tl_trainer_initialize(payload);
 }
 
+static tl_status restore_original(void *payload, const char *prefix)
+{
+    return tl_trainer_restore_original(payload, prefix);
+}
+
 static tl_status base_build_checkpoint_manager(tl_runner *r, tl_checkpoint_manager **out)
 {
     tl_state *state = tl_trainer_checkpoint(r->trainer);
@@ -85,7 +90,8 @@ static tl_status base_build_checkpoint_manager(tl_runner *r, tl_checkpoint_manag
                                            .step = &r->trainer->global_step,
                                            .interval = r->params->checkpoint_interval,
                                            .max_to_keep = r->params->max_to_keep,
-                                           .init = initialize, .payload = r->trainer,
+                                           .init = initialize, .restore_bundle = restore_original,
+                                           .payload = r->trainer,
                                            .background = r->args->background_checkpoints,
                                            .optional = "hooks",
                                            .numerics = tl_engine_backend(r->trainer->engine)->cls.name});
@@ -179,7 +185,8 @@ static void report_model(tl_model *m)
 {
     tl_model_size size = tl_model_measure(m);
     double flops = tl_count_flops(m);
-    TL_LOG_INFO("Number of trainable params in model: %f Millions.", (double)size.trainable * 1e-6);
+    // Whatever the words say, Model Garden counts all of them, and scripts read this line.
+    TL_LOG_INFO("Number of trainable params in model: %f Millions.", (double)(size.params + size.state) * 1e-6);
     if (flops > 0) TL_LOG_INFO("FLOPs (multi-adds) in model: %f Billions.", flops * 1e-9 / 2);
 }
 

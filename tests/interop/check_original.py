@@ -1,67 +1,28 @@
-"""Model Garden itself beside Tilth, on the same records, configuration and checkpoints.
-
-It needs TensorFlow and tf-models-official, which live in an environment of their own (requirements-original.txt), and
-runs itself again with that one's Python.
-"""
-import os
+"""Model Garden's models and steps beside ours, from the same checkpoints and on the same batches."""
 import pathlib
-import subprocess
-import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).resolve().parent
-PYTHON = HERE.parent.parent / '.venv-tf/bin/python'
+from driver import compile_driver
+from model_garden import CLASSES, SIZE, configuration, picture, run, under_its_python
 
-if pathlib.Path(sys.prefix).name != '.venv-tf':
-    if not PYTHON.exists():
-        print('SKIPPED: Model Garden is not installed; `./build.sh interop original` does that')
-        sys.exit(0)
-    os.environ.update(TF_USE_LEGACY_KERAS='1', TF_CPP_MIN_LOG_LEVEL='3', CUDA_VISIBLE_DEVICES='')
-    os.execv(PYTHON, [str(PYTHON), __file__])
+under_its_python(__file__)
 
 import numpy as np
 import tensorflow as tf
-import yaml
 from official.common import registry_imports  # pylint: disable=unused-import
-from official.core import exp_factory, task_factory, train_utils
+from official.core import exp_factory, task_factory
 from official.modeling import hyperparams
 from safetensors.numpy import load_file, save_file
 
-from driver import compile_driver
-
-TILTH = os.environ['TILTH']
-SIZE, CLASSES, BATCH, STEPS = 32, 10, 32, 20
+BATCH, STEPS = 32, 20
 VALUE = '/.ATTRIBUTES/VARIABLE_VALUE'
 rng = np.random.default_rng(0)
-
-
-# --- data ----------------------------------------------------------------------------------------------
-
-def picture(label, size):
-    """Stripes that lean by the class, and noise."""
-    y, x = np.mgrid[:size, :size]
-    lean = np.pi * label / CLASSES
-    wave = np.sin((x * np.cos(lean) + y * np.sin(lean)) * 2 * np.pi / 9 + rng.uniform(0, 2 * np.pi))
-    return np.clip(128 + 50 * wave[..., None] * np.array([1, .5, -.7]) + rng.normal(0, 30, (size, size, 3)), 0,
-                   255).astype(np.uint8)
-
-
-def write_records(path, count):
-    def feature(**kind):
-        return tf.train.Feature(**kind)
-    with tf.io.TFRecordWriter(str(path)) as out:
-        for _ in range(count):
-            label = int(rng.integers(CLASSES))
-            encoded = tf.io.encode_jpeg(picture(label, int(rng.integers(SIZE, SIZE * 3 // 2))), quality=95).numpy()
-            out.write(tf.train.Example(features=tf.train.Features(feature={
-                'image/encoded': feature(bytes_list=tf.train.BytesList(value=[encoded])),
-                'image/class/label': feature(int64_list=tf.train.Int64List(value=[label]))})).SerializeToString())
 
 
 def batches(count):
     for _ in range(count):
         labels = rng.integers(0, CLASSES, BATCH).astype(np.int32)
-        pixels = np.stack([picture(label, SIZE) for label in labels]).astype(np.float32)
+        pixels = np.stack([picture(rng, label, SIZE) for label in labels]).astype(np.float32)
         yield ((pixels - 128) / 64).astype(np.float32), labels
 
 
@@ -75,25 +36,6 @@ ADAMW = {'optimizer': {'type': 'adamw', 'adamw': {'weight_decay_rate': 0.05, 'gr
          'learning_rate': {'type': 'cosine', 'cosine': {'initial_learning_rate': 0.002, 'decay_steps': 20}},
          'warmup': {'type': 'polynomial', 'polynomial': {'warmup_steps': 4, 'power': 1}}}
 AVERAGED = {**SGD, 'ema': {'average_decay': 0.9, 'trainable_weights_only': False}}
-
-
-def configuration(folder, optimization, backbone, activation='relu'):
-    """What both read; the file is Model Garden's own words."""
-    config = {
-        'runtime': {'distribution_strategy': 'one_device', 'mixed_precision_dtype': 'float32'},
-        'task': {
-            'model': {'num_classes': CLASSES, 'input_size': [SIZE, SIZE, 3],
-                      'backbone': {'type': 'resnet', 'resnet': backbone},
-                      'norm_activation': {'activation': activation, 'norm_momentum': 0.9, 'norm_epsilon': 1e-5}},
-            'losses': {'l2_weight_decay': 1e-4, 'label_smoothing': 0.1},
-            'train_data': {'input_path': f'{folder}/train.tfrecord', 'global_batch_size': BATCH},
-            'validation_data': {'input_path': f'{folder}/val.tfrecord', 'global_batch_size': 50,
-                                'is_training': False, 'drop_remainder': False}},
-        'trainer': {'train_steps': STEPS, 'steps_per_loop': 10, 'summary_interval': 10, 'checkpoint_interval': 10,
-                    'validation_interval': 20, 'validation_steps': -1, 'optimizer_config': optimization}}
-    path = folder / 'config.yaml'
-    path.write_text(yaml.safe_dump(config))
-    return path, config
 
 
 class Original:
@@ -133,12 +75,6 @@ def far(here, there):
     return max((off / norm) ** 0.5 if norm else float(off > 0) for off, norm in groups.values())
 
 
-def run(*command):
-    done = subprocess.run([str(word) for word in command], text=True, capture_output=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 # --- the checks ----------------------------------------------------------------------------------------
 
 def check_steps(driver, folder, name, optimization):
@@ -167,6 +103,7 @@ def check_steps(driver, folder, name, optimization):
         missing = {n for n in there if not n.startswith('optimizer/')} - set(here)
         assert not missing, sorted(missing)[:5]
         worst = max(worst, far(here, there))
+    original.checkpoint.restore(str(ours)).assert_existing_objects_matched()
     print(f'{name}: {STEPS} steps, loss within {worst_loss:.1e}, weights and slots within {worst:.1e}')
     assert worst_loss <= 1e-5 and worst <= 1e-5
 

@@ -18,7 +18,7 @@ typedef struct work {
     tl_task *task;
     tl_trainer *trainer;
     tl_original_names names;
-    tl_state *given, *in;
+    tl_state *in;
     tl_dataset *data;
 } work;
 
@@ -26,7 +26,6 @@ static void give_back(work *w)
 {
     tl_trainer_free(&w->trainer);
     tl_dataset_free(&w->data);
-    tl_state_free(&w->given);
     tl_state_free(&w->in);
     tl_original_names_deinit(&w->names);
     tl_task_free(&w->task);
@@ -66,7 +65,7 @@ static tl_status make_data(tl_dataset **out, const tl_state *in)
     return st;
 }
 
-static tl_status prepare(work *w, const char *const *files, const char *prefix, const char *in, bool train)
+static tl_status prepare(work *w, const char *const *files, const char *in, bool train)
 {
     tl_parse_options parse = TL_PARSE_OPTIONS_INIT;
     parse.experiment = "image_classification";
@@ -75,36 +74,15 @@ static tl_status prepare(work *w, const char *const *files, const char *prefix, 
     TL_TRY(tl_experiment_parse(&w->config, w->registry, &parse));
     w->params = tl_config_value(w->config);
     TL_TRY(tl_experiment_open(&w->strategy, &w->task, w->registry, w->params, NULL, 1));
-    tl_engine *engine = tl_strategy_engine(w->strategy);
     TL_TRY(tl_original_names_init(&w->names));
     TL_TRY(tl_task_original_names(w->task, &w->names));
-    TL_TRY(tl_original_read(&w->given, prefix, &w->names, engine, NULL));
-    TL_TRY(tl_safetensors_read(&w->in, in, engine));
+    TL_TRY(tl_safetensors_read(&w->in, in, tl_strategy_engine(w->strategy)));
     TL_TRY(make_data(&w->data, w->in));
     tl_trainer_args args = {.config = w->params, .strategy = w->strategy, .task = w->task, .train = train,
                             .evaluate = !train, .seed = 1};
     *(train ? &args.train_dataset : &args.validation_dataset) = w->data;
     w->data = NULL;
     return tl_trainer_new(&w->trainer, &args);
-}
-
-/* Model, optimizer and step must be there; what Model Garden does not save starts anew. */
-static tl_status restore(work *w)
-{
-    tl_state_report report = {0};
-    tl_state *into = tl_trainer_checkpoint(w->trainer);
-    if (!into) return tl_error_code();
-    tl_status st = tl_state_copy(into, w->given, &(tl_state_copy_args){.partial = true}, &report);
-    for (int64_t i = 0; i < report.count && st == TL_OK; i++) {
-        const tl_state_finding *f = &report.items[i];
-        bool needed = strncmp(f->path, "model/", 6) == 0
-                      || (w->trainer->optimizer && strncmp(f->path, "optimizer/", 10) == 0
-                          && strcmp(f->path, "optimizer/rate_multiplier") != 0);
-        if (needed) st = TL_FAIL(TL_EINVAL, "'%s' does not fit: %s wanted, %s found", f->path,
-                                 f->wanted ? f->wanted : "nothing", f->found ? f->found : "nothing");
-    }
-    tl_state_report_deinit(&report);
-    return st;
 }
 
 static tl_status answer(work *w, const char *out)
@@ -143,8 +121,8 @@ int main(int argc, char **argv)
         st = TL_FAIL(TL_EINVAL, "usage: original logits|step CONFIG PREFIX IN OUT");
     bool train = argc > 1 && strcmp(argv[1], "step") == 0;
     const char *const files[] = {argc > 2 ? argv[2] : NULL};
-    if (st == TL_OK) st = prepare(&w, files, argv[3], argv[4], train);
-    if (st == TL_OK) st = restore(&w);
+    if (st == TL_OK) st = prepare(&w, files, argv[4], train);
+    if (st == TL_OK) st = tl_trainer_restore_original(w.trainer, argv[3]);
     if (st == TL_OK) st = train ? learn(&w, argv[5]) : answer(&w, argv[5]);
     if (st != TL_OK) fprintf(stderr, "original: %s\n", tl_error_message());
     give_back(&w);

@@ -391,7 +391,8 @@ static void test_convert_run(void **state)
         has(out, text);
         run("convert", in_folder("b"), in_folder("c.safetensors"), "--experiment=image_classification", "--overwrite");
         ended_with(0, "");
-        has(out, "It is for eval, predict and task.init_checkpoint; training cannot go on from it.\n");
+        has(out, "It is for eval, predict and task.init_checkpoint; training goes on in the folder of the "
+                 "TensorBundle itself.\n");
         run("show", in_folder("c"));
         has(out, "\nmodel/head/kernel");
         has(out, "int 12\n");
@@ -403,9 +404,14 @@ static void test_convert_run(void **state)
     save_weights(path, "model/", INT64_MAX);
     run("convert", path, in_folder("best/b"));
     ended_with(0, "");
-    run("show", in_folder("best/b"));
+    has(out, "/best/checkpoint: names it as the latest\n");
+    run("show", in_folder("best")); // which finds it so
     has(out, "\nbackbone/layer_with_weights-0/kernel/.ATTRIBUTES/VARIABLE_VALUE ");
-    for (int i = 0; i < 2; i++) remove(in_folder(i ? "best/b.index" : "best/b.data-00000-of-00001"));
+    run("convert", path, in_folder("best/b"), "--overwrite");
+    ended_with(0, "");
+    assert_null(strstr(out, "/checkpoint: ")); // there is one
+    static const char *const files[] = {"best/b.index", "best/b.data-00000-of-00001", "best/checkpoint"};
+    for (int64_t i = 0; i < TL_COUNT(files); i++) remove(in_folder(files[i]));
     remove(path);
     assert_int_equal(remove(in_folder("best")), 0);
 }

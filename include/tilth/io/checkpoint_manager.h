@@ -31,6 +31,9 @@
  * and the one before it is restored, with an error in the log. When none is left it is a failure,
  * never a start from scratch.
  *
+ * Of others: where the directory's text names a TensorBundle (NAME-STEP.index and its data), as Model Garden writes
+ * them, that is its checkpoint, and `restore_bundle` restores it. Bundles are only read: none is renamed or removed.
+ *
  * Background: the state is copied into a buffer, which blocks the caller for the time of the copy
  * alone, and written by a thread of the manager's. One copy exists at a time: a save waits for the
  * one before. What went wrong is handed on by the next save, or by sync.
@@ -61,9 +64,10 @@ typedef struct tl_checkpoint_manager_args {
     tl_opt_int max_to_keep;           /* not set: all; else at least 1 */
     double keep_every_n_hours;        /* 0: none is kept for that */
     tl_status (*init)(void *payload); /* (optional) called when there is nothing to restore */
-    void *payload;                    /* of init */
+    tl_status (*restore_bundle)(void *payload, const char *prefix); /* (optional) restores a TensorBundle */
+    void *payload;                    /* of these two */
     bool background;                  /* save returns while the file is written */
-    const char *optional;     /* as in tl_checkpoint_restore_args; may be NULL */
+    const char *optional;             /* as in tl_checkpoint_restore_args; may be NULL */
     const char *numerics;             /* of tl_checkpoint_info and tl_checkpoint_restore_args */
 } tl_checkpoint_manager_args;
 
@@ -85,14 +89,14 @@ TL_API bool tl_checkpoint_manager_due(tl_checkpoint_manager *m, bool check_inter
  * then. `path` may be NULL. */
 TL_API TL_NODISCARD tl_status tl_checkpoint_manager_restore_or_initialize(tl_checkpoint_manager *m,
                                                                           const char **path);
-/* Restores this checkpoint: a file, or what tl_checkpoint_resolve makes one of. */
+/* Restores this checkpoint: a file, or what tl_checkpoint_resolve makes one of, or the prefix of a bundle. */
 TL_API TL_NODISCARD tl_status tl_checkpoint_manager_restore(tl_checkpoint_manager *m,
                                                             const char *path);
 /* Waits for the background save and hands its failure on. */
 TL_API TL_NODISCARD tl_status tl_checkpoint_manager_sync(tl_checkpoint_manager *m);
 
 /* The latest checkpoint, NULL when there is none; valid until the next call. Waits for the
- * background save. */
+ * background save. This and the next two give a bundle by its prefix. */
 TL_API const char *tl_checkpoint_manager_latest(tl_checkpoint_manager *m);
 /* Those that are managed, oldest first; in the arena. Waits for the background save. */
 TL_API TL_NODISCARD tl_status tl_checkpoint_manager_list(tl_path_list *out,
@@ -107,6 +111,11 @@ TL_API int64_t tl_checkpoint_manager_interval(const tl_checkpoint_manager *m);
 
 /* --- without a manager ------------------------------------------------------------------------ */
 
+/* Whether a path is the prefix of a TensorBundle, and no file. */
+TL_API bool tl_checkpoint_is_bundle(const char *path);
+/* Whether the checkpoint itself, file or bundle, is whole. What cannot be known (no memory, no permission) counts as
+ * whole. The last error stays as it is. */
+TL_API bool tl_checkpoint_is_usable(const char *path);
 /* The latest checkpoint of a directory, as its state file says; `*path` is NULL when there is no
  * state file, or the file that it names is not there (yet). */
 TL_API TL_NODISCARD tl_status tl_checkpoint_latest(const char **path, tl_arena *arena,

@@ -1,0 +1,77 @@
+"""What the checks against Model Garden share: its Python, records of pictures, and a configuration in its words."""
+import os
+import pathlib
+import subprocess
+import sys
+
+import yaml
+
+PYTHON = pathlib.Path(__file__).resolve().parent.parent.parent / '.venv-tf/bin/python'
+SIZE, CLASSES = 32, 10
+
+
+def under_its_python(script):
+    """TensorFlow has an environment of its own (requirements-original.txt): runs the script again with that one's
+    Python."""
+    if pathlib.Path(sys.prefix).name == '.venv-tf':
+        return
+    if not PYTHON.exists():
+        print('SKIPPED: Model Garden is not installed; `./build.sh interop` does that')
+        sys.exit(0)
+    os.environ.update(TF_USE_LEGACY_KERAS='1', TF_CPP_MIN_LOG_LEVEL='3', CUDA_VISIBLE_DEVICES='')
+    os.execv(PYTHON, [str(PYTHON), script, *sys.argv[1:]])
+
+
+def run_and_log(*command):
+    """What it says on standard output and in its log; it must end well."""
+    done = subprocess.run([str(word) for word in command], text=True, capture_output=True, check=False)
+    assert done.returncode == 0, f'{command}\n{done.stdout}{done.stderr}'
+    return done.stdout, done.stderr
+
+
+def run(*command):
+    return run_and_log(*command)[0]
+
+
+def picture(rng, label, size):
+    """Stripes that lean by the class, and noise."""
+    import numpy as np
+    y, x = np.mgrid[:size, :size]
+    lean = np.pi * label / CLASSES
+    wave = np.sin((x * np.cos(lean) + y * np.sin(lean)) * 2 * np.pi / 9 + rng.uniform(0, 2 * np.pi))
+    return np.clip(128 + 50 * wave[..., None] * np.array([1, .5, -.7]) + rng.normal(0, 30, (size, size, 3)), 0,
+                   255).astype(np.uint8)
+
+
+def write_records(path, rng, count):
+    """JPEG pictures of several sizes, as Model Garden's decoder wants them."""
+    import tensorflow as tf
+    def feature(**kind):
+        return tf.train.Feature(**kind)
+    with tf.io.TFRecordWriter(str(path)) as out:
+        for _ in range(count):
+            label = int(rng.integers(CLASSES))
+            encoded = tf.io.encode_jpeg(picture(rng, label, int(rng.integers(SIZE, SIZE * 3 // 2))),
+                                        quality=95).numpy()
+            out.write(tf.train.Example(features=tf.train.Features(feature={
+                'image/encoded': feature(bytes_list=tf.train.BytesList(value=[encoded])),
+                'image/class/label': feature(int64_list=tf.train.Int64List(value=[label]))})).SerializeToString())
+
+
+def configuration(folder, optimization, backbone, activation='relu', batch=32, steps=20):
+    """What both read; the file is Model Garden's own words."""
+    config = {
+        'runtime': {'distribution_strategy': 'one_device', 'mixed_precision_dtype': 'float32'},
+        'task': {
+            'model': {'num_classes': CLASSES, 'input_size': [SIZE, SIZE, 3],
+                      'backbone': {'type': 'resnet', 'resnet': backbone},
+                      'norm_activation': {'activation': activation, 'norm_momentum': 0.9, 'norm_epsilon': 1e-5}},
+            'losses': {'l2_weight_decay': 1e-4, 'label_smoothing': 0.1},
+            'train_data': {'input_path': f'{folder}/train.tfrecord', 'global_batch_size': batch},
+            'validation_data': {'input_path': f'{folder}/val.tfrecord', 'global_batch_size': 50,
+                                'is_training': False, 'drop_remainder': False}},
+        'trainer': {'train_steps': steps, 'steps_per_loop': 10, 'summary_interval': 10, 'checkpoint_interval': 10,
+                    'validation_interval': steps, 'validation_steps': -1, 'optimizer_config': optimization}}
+    path = folder / 'config.yaml'
+    path.write_text(yaml.safe_dump(config))
+    return path, config
