@@ -1,5 +1,5 @@
 /* Checkpoints of Model Garden: what is written is read again under our names, another model is told from the right one,
- * and a model begins with the weights of one. */
+ * a model begins with the weights of one, and a run goes on from one. */
 #include "train/toy.h"
 
 #include <tilth/io/tensorbundle.h>
@@ -323,6 +323,146 @@ static void initializing(void **state)
     tl_model_free(&whole);
 }
 
+/* --- a run that goes on ------------------------------------------------------------------------ */
+
+#define MOMENTUM "optimizer: {type: sgd, sgd: {momentum: 0.9}}\n" \
+                 "learning_rate: {type: constant, constant: {learning_rate: 0.125}}\n"
+#define PLAIN "optimizer: {type: sgd, sgd: {momentum: 0.0}}\n" \
+              "learning_rate: {type: constant, constant: {learning_rate: 0.125}}\n"
+
+static tl_task net_at_work;
+
+static tl_status restore_bundle(void *payload, const char *prefix)
+{
+    return tl_trainer_restore_original(payload, prefix);
+}
+
+static void open_run(toy *y, uint64_t seed, const char *rates)
+{
+    tl_trainer_args args = {.cls = &toy_trainer, .strategy = y->strategy, .train = true, .evaluate = true,
+                            .model = model_of(seed), .seed = seed};
+    tl_config *s = settings_of(rates);
+    assert_ok(tl_optimizer_new(&args.optimizer, &(tl_optimizer_args){.engine = engine, .model = args.model,
+                                                                     .config = tl_config_value(s),
+                                                                     .registry = registry}));
+    tl_config_free(&s);
+    assert_ok(tl_trainer_new(&y->t, &args));
+    net_at_work = (tl_task){.cls = &net_task, .name = "net", .engine = engine};
+    y->t->task = &net_at_work;
+    assert_ok(tl_checkpoint_manager_new(&y->manager, &(tl_checkpoint_manager_args){
+        .directory = "run", .state = tl_trainer_checkpoint(y->t), .step = &y->t->global_step, .interval = 2,
+        .max_to_keep = {true, 1}, .restore_bundle = restore_bundle, .payload = y->t}));
+}
+
+/* The folder that Model Garden would have left after `steps`; gives the weight and the slot in its last checkpoint. */
+static void leave_run(toy *y, int64_t steps, double *weight, double *slot)
+{
+    char prefix[32];
+    tl_logs *logs;
+    tl_str list = TL_STR_INIT;
+    assert_ok(tl_mkdirs("run"));
+    open_run(y, 1, MOMENTUM);
+    assert_ok(tl_logs_new(&logs));
+    for (int64_t i = 1; i <= steps; i++) {
+        assert_ok(tl_trainer_train(y->t, 1, logs));
+        snprintf(prefix, sizeof prefix, "run/ckpt-%d", (int)i);
+        assert_ok(tl_original_write(prefix, tl_trainer_checkpoint(y->t), &names, NULL));
+        tl_str_addf(&list, "all_model_checkpoint_paths: \"%s\"\n", prefix + strlen("run/"));
+    }
+    tl_str_addf(&list, "model_checkpoint_path: \"%s\"\n", prefix + strlen("run/"));
+    toy_put("run/checkpoint", tl_str_text(&list));
+    *weight = weight_of(y->t->model, "trunk/kernel");
+    *slot = first_of(tl_trainer_checkpoint(y->t), "optimizer/momentum/trunk/kernel");
+    tl_str_deinit(&list);
+    tl_logs_free(&logs);
+    toy_close(y);
+}
+
+static void going_on(void **state)
+{
+    toy *y = *state;
+    const char *path;
+    double weight, slot;
+    tl_logs *logs;
+    leave_run(y, 3, &weight, &slot);
+    open_run(y, 2, MOMENTUM);
+    assert_ok(tl_checkpoint_manager_restore_or_initialize(y->manager, &path));
+    assert_string_equal(path, "run/ckpt-3");
+    assert_int_equal(y->t->global_step, 3);
+    assert_int_equal(tl_optimizer_iterations(y->t->optimizer), 3);
+    assert_true(y->t->seed == 2); // Model Garden has none
+    assert_true(weight_of(y->t->model, "trunk/kernel") == weight);
+    assert_true(first_of(tl_trainer_checkpoint(y->t), "optimizer/momentum/trunk/kernel") == slot);
+    assert_false(tl_checkpoint_manager_due(y->manager, false)); // step 3 is saved
+    // What is saved from now on is ours, and nothing of theirs is touched.
+    assert_ok(tl_logs_new(&logs));
+    for (int i = 0; i < 3; i++) {
+        assert_ok(tl_trainer_train(y->t, 1, logs));
+        assert_ok(tl_checkpoint_manager_save(y->manager, true, NULL));
+    }
+    assert_files("run/*.index", "run/ckpt-1.index run/ckpt-2.index run/ckpt-3.index");
+    assert_files("run/*.safetensors", "run/ckpt-6.safetensors");
+    weight = weight_of(y->t->model, "trunk/kernel");
+    toy_close(y);
+    open_run(y, 4, MOMENTUM);
+    assert_ok(tl_checkpoint_manager_restore_or_initialize(y->manager, &path));
+    assert_string_equal(path, "run/ckpt-6.safetensors");
+    assert_true(weight_of(y->t->model, "trunk/kernel") == weight);
+    // One of theirs can be named, to train or to evaluate.
+    assert_ok(tl_checkpoint_manager_restore(y->manager, "run/ckpt-2"));
+    assert_int_equal(y->t->global_step, 2);
+    assert_ok(tl_trainer_restore_to_evaluate(y->t, "run/ckpt-3"));
+    assert_int_equal(y->t->global_step, 3);
+    tl_logs_free(&logs);
+}
+
+static void going_on_without_the_latest(void **state)
+{
+    toy *y = *state;
+    const char *path;
+    double weight, slot;
+    leave_run(y, 3, &weight, &slot);
+    toy_put("run/ckpt-3.data-00000-of-00001", "nonsense");
+    remove("run/ckpt-2.index");
+    assert_false(tl_checkpoint_is_usable("run/ckpt-3"));
+    assert_true(tl_checkpoint_is_usable("run/ckpt-1"));
+    open_run(y, 2, MOMENTUM);
+    assert_ok(tl_checkpoint_manager_restore_or_initialize(y->manager, &path));
+    assert_string_equal(path, "run/ckpt-1");
+    assert_int_equal(y->t->global_step, 1);
+    assert_files("run/ckpt-3*", "run/ckpt-3.data-00000-of-00001 run/ckpt-3.index"); // as it was
+    toy_close(y);
+    toy_put("run/ckpt-1.index", "nonsense");
+    open_run(y, 2, MOMENTUM);
+    assert_fails(tl_checkpoint_manager_restore_or_initialize(y->manager, &path), TL_EINVAL,
+                 "no checkpoint in 'run' can be used");
+}
+
+static void going_on_as_something_else(void **state)
+{
+    toy *y = *state;
+    const char *path;
+    double weight, slot;
+    leave_run(y, 1, &weight, &slot);
+    // Fewer slots are fine, more are not.
+    open_run(y, 2, PLAIN);
+    assert_ok(tl_checkpoint_manager_restore_or_initialize(y->manager, &path));
+    assert_true(weight_of(y->t->model, "trunk/kernel") == weight);
+    assert_ok(tl_original_write("run/ckpt-1", tl_trainer_checkpoint(y->t), &names, NULL));
+    toy_close(y);
+    open_run(y, 2, MOMENTUM);
+    weight = weight_of(y->t->model, "trunk/kernel");
+    assert_fails(tl_checkpoint_manager_restore_or_initialize(y->manager, &path), TL_EINVAL,
+                 "'run/ckpt-1' does not fit this model and optimizer (task.init_checkpoint takes weights alone): "
+                 "'optimizer/momentum/");
+    assert_true(weight_of(y->t->model, "trunk/kernel") == weight);
+    assert_int_equal(y->t->global_step, 0);
+    net_at_work.cls = &tl_base_task;
+    assert_fails(tl_trainer_restore_original(y->t, "run/ckpt-1"), TL_EUNSUPPORTED, "does not know the names");
+    y->t->task = NULL;
+    assert_fails(tl_trainer_restore_original(y->t, "run/ckpt-1"), TL_ESTATE, "without a task nobody knows its names");
+}
+
 /* --- memory that runs out --------------------------------------------------------------------- */
 
 static tl_state *kept;
@@ -368,7 +508,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         NET_TEST(there_and_back),      NET_TEST(weights_alone), NET_TEST(another_model), NET_TEST(no_graph),
-        NET_TEST(steps_that_are_none), NET_TEST(initializing),  NET_TEST(allocation_failures),
+        NET_TEST(steps_that_are_none), NET_TEST(initializing),  NET_TEST(going_on),
+        NET_TEST(going_on_without_the_latest), NET_TEST(going_on_as_something_else),
+        NET_TEST(allocation_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
