@@ -108,6 +108,16 @@ static tl_status fail_folder(const table *t, const tl_kind *kind, const char *na
     return st;
 }
 
+/* Few names are told; many are for the command that lists them. */
+static void tell_names(tl_str *out, const tl_kind *kind, const char *const *names, int64_t count)
+{
+    enum { FEW = 16 };
+    if (count > FEW) tl_str_addf(out, "the command `list %s` shows what there is", kind->plural);
+    else tl_str_add(out, count ? "there are: " : "there are none");
+    for (int64_t i = 0; i < count && count <= FEW; i++)
+        tl_str_addf(out, "%s%s", i ? ", " : "", names[i]);
+}
+
 static tl_status fail_unknown(const table *t, const tl_kind *kind, const char *name)
 {
     int64_t count = t ? t->count : 0;
@@ -115,11 +125,16 @@ static tl_status fail_unknown(const table *t, const tl_kind *kind, const char *n
     if (!names) return TL_FAIL_NOMEM((size_t)(count + 1) * sizeof *names);
     for (int64_t i = 0; i < count; i++) names[i] = t->items[i].name;
     char suggestion[160];
+    tl_str known = TL_STR_INIT;
     tli_suggest(suggestion, sizeof suggestion, name, names, count);
+    tell_names(&known, kind, names, count);
+    tl_status st = tl_str_status(&known);
+    if (st == TL_OK)
+        st = TL_FAIL(TL_ENOTFOUND, "there is no %s '%s'%s (%s; modules of your own are loaded with --plugin)",
+                     kind->name, name, suggestion, tl_str_text(&known));
+    tl_str_deinit(&known);
     tl_free(names);
-    return TL_FAIL(TL_ENOTFOUND, "there is no %s '%s'%s (the command `list %s` shows what there is; "
-                                 "modules of your own are loaded with --plugin)",
-                   kind->name, name, suggestion, kind->plural);
+    return st;
 }
 
 tl_status tl_registry_find(const tl_class **out, const tl_registry *r, const tl_kind *kind,

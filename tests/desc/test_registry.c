@@ -277,7 +277,8 @@ static void test_vectors(void **state)
            "module 'two': the thing 'functions/func_0/sub' of module 'two' would make a folder of "
            "'functions/func_0' of module 'one'");
     assert_fails(tl_registry_find(&c, registry, &things, "non-exist"), TL_ENOTFOUND,
-                 "there is no thing 'non-exist'");
+                 "there is no thing 'non-exist' (there are: functions/func_0; modules of your own are "
+                 "loaded with --plugin)");
     assert_null(c);
     // Class keys beside strings: kinds that are found by their config, see test_find_by_config.
     add("three", "functions/func_1");
@@ -312,12 +313,13 @@ static void test_names_and_folders(void **state)
                  "there is no thing 'bert/'");
     assert_fails(tl_registry_find(&c, registry, &things, ""), TL_ENOTFOUND, "there is no thing ''");
     assert_fails(tl_registry_find(&c, registry, &things, "bert/squda"), TL_ENOTFOUND,
-                 "there is no thing 'bert/squda', did you mean 'bert/squad'?");
+                 "there is no thing 'bert/squda', did you mean 'bert/squad'? (there are: albert, "
+                 "bert-like, bert/pretraining, bert/squad; ");
     assert_fails(tl_registry_find(&c, registry, &things, "albret"), TL_ENOTFOUND,
                  "did you mean 'albert'?");
     // Another kind is another world.
     assert_fails(tl_registry_find(&c, registry, &greeters, "albert"), TL_ENOTFOUND,
-                 "there is no greeter 'albert'");
+                 "there is no greeter 'albert' (there are none; ");
     static const char *const sorted[] = {"albert", "bert-like", "bert/pretraining", "bert/squad"};
     assert_int_equal(tl_registry_count(registry, &things), TL_COUNT(sorted));
     for (int64_t i = 0; i < TL_COUNT(sorted); i++)
@@ -341,6 +343,8 @@ static void test_large_folders(void **state)
     assert_fails(tl_registry_find(&c, registry, &things, "zoo"), TL_ENOTFOUND,
                  "zoo/animal_00, zoo/animal_01, ");
     assert_non_null(strstr(tl_error_message(), "zoo/animal_09, ..."));
+    assert_fails(tl_registry_find(&c, registry, &things, "farm"), TL_ENOTFOUND,
+                 "there is no thing 'farm' (the command `list things` shows what there is; ");
     for (int i = 0; i < 30; i++) assert_ok(tl_registry_find(&c, registry, &things, names[i]));
 }
 

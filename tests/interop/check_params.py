@@ -1,7 +1,8 @@
 """What `tilth params` writes, read by PyYAML, is what Model Garden writes.
 
-`mock` must equal Model Garden's own mock.yaml, and the runtime and trainer sections of all its other
-experiments, put on top of `mock`, must come back as they were.
+The experiments that are here must equal Model Garden's own files, alone and with the file on top; the others must be
+refused with the names of those that are. The runtime and trainer sections of all of them, put on top of `mock`, must
+come back as they were.
 """
 
 import os
@@ -24,10 +25,13 @@ Loader.add_constructor('tag:yaml.org,2002:python/tuple',
                        lambda loader, node: loader.construct_sequence(node, deep=True))
 
 
+def tilth(*words):
+    return subprocess.run([os.environ['TILTH'], *words], text=True, capture_output=True)
+
+
 def params(*flags):
     """The configuration that the program writes; its complaints end the check."""
-    done = subprocess.run([os.environ['TILTH'], 'params', '--experiment=mock', *flags],
-                          text=True, capture_output=True)
+    done = tilth('params', *flags)
     if done.returncode != 0:
         sys.exit(f'tilth params {" ".join(flags)} ended with {done.returncode}:\n{done.stderr}')
     return yaml.load(done.stdout, Loader)
@@ -60,19 +64,34 @@ def check_sections(path, folder):
     """Runtime and trainer of one of the original's experiments, on top of mock."""
     original = yaml.load(path.read_text(), Loader)
     expected = {section: original[section] for section in SECTIONS}
-    if expected['runtime']['mixed_precision_dtype'] == 'bfloat16':
-        expected['runtime']['mixed_precision_dtype'] = 'float32'  # refused until it is there
     changes = pathlib.Path(folder) / path.name
     changes.write_text(yaml.dump(expected))
-    found = params(f'--config_file={changes}')
+    found = params('--experiment=mock', f'--config_file={changes}')
     return check(path.stem, {section: found[section] for section in SECTIONS}, expected)
+
+
+def check_experiment(path, shipped):
+    """Equal to the original's file, or refused."""
+    name = path.stem.replace('__', '/')
+    flag = f'--experiment={name}'
+    if name in shipped:
+        original = yaml.load(path.read_text(), Loader)
+        return (check(name, params(flag), original)
+                and check(path.name, params(flag, f'--config_file={path}'), original))
+    done = tilth('params', flag)
+    said = f"there is no experiment '{name}'"
+    right = done.returncode == 2 and said in done.stderr and ', '.join(shipped) in done.stderr
+    if not right:
+        print(f'tilth params {flag} ended with {done.returncode}: {done.stderr}')
+    return right
 
 
 def main():
     files = sorted(CONFIGS.glob('*.yaml'))
     if len(files) != 41:
         sys.exit(f'{CONFIGS} holds {len(files)} files, not 41')
-    results = [check('mock', params(), yaml.load((CONFIGS / 'mock.yaml').read_text(), Loader))]
+    shipped = tilth('list', 'experiments', '--names').stdout.split()
+    results = [check_experiment(path, shipped) for path in files]
     with tempfile.TemporaryDirectory() as folder:
         results += [check_sections(path, folder) for path in files]
     return 0 if all(results) else 1

@@ -1,5 +1,5 @@
 /* Experiments: the tables against Model Garden's own files, the order of sources, params.yaml. */
-#include "test.h"
+#include "same_data.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -190,28 +190,6 @@ static const tl_value *written(const tl_config *c)
 
 /* --- against Model Garden's files ------------------------------------------------------------- */
 
-/* As tl_value_equal, but 1 equals 1.0: in Python, float fields may hold whole numbers. */
-static bool same_data(const tl_value *a, const tl_value *b)
-{
-    if (!a || !b || a->kind != b->kind) return a == b;
-    if (a->kind == TL_VALUE_SCALAR) {
-        tl_scalar s = tl_value_scalar(a), t = tl_value_scalar(b);
-        bool numbers = (s == TL_SCALAR_INT || s == TL_SCALAR_DOUBLE)
-                       && (t == TL_SCALAR_INT || t == TL_SCALAR_DOUBLE);
-        double x, y;
-        if (numbers && tl_value_double(a, &x) && tl_value_double(b, &y)) return x == y;
-        return tl_value_equal(a, b);
-    }
-    if (a->count != b->count) return false;
-    for (int64_t i = 0; i < a->count; i++) {
-        bool same = a->kind == TL_VALUE_LIST
-                        ? same_data(a->items[i], b->items[i])
-                        : same_data(a->pairs[i].value, tl_value_get(b, a->pairs[i].key));
-        if (!same) return false;
-    }
-    return true;
-}
-
 static void test_mock_is_the_originals_mock(void **state)
 {
     (void)state;
@@ -247,28 +225,35 @@ static void test_runtime_and_trainer_of_all_experiments(void **state)
             fail_msg("%s: %s", files.items[i], tl_error_message());
         const tl_value *found = written(c);
         for (int64_t k = 0; k < TL_COUNT(pairs); k++)
-            if (!same_data(tl_value_get(found, pairs[k].key), pairs[k].value))
-                fail_msg("%s: %s is not written as it was read", files.items[i], pairs[k].key);
+            assert_same_data(files.items[i], tl_value_get(found, pairs[k].key), pairs[k].value);
         tl_config_free(&c);
     }
     assert_int_equal(logged.length, 0);
 }
 
-static void test_same_data_sees_differences(void **state)
+static void differ(const char *found, const char *expected, const char *said)
+{
+    tl_str out = TL_STR_INIT;
+    const tl_value *a, *b;
+    assert_ok(tl_yaml_parse(&a, arena, found, strlen(found), "found"));
+    assert_ok(tl_yaml_parse(&b, arena, expected, strlen(expected), "expected"));
+    tell_differences(&out, "t", a, b);
+    assert_string_equal(tl_str_text(&out), said);
+    tl_str_deinit(&out);
+}
+
+static void test_differences_are_told(void **state)
 {
     (void)state;
-    static const char *const texts[] = {
-        "{a: 1, b: [x, 2]}", "{a: 2, b: [x, 2]}", "{a: 1, b: [x]}",
-        "{a: 1, c: [x, 2]}", "{a: 1, b: null}",   "{a: '1', b: [x, 2]}",
-    };
-    const tl_value *values[TL_COUNT(texts)];
-    for (int64_t i = 0; i < TL_COUNT(texts); i++) {
-        assert_ok(tl_yaml_parse(&values[i], arena, texts[i], strlen(texts[i]), "t"));
-        assert_true(same_data(values[0], values[i]) == (i == 0));
-    }
-    const tl_value *floats;
-    assert_ok(tl_yaml_parse(&floats, arena, "{b: [x, 2.0], a: 1.0}", 21, "t"));
-    assert_true(same_data(values[0], floats));
+    static const char data[] = "{a: 1, b: [x, 2]}";
+    differ("{b: [x, 2.0], a: 1.0}", data, "");
+    differ("{a: 2, b: [x, 2]}", data, "t.a: is '2', not '1'\n");
+    differ("{a: '1', b: [x, 2]}", data, "t.a: is '1', not '1'\n");
+    differ("{a: true, b: [x, 2]}", data, "t.a: is 'true', not '1'\n");
+    differ("{a: 1, b: [x]}", data, "t.b[1]: is missing\n");
+    differ("{a: 1, b: [x, 2, 3]}", data, "t.b[2]: is too much\n");
+    differ("{a: 1, c: [x, 2]}", data, "t.b: is missing\nt.c: is too much\n");
+    differ("{a: 1, b: null}", data, "t.b: is of another kind\n");
 }
 
 static void test_descriptions_are_sound(void **state)
@@ -624,7 +609,7 @@ static void test_the_experiment_must_be_known(void **state)
     tl_config *c;
     assert_fails(parse(&c, NULL, NULL), TL_EINVAL, "--experiment");
     assert_fails(parse(&c, "", NULL), TL_EINVAL, "--experiment");
-    assert_fails(parse(&c, "mokc", NULL), TL_ENOTFOUND, "mock");
+    assert_fails(parse(&c, "mokc", NULL), TL_ENOTFOUND, "did you mean 'mock'?");
     assert_fails(parse(&c, "test", NULL), TL_ENOTFOUND, "test/deep");
     assert_null(c);
 }
@@ -792,7 +777,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup(name, forget_log)
     const struct CMUnitTest tests[] = {
         TEST(test_descriptions_are_sound),
-        TEST(test_same_data_sees_differences),
+        TEST(test_differences_are_told),
         TEST(test_mock_is_the_originals_mock),
         TEST(test_runtime_and_trainer_of_all_experiments),
         TEST(test_a_plain_experiment_config_is_mock),

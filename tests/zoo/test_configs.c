@@ -1,36 +1,9 @@
 /* Experiments of image classification: Model Garden's files as data, what is refused, what the small ones say. */
 #include "zoo/zoo_lab.h"
 
-/* --- against Model Garden's files ------------------------------------------------------------- */
+#include "same_data.h"
 
-/* The first key that differs, as a path; "" when there is none. 1 equals 1.0, and lists are tuples. */
-static void differences(tl_str *out, const char *path, const tl_value *ours, const tl_value *theirs)
-{
-    if (!ours || !theirs || ours->kind != theirs->kind) {
-        if (ours != theirs) tl_str_addf(out, "%s: one has it, the other not\n", path);
-        return;
-    }
-    if (ours->kind == TL_VALUE_SCALAR) {
-        double x, y;
-        bool numbers = tl_value_double(ours, &x) && tl_value_double(theirs, &y);
-        if (numbers ? x != y : !tl_value_equal(ours, theirs))
-            tl_str_addf(out, "%s: '%s' is not '%s'\n", path, ours->text, theirs->text);
-        return;
-    }
-    if (ours->count != theirs->count)
-        tl_str_addf(out, "%s: %lld entries, not %lld\n", path, (long long)ours->count,
-                    (long long)theirs->count);
-    for (int64_t i = 0; i < theirs->count; i++) {
-        char *below;
-        if (theirs->kind == TL_VALUE_LIST) {
-            below = tl_arena_printf(lab_arena, "%s[%lld]", path, (long long)i);
-            differences(out, below, i < ours->count ? ours->items[i] : NULL, theirs->items[i]);
-        } else {
-            below = tl_arena_printf(lab_arena, "%s.%s", path, theirs->pairs[i].key);
-            differences(out, below, tl_value_get(ours, theirs->pairs[i].key), theirs->pairs[i].value);
-        }
-    }
-}
+/* --- against Model Garden's files ------------------------------------------------------------- */
 
 static const tl_value *written(const tl_config *c)
 {
@@ -42,45 +15,180 @@ static const tl_value *written(const tl_config *c)
     return v;
 }
 
-static void compare(const char *experiment, const char *override, const char *file)
+/* Model Garden writes '/' of a name as "__" in that of a file. */
+static const char *experiment_of(const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    char *name = tl_arena_strdup(lab_arena, slash + 1);
+    name[strlen(name) - strlen(".yaml")] = '\0';
+    char *between = strstr(name, "__");
+    if (!between) return name;
+    *between = '/';
+    memmove(between + 1, between + 2, strlen(between + 2) + 1);
+    return name;
+}
+
+static tl_path_list files_of_model_garden(void)
+{
+    tl_path_list files;
+    assert_ok(tl_glob(&files, lab_arena, TEST_DATA "/data/configs/*.yaml"));
+    assert_int_equal(files.count, 41);
+    return files;
+}
+
+static void test_all_files_are_data(void **state)
+{
+    (void)state;
+    tl_path_list files = files_of_model_garden();
+    for (int64_t i = 0; i < files.count; i++) {
+        const tl_value *read, *again;
+        tl_str text = TL_STR_INIT;
+        assert_ok(tl_yaml_read(&read, lab_arena, files.items[i]));
+        assert_int_equal(read->count, 3); // runtime, task, trainer
+        assert_ok(tl_yaml_write_value(&text, read));
+        assert_ok(tl_yaml_parse(&again, lab_arena, tl_str_text(&text), text.length, "again"));
+        assert_true(tl_value_equal(again, read));
+        tl_str_deinit(&text);
+    }
+}
+
+/* The experiment alone, and the file on top of it, are what the file says. Nothing is added: what Model
+ * Garden does not have is not written as long as it has its default. */
+static void compare(const char *experiment, const char *file)
 {
     const tl_value *theirs;
     tl_config *c;
-    tl_str found = TL_STR_INIT;
     assert_ok(tl_yaml_read(&theirs, lab_arena, file));
-    assert_ok(lab_parse(&c, experiment, override));
-    differences(&found, experiment, written(c), theirs);
-    if (found.length) fail_msg("%s", tl_str_text(&found));
-    tl_str_deinit(&found);
+    assert_ok(lab_parse(&c, experiment, NULL));
+    assert_same_data(experiment, written(c), theirs);
     tl_config_free(&c);
 }
 
-static void test_files_of_model_garden(void **state)
+static void compare_read(const char *experiment, const char *file)
 {
-    (void)state;
-    compare("image_classification", NULL, TEST_DATA "/data/configs/image_classification.yaml");
-    compare("resnet_imagenet", NULL, TEST_DATA "/data/configs/resnet_imagenet.yaml");
+    const tl_parse_options options = {.experiment = experiment, .config_file = {&file, 1},
+                                      .strict_override = true};
+    const tl_value *theirs, *kept;
+    tl_config *c;
+    assert_ok(tl_yaml_read(&theirs, lab_arena, file));
+    assert_ok(tl_experiment_parse(&c, lab_registry, &options));
+    assert_same_data(file, written(c), theirs);
+    assert_ok(tl_serialize_config(c, lab_folder));
+    assert_ok(tl_yaml_read(&kept, lab_arena, tl_path_join(lab_arena, lab_folder, "params.yaml")));
+    assert_same_data("params.yaml", kept, theirs);
+    tl_config_free(&c);
 }
 
-/* The files themselves are read by our tables, each field. */
-static void test_files_can_be_used(void **state)
+/* What is not here is refused by its name, and what is here is told. */
+static void compare_refusal(const char *experiment)
+{
+    tl_config *c;
+    char start[128];
+    snprintf(start, sizeof start, "there is no experiment '%s'", experiment);
+    assert_fails(lab_parse(&c, experiment, NULL), TL_ENOTFOUND, start);
+    if (!strstr(tl_error_message(), "there are: fashion_mnist/cnn, fashion_mnist/mlp, fashion_mnist/resnet, "
+                                    "image_classification, mock, resnet_imagenet, "
+                                    "tf_vision_example_experiment, vision/local; "))
+        fail_msg("%s", tl_error_message());
+}
+
+static void test_all_experiments_of_model_garden(void **state)
 {
     (void)state;
-    static const char *const files[] = {TEST_DATA "/data/configs/image_classification.yaml",
-                                        TEST_DATA "/data/configs/resnet_imagenet.yaml"};
-    for (int64_t i = 0; i < TL_COUNT(files); i++) {
-        const tl_parse_options options = {.experiment = "image_classification",
-                                          .config_file = {&files[i], 1}, .strict_override = true};
-        tl_config *c;
-        tl_str found = TL_STR_INIT;
-        const tl_value *theirs;
-        assert_ok(tl_experiment_parse(&c, lab_registry, &options));
-        assert_ok(tl_yaml_read(&theirs, lab_arena, files[i]));
-        differences(&found, "", written(c), theirs);
-        if (found.length) fail_msg("%s: %s", files[i], tl_str_text(&found));
-        tl_str_deinit(&found);
-        tl_config_free(&c);
+    tl_path_list files = files_of_model_garden();
+    int64_t shipped = 0;
+    for (int64_t i = 0; i < files.count; i++) {
+        const char *name = experiment_of(files.items[i]);
+        if (!tl_registry_peek(lab_registry, &tl_kind_experiment, name)) {
+            compare_refusal(name);
+            continue;
+        }
+        shipped++;
+        compare(name, files.items[i]);
+        compare_read(name, files.items[i]);
     }
+    assert_int_equal(shipped, 3); // image_classification, mock, resnet_imagenet
+}
+
+/* Another value of the same type; NULL where there is no obvious one. */
+static const tl_value *changed(const tl_value *v)
+{
+    bool yes;
+    double number;
+    const char *text = NULL;
+    switch (tl_value_scalar(v)) {
+    case TL_SCALAR_BOOL: text = tl_value_bool(v, &yes) && yes ? "false" : "true"; break;
+    case TL_SCALAR_INT:
+    case TL_SCALAR_DOUBLE:
+        assert_true(tl_value_double(v, &number));
+        text = tl_arena_printf(lab_arena, "%g", tl_value_scalar(v) == TL_SCALAR_INT ? number + 1 : number / 2 + 0.125);
+        break;
+    default: break;
+    }
+    return text ? tl_value_new_scalar(lab_arena, (tl_place){.source = "changed"}, text, false) : NULL;
+}
+
+/* With this one field changed, that field says so, and no other is different from the file. */
+static void change(const char *experiment, const tl_value *whole, const tl_value_pair *path, int depth,
+                   const tl_value *to)
+{
+    tl_config *c;
+    tl_str said = TL_STR_INIT, where = TL_STR_INIT;
+    const tl_value *map = to;
+    for (int d = depth; d >= 0; d--) {
+        const tl_value_pair pair = {.key = path[d].key, .value = map};
+        map = tl_value_new_map(lab_arena, to->place, &pair, 1);
+    }
+    assert_ok(tl_experiment_begin(&c, lab_registry, &(tl_parse_options){.experiment = experiment}));
+    assert_ok(tl_config_apply(c, map));
+    const tl_value *found = written(c);
+    tell_differences(&said, "", found, whole);
+    for (int d = 0; d <= depth; d++) {
+        tl_str_addf(&where, ".%s", path[d].key);
+        found = tl_value_get(found, path[d].key);
+    }
+    tl_str_add(&where, ": is '");
+    const char *end = strchr(tl_str_text(&said), '\n');
+    if (strncmp(tl_str_text(&said), tl_str_text(&where), where.length) != 0 || end[1] || !same_scalar(found, to))
+        fail_msg("%s%s' differs in:\n%s", tl_str_text(&where), to->text, tl_str_text(&said));
+    tl_str_deinit(&said);
+    tl_str_deinit(&where);
+    tl_config_free(&c);
+}
+
+enum { DEEPEST = 8 };
+
+/* Changes each number and each truth, one at a time; gives how many there are. */
+static int64_t change_each(const char *experiment, const tl_value *whole, const tl_value *part,
+                           tl_value_pair *path, int depth)
+{
+    int64_t done = 0;
+    assert_true(depth < DEEPEST);
+    for (int64_t i = 0; i < part->count; i++) {
+        const tl_value *v = part->pairs[i].value;
+        path[depth] = part->pairs[i];
+        if (v->kind == TL_VALUE_MAP) done += change_each(experiment, whole, v, path, depth + 1);
+        const tl_value *to = v->kind == TL_VALUE_SCALAR ? changed(v) : NULL;
+        if (to) change(experiment, whole, path, depth, to);
+        done += to != NULL;
+    }
+    return done;
+}
+
+static void test_every_field_is_read(void **state)
+{
+    (void)state;
+    const tl_value *theirs;
+    tl_value_pair path[DEEPEST];
+    assert_ok(tl_yaml_read(&theirs, lab_arena, TEST_DATA "/data/configs/resnet_imagenet.yaml"));
+    assert_int_equal(change_each("resnet_imagenet", theirs, theirs, path, 0), 100);
+}
+
+/* What a file says is taken from the file: here the experiment says something else. */
+static void test_a_file_on_top_of_another_experiment(void **state)
+{
+    (void)state;
+    compare_read("image_classification", TEST_DATA "/data/configs/resnet_imagenet.yaml");
 }
 
 static void test_the_starter_example(void **state)
@@ -176,8 +284,10 @@ static void test_activations_by_keras_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAB_TEST(test_files_of_model_garden),
-        LAB_TEST(test_files_can_be_used),
+        LAB_TEST(test_all_files_are_data),
+        LAB_TEST(test_all_experiments_of_model_garden),
+        LAB_TEST(test_every_field_is_read),
+        LAB_TEST(test_a_file_on_top_of_another_experiment),
         LAB_TEST(test_the_starter_example),
         LAB_TEST(test_what_is_not_there_is_refused_by_name),
         LAB_TEST(test_what_does_not_fit_is_refused),

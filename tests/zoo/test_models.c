@@ -239,6 +239,35 @@ static void test_regularizers_and_parts(void **state)
     lab_end(&r);
 }
 
+/* What Model Garden's try_count_params and try_count_flops say of the same models: scripts read those lines. */
+static void test_counts_of_model_garden(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *yaml;
+        int64_t params, flops;
+    } all[] = {
+        {MODEL("[32, 32, 3]", 10, RESNET("model_id: 18")), 11195594, 74610186},
+        {MODEL("[28, 28, 3]", 10, RESNET("model_id: 18")), 11195594, 68924106},
+        {MODEL("[32, 32, 3]", 10, RESNET("model_id: 18, stem_type: v1, se_ratio: 0.25")), 11565514, 85120874},
+        {MODEL("[64, 64, 3]", 1000, RESNET("model_id: 50")), 25610152, 671990760},
+        {MODEL("[64, 64, 3]", 7, RESNET("model_id: 50, resnetd_shortcut: true, replace_stem_max_pool: true")),
+         23612615, 686829575},
+    };
+    for (int64_t i = 0; i < TL_COUNT(all); i++) {
+        lab_run r;
+        tl_model *m;
+        lab_begin(&r, "image_classification", all[i].yaml);
+        assert_ok(tl_task_build_model(r.task, &m));
+        tl_model_size size = tl_model_measure(m);
+        assert_int_equal(size.params + size.state, all[i].params);
+        if (tl_count_flops(m) != (double)all[i].flops)
+            fail_msg("%s: %.0f, not %lld", all[i].yaml, tl_count_flops(m), (long long)all[i].flops);
+        tl_model_free(&m);
+        lab_end(&r);
+    }
+}
+
 static void test_frozen_parts(void **state)
 {
     (void)state;
@@ -435,6 +464,7 @@ int main(void)
         LAB_TEST(test_shortcuts_of_resnet_d),
         LAB_TEST(test_gates_do_not_follow_the_activation),
         LAB_TEST(test_regularizers_and_parts),
+        LAB_TEST(test_counts_of_model_garden),
         LAB_TEST(test_frozen_parts),
         LAB_TEST(test_copies_answer_alike),
         LAB_TEST(test_a_model_in_c),
