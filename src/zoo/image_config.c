@@ -211,7 +211,8 @@ static const tl_field evaluation_fields[] = {
     TL_F(tl_image_evaluation, top_k, .i = 5, TL_AT_LEAST(1),
          .help = "the metric top_K_accuracy: the label is among the K greatest answers"),
     TL_F(tl_image_evaluation, precision_and_recall_thresholds, .flags = TL_FIELD_NULLABLE, TL_RANGE(0, 1),
-         .help = "probabilities above which an answer counts; null for none of these metrics"),
+         .help = "above which an answer counts: a probability with model.output_softmax, else a logit; null for none of "
+                 "these metrics"),
     TL_F(tl_image_evaluation, report_per_class_precision_and_recall,
          .help = "precision and recall of each class"),
     TL_F_END,

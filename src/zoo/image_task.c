@@ -121,31 +121,36 @@ static tl_tensor *build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels, 
 
 /* --- metrics ---------------------------------------------------------------------------------- */
 
-/* precision, recall; of one class when `class_id` is not negative. */
+/* "precision_at_threshold_0.5", of a class with "/3" behind it; "precision/3" without a threshold. */
+static const char *metric_name(image_task *m, const char *what, const double *threshold, int64_t class_id)
+{
+    const tl_strings *given = &m->config->class_names;
+    char number[32], at[64] = "", of[32] = "";
+    if (threshold) {
+        tl_double_text(number, *threshold);
+        snprintf(at, sizeof at, "_at_threshold_%s", number);
+    }
+    if (class_id >= 0) snprintf(of, sizeof of, "/%lld", (long long)class_id);
+    if (class_id >= 0 && given->count)
+        return tl_arena_printf(m->base.arena, "%s%s/%s", what, at, given->items[class_id]);
+    return tl_arena_printf(m->base.arena, "%s%s%s", what, at, of);
+}
+
+/* Of one class when `class_id` is not negative. Without thresholds the greatest answer counts. */
 static tl_status add_precision_and_recall(image_task *m, tl_metrics *into, int64_t class_id)
 {
     static const tl_metric_class *const classes[] = {&tl_metric_precision, &tl_metric_recall};
     static const char *const names[] = {"precision", "recall"};
-    tl_arena *arena = m->base.arena;
-    const tl_doubles *thresholds = &m->config->evaluation.precision_and_recall_thresholds;
-    const char **labels = tl_arena_array(arena, thresholds->count + 1, sizeof *labels);
-    if (!labels) return TL_ENOMEM;
-    for (int64_t i = 0; i < thresholds->count; i++) {
-        labels[i] = tl_arena_printf(arena, "%g", thresholds->items[i]);
-        if (!labels[i]) return TL_ENOMEM;
-    }
+    tl_doubles thresholds = m->config->evaluation.precision_and_recall_thresholds;
     for (int i = 0; i < 2; i++) {
-        tl_threshold_metric_config k = {.metric.labels = {labels, thresholds->count},
-                                        .thresholds = *thresholds, .top_k = {true, 1}};
-        const char *name = names[i];
-        if (class_id >= 0) {
-            const tl_strings *given = &m->config->class_names;
-            k.class_id = (tl_opt_int){true, class_id};
-            name = given->count ? tl_arena_printf(arena, "%s/%s", names[i], given->items[class_id])
-                                : tl_arena_printf(arena, "%s/%lld", names[i], (long long)class_id);
+        for (int64_t k = 0; k < thresholds.count || k == 0; k++) {
+            const double *threshold = k < thresholds.count ? &thresholds.items[k] : NULL;
+            tl_threshold_metric_config config = {.top_k = {true, 1}, .thresholds = {threshold, threshold ? 1 : 0}};
+            const char *name = metric_name(m, names[i], threshold, class_id);
             if (!name) return TL_ENOMEM;
+            if (class_id >= 0) config.class_id = (tl_opt_int){true, class_id};
+            TL_TRY(tl_metrics_add(NULL, into, classes[i], &config, name));
         }
-        TL_TRY(tl_metrics_add(NULL, into, classes[i], &k, name));
     }
     return TL_OK;
 }
@@ -171,11 +176,10 @@ static tl_status build_metrics(tl_task *t, bool training, tl_metrics *into)
     TL_TRY(tl_metrics_add(NULL, into, &tl_metric_sparse_categorical_accuracy, NULL, "accuracy"));
     TL_TRY(tl_metrics_add(NULL, into, &tl_metric_sparse_top_k_categorical_accuracy,
                           &(tl_top_k_config){.k = e->top_k}, top));
-    if (training) return TL_OK;
-    if (e->precision_and_recall_thresholds.items) TL_TRY(add_precision_and_recall(m, into, -1));
+    if (e->precision_and_recall_thresholds.count) TL_TRY(add_precision_and_recall(m, into, -1));
     for (int64_t i = 0; e->report_per_class_precision_and_recall && i < m->model->num_classes; i++)
         TL_TRY(add_precision_and_recall(m, into, i));
-    if (!t->config->allow_image_summary) return TL_OK;
+    if (training || !t->config->allow_image_summary) return TL_OK;
     return tl_metrics_add(NULL, into, &tl_metric_confusion_matrix,
                           &(tl_confusion_config){.num_classes = m->model->num_classes,
                                                  .metric.labels = m->config->class_names},
@@ -194,21 +198,16 @@ static void process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels, co
     if (!s->metrics || !labels->count || !outputs->count) return;
     bool taping = tl_ctx_set_taping(c, false);
     tl_tensor *y = labels->items[0].tensor, *logits = outputs->items[0].tensor;
-    tl_tensor *weight = tl_batch_weight(s->batch), *vectors = NULL, *shares = NULL;
+    tl_tensor *weight = tl_batch_weight(s->batch), *vectors = NULL, *answers = logits;
+    if (m->model->output_softmax) answers = tl_softmax(c, tl_cast(c, logits, TL_F32), -1);
     // Soft labels: the class with the largest share is the one that is meant.
     bool soft = y && logits && y->shape.rank == logits->shape.rank && !is_multilabel(m);
     tl_tensor *classes = soft ? tl_argmax(c, y, -1, false) : y;
     for (int64_t i = 0; i < tl_metrics_count(s->metrics); i++) {
         tl_metric *metric = tl_metrics_at(s->metrics, i);
-        if (wants_vectors(metric) || m->model->output_softmax) {
-            if (!shares) shares = tl_softmax(c, tl_cast(c, logits, TL_F32), -1);
-        }
-        if (wants_vectors(metric)) {
-            if (!vectors) vectors = one_hot(c, classes, logits);
-            tl_metric_update(metric, c, vectors, shares, weight);
-        } else {
-            tl_metric_update(metric, c, classes, m->model->output_softmax ? shares : logits, weight);
-        }
+        bool of_vectors = wants_vectors(metric);
+        if (of_vectors && !vectors) vectors = one_hot(c, classes, logits);
+        tl_metric_update(metric, c, of_vectors ? vectors : classes, answers, weight);
     }
     tl_ctx_set_taping(c, taping);
 }

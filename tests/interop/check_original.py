@@ -77,17 +77,30 @@ def far(here, there):
 
 # --- the checks ----------------------------------------------------------------------------------------
 
-def check_steps(driver, folder, name, optimization):
+def check_restored(original, prefix, steps):
+    """The original takes everything from a checkpoint of ours: weights, slots, averages and both counters."""
+    for variable in [*original.model.variables, *original.optimizer.variables(), original.step]:
+        variable.assign(tf.zeros_like(variable))
+    original.checkpoint.restore(str(prefix))
+    original.save(prefix.with_name('restored'))
+    here, there = tensors(prefix.with_name('restored')), tensors(prefix)
+    assert all(np.array_equal(here[name], there[name]) for name in there)
+    assert original.step.numpy() == original.optimizer.iterations.numpy() - 1 == steps  # the first was not counted
+
+
+def check_steps(driver, folder, name, optimization, count=STEPS, changes=None, labels=lambda y: y, **backbone):
     """Each step of ours starts from the original's state before that step.
 
     All of it is smooth, without relu or max pooling: where two numbers are equal but for roundings, these give the
     gradient to the one or to the other.
     """
-    backbone = {'model_id': 18, 'stem_type': 'v1', 'replace_stem_max_pool': True}
-    path, config = configuration(folder, optimization, backbone, 'swish')
+    changes = {'model': {'norm_activation': {'activation': 'swish'}}, **(changes or {})}
+    path, config = configuration(folder, optimization, {'model_id': 18, 'stem_type': 'v1',
+                                                        'replace_stem_max_pool': True, **backbone}, changes)
     original = Original(config)
     worst_loss = worst = 0
-    for i, (x, y) in enumerate(batches(STEPS)):
+    for i, (x, y) in enumerate(batches(count)):
+        y = labels(y)
         before, ours = folder / f'{name}-before', folder / f'{name}-ours'
         if i == 0:  # slots are made by the first step; it is not compared
             original.train(x, y)
@@ -103,13 +116,13 @@ def check_steps(driver, folder, name, optimization):
         missing = {n for n in there if not n.startswith('optimizer/')} - set(here)
         assert not missing, sorted(missing)[:5]
         worst = max(worst, far(here, there))
-    original.checkpoint.restore(str(ours)).assert_existing_objects_matched()
-    print(f'{name}: {STEPS} steps, loss within {worst_loss:.1e}, weights and slots within {worst:.1e}')
+    check_restored(original, ours, count)
+    print(f'{name}: {count} steps, loss within {worst_loss:.1e}, weights and slots within {worst:.1e}')
     assert worst_loss <= 1e-5 and worst <= 1e-5
 
 
-def check_logits(driver, folder, backbone):
-    path, config = configuration(folder, SGD, backbone)
+def check_logits(driver, folder, backbone, changes=None):
+    path, config = configuration(folder, SGD, backbone, changes)
     original = Original(config)
     for variable in original.model.variables:  # statistics and shifts that are not what they start as
         noise = rng.normal(1, 0.1, variable.shape).astype(np.float32)
@@ -123,7 +136,7 @@ def check_logits(driver, folder, backbone):
     wanted = original.model(x, training=False).numpy()
     found = load_file(folder / 'out.safetensors')['logits']
     off = float(np.abs(found - wanted).max() / max(1, np.abs(wanted).max()))
-    print(f'{backbone}: logits within {off:.1e}')
+    print(f"{backbone} {changes or ''}: logits within {off:.1e}")
     assert off <= 1e-4
 
 
@@ -133,11 +146,21 @@ def main():
         driver = compile_driver('original', folder)
         for backbone in ({'model_id': 10}, {'model_id': 50, 'depth_multiplier': 0.5},
                          {'model_id': 50, 'depth_multiplier': 0.25, 'stem_type': 'v1', 'se_ratio': 0.25,
-                          'resnetd_shortcut': True, 'replace_stem_max_pool': True, 'scale_stem': False}):
+                          'resnetd_shortcut': True, 'replace_stem_max_pool': True, 'scale_stem': False},
+                         {'model_id': 26, 'depth_multiplier': 0.25, 'stem_type': 'v2',
+                          'stochastic_depth_drop_rate': 0.2, 'bn_trainable': False}):
             check_logits(driver, folder, backbone)
+        check_logits(driver, folder, {'model_id': 18, 'depth_multiplier': 0.25},
+                     {'model': {'add_head_batch_norm': True, 'dropout_rate': 0.3,
+                                'norm_activation': {'activation': 'gelu', 'norm_epsilon': 1e-3}}})
         check_steps(driver, folder, 'sgd', SGD)
         check_steps(driver, folder, 'adamw', ADAMW)
         check_steps(driver, folder, 'averaged', AVERAGED)
+        small = {'model_id': 10, 'depth_multiplier': 0.25}
+        check_steps(driver, folder, 'sparse labels', SGD, 2, {'losses': {'one_hot': False, 'label_smoothing': 0.0}}, **small)
+        check_steps(driver, folder, 'binary cross entropy', SGD, 2, {'losses': {'use_binary_cross_entropy': True}}, **small)
+        check_steps(driver, folder, 'soft labels', SGD, 2, {'losses': {'soft_labels': True, 'loss_weight': 2.0}},
+                    lambda y: rng.dirichlet(np.ones(CLASSES), len(y)).astype(np.float32), **small)
 
 
 if __name__ == '__main__':

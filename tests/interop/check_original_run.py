@@ -23,6 +23,8 @@ PICTURES = 467  # of the validation; in batches of 50 the last one is short
 OPTIMIZATION = {'optimizer': {'type': 'sgd', 'sgd': {'momentum': 0.9}},
                 'learning_rate': {'type': 'constant', 'constant': {'learning_rate': 0.02}},
                 'ema': {'average_decay': 0.9}}
+EVALUATION = {'top_k': 3, 'precision_and_recall_thresholds': [0.2, 0.5],
+              'report_per_class_precision_and_recall': True}
 
 
 def theirs(config, mode, folder):
@@ -57,10 +59,11 @@ def take_over(source, folder):
 
 def compare(what, here, there):
     """As the two tell of one checkpoint."""
-    for name in ('accuracy', 'top_5_accuracy'):
+    assert set(here) == set(there), set(here) ^ set(there)
+    for name in set(there) - {'validation_loss'}:
         assert here[name][0] == there[name][0] and abs(here[name][1] - there[name][1]) <= 1e-3, (name, here, there)
     loss, wanted = here['validation_loss'][1], there['validation_loss'][1]
-    print(f"{what}: accuracy {here['accuracy'][1]:.4f} and {there['accuracy'][1]:.4f}, loss {loss:.6f} and "
+    print(f"{what}: {len(there)} tags, accuracy {here['accuracy'][1]:.4f} and {there['accuracy'][1]:.4f}, loss {loss:.6f} and "
           f'{wanted:.6f}, apart by {abs(loss - wanted) / wanted:.1e}')
     assert abs(loss - wanted) <= 1e-3 * abs(wanted)
 
@@ -101,7 +104,7 @@ def main():
         rng = np.random.default_rng(1)
         write_records(folder / 'train.tfrecord', rng, 640)
         write_records(folder / 'val.tfrecord', rng, PICTURES)
-        config, _ = configuration(folder, OPTIMIZATION, {'model_id': 18}, steps=STEPS)
+        config, _ = configuration(folder, OPTIMIZATION, {'model_id': 18}, {'evaluation': EVALUATION}, STEPS)
         there = *theirs(config, 'train_and_eval', folder / 'theirs'), folder / 'theirs'
         told = scalars(folder / 'theirs/validation')
 
@@ -114,7 +117,7 @@ def main():
                        f'--params_override=trainer.train_steps={MORE},trainer.validation_interval={MORE}')
         assert f'restored model from {on}/ckpt-{STEPS}.' in said and f'step:     {MORE}' in said, said
         assert tags(on) == tags(folder / 'theirs'), (tags(on), tags(folder / 'theirs'))
-        print(f'tags in both: {tags(on)}')
+        print(f"tags in both: {', '.join(f'{len(found)} of {part}' for part, found in tags(on).items())}")
 
         back = folder / 'back'
         run(TILTH, 'ckpt', 'convert', on / f'ckpt-{MORE}.safetensors', back / f'ckpt-{MORE}')

@@ -58,20 +58,30 @@ def write_records(path, rng, count):
                 'image/class/label': feature(int64_list=tf.train.Int64List(value=[label]))})).SerializeToString())
 
 
-def configuration(folder, optimization, backbone, activation='relu', batch=32, steps=20):
-    """What both read; the file is Model Garden's own words."""
+def put(config, changes):
+    """Changes go into a configuration, section by section."""
+    for key, value in changes.items():
+        if isinstance(value, dict) and key in config:
+            put(config[key], value)
+        else:
+            config[key] = value
+
+
+def configuration(folder, optimization, backbone, changes=None, steps=20):
+    """What both read; the file is Model Garden's own words. `changes` are of the task."""
     config = {
         'runtime': {'distribution_strategy': 'one_device', 'mixed_precision_dtype': 'float32'},
         'task': {
             'model': {'num_classes': CLASSES, 'input_size': [SIZE, SIZE, 3],
                       'backbone': {'type': 'resnet', 'resnet': backbone},
-                      'norm_activation': {'activation': activation, 'norm_momentum': 0.9, 'norm_epsilon': 1e-5}},
+                      'norm_activation': {'activation': 'relu', 'norm_momentum': 0.9, 'norm_epsilon': 1e-5}},
             'losses': {'l2_weight_decay': 1e-4, 'label_smoothing': 0.1},
-            'train_data': {'input_path': f'{folder}/train.tfrecord', 'global_batch_size': batch},
+            'train_data': {'input_path': f'{folder}/train.tfrecord', 'global_batch_size': 32},
             'validation_data': {'input_path': f'{folder}/val.tfrecord', 'global_batch_size': 50,
                                 'is_training': False, 'drop_remainder': False}},
         'trainer': {'train_steps': steps, 'steps_per_loop': 10, 'summary_interval': 10, 'checkpoint_interval': 10,
                     'validation_interval': steps, 'validation_steps': -1, 'optimizer_config': optimization}}
+    put(config['task'], changes or {})
     path = folder / 'config.yaml'
     path.write_text(yaml.safe_dump(config))
     return path, config

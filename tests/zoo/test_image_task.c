@@ -487,17 +487,17 @@ static void test_metrics_of_an_evaluation(void **state)
                      "report_per_class_precision_and_recall: true}}\n"));
     double accuracy = tl_logs_number_or(logs, "accuracy", -1), top = tl_logs_number_or(logs, "top_3_accuracy", -1);
     assert_true(accuracy >= 0 && top >= accuracy && top <= 1);
-    assert_true(tl_logs_number_or(logs, "precision/0.25", -1) >= 0);
-    assert_true(tl_logs_number_or(logs, "recall/0.75", -1) >= 0);
+    assert_true(tl_logs_number_or(logs, "precision_at_threshold_0.25", -1) >= 0);
+    assert_true(tl_logs_number_or(logs, "recall_at_threshold_0.75", -1) >= 0);
     static const char *const names[] = {"horizontal", "falling", "vertical", "rising"};
     for (int i = 0; i < 4; i++) {
         char name[64];
-        snprintf(name, sizeof name, "recall/%s/0.25", names[i]);
+        snprintf(name, sizeof name, "recall_at_threshold_0.25/%s", names[i]);
         assert_ok(tl_logs_number(&one, logs, name));
         all += one;
     }
     // With as many examples of each class, the mean of the recalls is that of all.
-    assert_near(all / 4, tl_logs_number_or(logs, "recall/0.25", -1), 1e-9);
+    assert_near(all / 4, tl_logs_number_or(logs, "recall_at_threshold_0.25", -1), 1e-9);
     tl_logs_free(&logs);
 }
 
