@@ -102,8 +102,21 @@ static bool update_adam(tl_ctx *c, const tl_update *u, tl_adam_attr attr)
                           slot(u, "vhat"), &attr);
 }
 
+/* Keras's older optimizers keep their numbers in the type of the weights, and 1 - beta is that of the rounded beta:
+ * for 0.999 and float32, apart by 1.3e-5, which their slots show. */
+static double as_kept(const tl_update *u, double number)
+{
+    return u->values->dtype == TL_F64 ? number : (double)(float)number;
+}
+
+static double as_given(const tl_update *u, double number)
+{
+    (void)u;
+    return number;
+}
+
 /* The four configurations have these members under the same names. */
-#define ADAM(label, form_, decay)                                                                  \
+#define ADAM(label, form_, decay, number)                                                          \
     tl_status tli_##label##_prepare(tl_optimizer_block *b, const void *config)                     \
     {                                                                                              \
         const tl_##label##_config *g = config;                                                     \
@@ -113,14 +126,15 @@ static bool update_adam(tl_ctx *c, const tl_update *u, tl_adam_attr attr)
     {                                                                                              \
         const tl_##label##_config *g = u->config;                                                  \
         return update_adam(c, u,                                                                   \
-                           (tl_adam_attr){.beta_1 = g->beta_1, .beta_2 = g->beta_2,                \
+                           (tl_adam_attr){.beta_1 = number(u, g->beta_1),                          \
+                                          .beta_2 = number(u, g->beta_2),                          \
                                           .epsilon = g->epsilon, .form = form_,                    \
                                           .amsgrad = g->amsgrad});                                 \
     }
-ADAM(adam, TL_FORM_KERAS, 0)
-ADAM(adam_experimental, TL_FORM_KERAS, 0)
-ADAM(adamw_experimental, TL_FORM_KERAS, g->weight_decay)
-ADAM(torch_adamw, TL_FORM_PYTORCH, g->weight_decay)
+ADAM(adam, TL_FORM_KERAS, 0, as_kept)
+ADAM(adam_experimental, TL_FORM_KERAS, 0, as_given)
+ADAM(adamw_experimental, TL_FORM_KERAS, g->weight_decay, as_given)
+ADAM(torch_adamw, TL_FORM_PYTORCH, g->weight_decay, as_given)
 
 // One pattern or a list of them, as they were written.
 static tl_status mark_included(const tl_optimizer_block *b, const tl_value *v)
@@ -148,7 +162,7 @@ bool tli_adamw_update(tl_ctx *c, const tl_update *u)
 {
     const tl_adamw_config *g = u->config;
     return update_adam(c, u,
-                       (tl_adam_attr){.beta_1 = g->beta_1, .beta_2 = g->beta_2,
+                       (tl_adam_attr){.beta_1 = as_kept(u, g->beta_1), .beta_2 = as_kept(u, g->beta_2),
                                       .epsilon = g->epsilon, .amsgrad = g->amsgrad});
 }
 
@@ -185,7 +199,7 @@ bool tli_lamb_update(tl_ctx *c, const tl_update *u)
     const tl_lamb_config *g = u->config;
     const tl_optimizer_block *b = u->block;
     return tl_update_lamb(c, u->values, u->grad, u->hyper, slot(u, "m"), slot(u, "v"),
-                          &(tl_lamb_attr){.beta_1 = g->beta_1, .beta_2 = g->beta_2,
+                          &(tl_lamb_attr){.beta_1 = as_kept(u, g->beta_1), .beta_2 = as_kept(u, g->beta_2),
                                           .epsilon = g->epsilon, .weight_decay = b->weight_decay,
                                           .offsets = b->offsets, .decayed = all_of(b, b->decayed),
                                           .adapted = all_of(b, b->adapted)});
@@ -226,7 +240,7 @@ bool tli_rmsprop_update(tl_ctx *c, const tl_update *u)
     const tl_rmsprop_config *g = u->config;
     return tl_update_rmsprop(c, u->values, u->grad, u->hyper, slot(u, "rms"), slot(u, "mg"),
                              slot(u, "momentum"),
-                             &(tl_rmsprop_attr){.rho = g->rho, .momentum = g->momentum,
+                             &(tl_rmsprop_attr){.rho = as_kept(u, g->rho), .momentum = g->momentum,
                                                 .epsilon = g->epsilon, .centered = g->centered});
 }
 

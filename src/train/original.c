@@ -14,6 +14,17 @@
 #define ITERATIONS OPTIMIZER "/iterations"
 #define STEP "global_step"
 
+/* Numbers of a run beside its weights and slots, by their objects there. An optimizer that averages counts in the one
+ * inside it: of two that are one number here, the first that is there is read, and number_of says
+ * which is written. */
+static const tl_original_name numbers[] = {
+    {ITERATIONS, INNER "/iter"},
+    {ITERATIONS, OPTIMIZER "/iter"},
+    {OPTIMIZER "/loss_scale/scale", OPTIMIZER "/loss_scale/current_loss_scale"},
+    {OPTIMIZER "/loss_scale/good_steps", OPTIMIZER "/loss_scale/good_steps"},
+    {STEP, STEP},
+};
+
 /* --- tables ----------------------------------------------------------------------------------- */
 
 tl_status tl_original_names_init(tl_original_names *n)
@@ -139,12 +150,17 @@ static tl_status note_slots(reading *r, const tl_bundle_object *optimizer)
     return TL_OK;
 }
 
-static tl_status note_counter(reading *r, const char *theirs, const char *ours, bool *found)
+static tl_status note_numbers(reading *r)
 {
-    const tl_bundle_object *o = tl_object_graph_find(&r->graph, theirs);
-    const tl_object_attribute *value = o ? value_of(o) : NULL;
-    *found = value != NULL;
-    return value ? tl_map_set(&r->by_key, value->key, (void *)(uintptr_t)ours) : TL_OK;
+    const char *found = "";
+    for (int64_t i = 0; i < TL_COUNT(numbers); i++) {
+        const tl_bundle_object *o = tl_object_graph_find(&r->graph, numbers[i].theirs);
+        const tl_object_attribute *value = o ? value_of(o) : NULL;
+        if (!value || strcmp(found, numbers[i].ours) == 0) continue;
+        found = numbers[i].ours;
+        TL_TRY(tl_map_set(&r->by_key, value->key, (void *)(uintptr_t)found));
+    }
+    return TL_OK;
 }
 
 static tl_status note_all(reading *r)
@@ -153,10 +169,7 @@ static tl_status note_all(reading *r)
     if (!r->paths) return TL_ENOMEM;
     for (int64_t i = 0; i < r->names->layers.count; i++) TL_TRY(note_layer(r, &r->names->layers.items[i]));
     for (int64_t i = 0; i < r->graph.count; i++) TL_TRY(note_slots(r, &r->graph.nodes[i]));
-    bool found; // an optimizer that averages counts in the one inside it
-    TL_TRY(note_counter(r, INNER "/iter", ITERATIONS, &found));
-    if (!found) TL_TRY(note_counter(r, OPTIMIZER "/iter", ITERATIONS, &found));
-    return note_counter(r, STEP, STEP, &found);
+    return note_numbers(r);
 }
 
 static void reading_deinit(reading *r)
@@ -333,17 +346,23 @@ static tl_status name_slot(const char **object, const writing *w, tl_arena *aren
     return *object ? TL_OK : TL_ENOMEM;
 }
 
+/* NULL when it is none. */
+static const char *number_of(const writing *w, const char *path)
+{
+    bool averages = strcmp(w->optimizer, INNER) == 0;
+    for (int64_t i = 0; i < TL_COUNT(numbers); i++)
+        if (strcmp(path, numbers[i].ours) == 0 && (averages || !below(numbers[i].theirs, INNER)))
+            return numbers[i].theirs;
+    return NULL;
+}
+
 static tl_status to_object(const char **object, tl_arena *arena, const char *path, void *payload)
 {
     writing *w = payload;
     const char *weight = below(path, "model"), *slot = below(path, OPTIMIZER);
-    *object = NULL;
-    if (strcmp(path, STEP) == 0) {
-        *object = STEP;
-    } else if (strcmp(path, ITERATIONS) == 0) {
-        *object = tl_arena_printf(arena, "%s/iter", w->optimizer);
-        if (!*object) return TL_ENOMEM;
-    } else if (weight) {
+    *object = number_of(w, path);
+    if (*object) return TL_OK;
+    if (weight) {
         TL_TRY(name_weight(object, w, arena, weight));
         if (!*object)
             return TL_FAIL(TL_EINVAL, "the weight '%s' has no name in Model Garden: the table of the model lacks it",

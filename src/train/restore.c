@@ -9,10 +9,12 @@
 #define MODEL "model/"
 #define OPTIMIZER "optimizer/"
 
-/* Weights, slots and the two counters; other numbers of the optimizer are ours alone. */
+/* Weights, slots and the two counters; other numbers of the optimizer are ours alone, or begin anew when another
+ * precision is gone on with. */
 static bool is_in_every_original(const char *path)
 {
     const char *of_optimizer = strncmp(path, OPTIMIZER, strlen(OPTIMIZER)) == 0 ? path + strlen(OPTIMIZER) : NULL;
+    if (of_optimizer && strncmp(of_optimizer, "loss_scale/", 11) == 0) return false;
     if (of_optimizer) return strchr(of_optimizer, '/') || strcmp(of_optimizer, "iterations") == 0;
     return strncmp(path, MODEL, strlen(MODEL)) == 0 || strcmp(path, "global_step") == 0;
 }

@@ -97,6 +97,8 @@ static tl_state *state_of(tl_model *m, bool averages)
     put(s, "optimizer/momentum/head/bias", TL_F32, TL_SHAPE(2), 6);
     if (averages) put(s, "optimizer/average/trunk/kernel", TL_F32, TL_SHAPE(WIDTH, 4), 7);
     put(s, "optimizer/iterations", TL_I64, TL_SCALAR, 9);
+    put(s, "optimizer/loss_scale/scale", TL_F32, TL_SCALAR, 1024);
+    put(s, "optimizer/loss_scale/good_steps", TL_I64, TL_SCALAR, 11);
     assert_ok(tl_state_put_double(s, "optimizer/rate_multiplier", 1));
     assert_ok(tl_state_put_int(s, "global_step", (INT64_C(1) << 53) + 1)); // no double is that number
     assert_ok(tl_state_put_int(s, "train_data/position", 3));
@@ -133,6 +135,8 @@ static void both_ways(bool averages)
     has_entry(b, "backbone/layer_with_weights-0/kernel" VALUE);
     has_entry(b, "model/layer_with_weights-1/bias" VALUE);
     has_entry(b, "save_counter" VALUE);
+    has_entry(b, "optimizer/loss_scale/current_loss_scale" VALUE);
+    has_entry(b, "optimizer/loss_scale/good_steps" VALUE);
     if (averages) {
         has_entry(b, "optimizer/ema_base_optimizer/iter" VALUE);
         has_entry(b, "backbone/layer_with_weights-0/kernel/.OPTIMIZER_SLOT/optimizer/average" VALUE);
@@ -152,6 +156,8 @@ static void both_ways(bool averages)
     assert_true(first_of(read, "optimizer/momentum/trunk/kernel") == 5);
     assert_true(first_of(read, "optimizer/momentum/head/bias") == 6);
     assert_true(first_of(read, "optimizer/iterations") == 9);
+    assert_true(first_of(read, "optimizer/loss_scale/scale") == 1024);
+    assert_true(first_of(read, "optimizer/loss_scale/good_steps") == 11);
     if (averages) assert_true(first_of(read, "optimizer/average/trunk/kernel") == 7);
     assert_ok(tl_state_get(&e, read, "global_step", TL_STATE_INT));
     assert_true(e.i == (INT64_C(1) << 53) + 1);
