@@ -177,9 +177,13 @@ def main():
         check_steps(driver, folder, 'averaged', AVERAGED)
         check_loss_scale(driver, folder)
         small = {'model_id': 10, 'depth_multiplier': 0.25}
-        check_steps(driver, folder, 'sparse labels', SGD, 2, {'losses': {'one_hot': False, 'label_smoothing': 0.0}}, **small)
-        check_steps(driver, folder, 'binary cross entropy', SGD, 2, {'losses': {'use_binary_cross_entropy': True}}, **small)
-        check_steps(driver, folder, 'soft labels', SGD, 2, {'losses': {'soft_labels': True, 'loss_weight': 2.0}},
+        plain = {'one_hot': False, 'label_smoothing': 0.0}
+        check_steps(driver, folder, 'sparse labels', SGD, 2, {'losses': plain}, **small)
+        check_steps(driver, folder, 'binary cross entropy', SGD, 2,
+                    {'losses': {**plain, 'use_binary_cross_entropy': True}, 'train_data': {'mixup_and_cutmix': {}}},
+                    lambda y: rng.dirichlet(np.full(CLASSES, 0.01), len(y)).astype(np.float32), **small)
+        check_steps(driver, folder, 'soft labels', SGD, 2,
+                    {'losses': {**plain, 'soft_labels': True, 'loss_weight': 2.0}},
                     lambda y: rng.dirichlet(np.ones(CLASSES), len(y)).astype(np.float32), **small)
 
 
