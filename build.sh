@@ -134,12 +134,18 @@ build_venv()
     cp "$list" "$stamp"
 }
 
+# Model Garden, with TensorFlow.
+build_original()
+{
+    build_venv .venv-tf tests/interop/requirements-original.txt
+}
+
 # What the peers of a benchmark need: PyTorch and TensorFlow are large and have environments of their own.
 build_peer()
 {
     local peer=bench/peers/$1.py
     [[ -f $peer ]] || return 0
-    [[ ! -f bench/peers/$1_tf.py ]] || build_venv .venv-tf tests/interop/requirements-original.txt
+    [[ ! -f bench/peers/$1_tf.py ]] || build_original
     if grep -q '^import torch' "$peer"; then
         build_venv .venv-torch bench/peers/requirements.txt
         need_packages "${BENCH_PACKAGES[@]}"
@@ -332,7 +338,7 @@ word_install()
 # Where the tests were built, the program and the library are there already.
 word_interop()
 {
-    local folder=build
+    local folder=build name
     if [[ -f build/test/.configured ]]; then
         folder=build/test
         compile_targets "tilth_program tilth_static" "$folder" "${TEST_OPTIONS[@]}"
@@ -341,8 +347,9 @@ word_interop()
     fi
     build_venv
     # TensorFlow is large: the checks against it run when they are asked for, and once it is there.
-    [[ " $* " != *" original "* && " $* " != *" tensorbundle "* ]] \
-        || build_venv .venv-tf tests/interop/requirements-original.txt
+    for name in "$@"; do
+        ! grep -qsE 'venv-tf|model_garden' "tests/interop/check_$name.py" || build_original
+    done
     TILTH=$PWD/$folder/tilth .venv/bin/python tests/interop/run.py "$@"
 }
 
@@ -367,6 +374,7 @@ word_bench()
         TILTH=$PWD/build/tilth bash "bench/$name.sh" "$result"
     elif [[ -f bench/$name.py ]]; then
         build_venv
+        ! grep -q 'venv-tf' "bench/$name.py" || build_original
         TILTH=$PWD/build/tilth .venv/bin/python "bench/$name.py" "$result"
     else
         build_peer "$name"
