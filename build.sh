@@ -335,10 +335,22 @@ word_install()
     case $prefix in /usr | /usr/local) as_root ldconfig ;; esac
 }
 
+# Whether one of these checks (all, without names) compares with Model Garden.
+needs_original()
+{
+    local name
+    [[ $# != 0 ]] || return 0
+    for name in "$@"; do
+        ! grep -qsE 'venv-tf|model_garden' "tests/interop/check_$name.py" || return 0
+    done
+    return 1
+}
+
 # Where the tests were built, the program and the library are there already.
 word_interop()
 {
-    local folder=build name
+    local folder=build without=
+    [[ ${1:-} != --without-original ]] || { without=1; shift; }
     if [[ -f build/test/.configured ]]; then
         folder=build/test
         compile_targets "tilth_program tilth_static" "$folder" "${TEST_OPTIONS[@]}"
@@ -346,10 +358,7 @@ word_interop()
         build_release
     fi
     build_venv
-    # TensorFlow is large: the checks against it run when they are asked for, and once it is there.
-    for name in "$@"; do
-        ! grep -qsE 'venv-tf|model_garden' "tests/interop/check_$name.py" || build_original
-    done
+    [[ $without ]] || ! needs_original "$@" || build_original
     TILTH=$PWD/$folder/tilth .venv/bin/python tests/interop/run.py "$@"
 }
 
@@ -409,7 +418,8 @@ usage: ./build.sh WORD
   test               build and run all tests and checks
   build              build the program (build/tilth) and the libraries
   install [PREFIX]   build and install, into /usr/local when nothing is said
-  interop [NAME...]  run the checks against other readers of our files (Python)
+  interop [NAME...]  run the checks against other readers of our files (Python), and against Model Garden itself:
+                     TensorFlow, 2 GB; --without-original leaves that out
   bench NAME         run a benchmark; its result is build/bench/NAME.json
   fuzz NAME SECONDS  fuzz one parser
   soak [NAME]        run the long tests, or one of them

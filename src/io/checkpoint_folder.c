@@ -7,6 +7,7 @@
 #include <tilth/base/clock.h>
 #include <tilth/base/log.h>
 #include <tilth/base/vec.h>
+#include <tilth/io/tensorbundle.h>
 #include <unistd.h>
 
 #include "io/checkpoint_manager_impl.h"
@@ -73,7 +74,7 @@ typedef struct scan {
     int64_t count, capacity;
 } scan;
 
-// NAME-NUMBER.safetensors
+// NAME-NUMBER.safetensors, or that of a bundle
 static bool number_of(int64_t *out, const char *file, const char *name)
 {
     size_t head = strlen(name);
@@ -83,7 +84,8 @@ static bool number_of(int64_t *out, const char *file, const char *name)
     char *end;
     errno = 0;
     *out = strtoll(file + head + 1, &end, 10);
-    return errno == 0 && strcmp(end, TL_CHECKPOINT_SUFFIX) == 0;
+    return errno == 0
+           && (strcmp(end, TL_CHECKPOINT_SUFFIX) == 0 || strcmp(end, TL_TENSORBUNDLE_SUFFIX) == 0);
 }
 
 static tl_status note_file(DIR *folder, const char *name, void *payload)
@@ -110,6 +112,7 @@ static tl_status list_files(tli_checkpoint_list *out, const char *directory, con
     tl_status st = each_name(directory, note_file, &s);
     if (s.count) qsort(s.items, (size_t)s.count, sizeof *s.items, by_number);
     for (int64_t i = 0; i < s.count && st == TL_OK; i++) {
+        if (i > 0 && s.items[i].number == s.items[i - 1].number) continue; // in both forms
         tl_str_cut(&path, 0);
         tl_str_addf(&path, "%s-%lld", name, (long long)s.items[i].number);
         st = tl_str_status(&path);

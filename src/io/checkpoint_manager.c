@@ -5,7 +5,6 @@
 #include <string.h>
 #include <tilth/base/alloc.h>
 #include <tilth/base/log.h>
-#include <tilth/io/tensorbundle.h>
 
 #include "io/checkpoint_manager_impl.h"
 
@@ -114,38 +113,21 @@ int64_t tl_checkpoint_manager_interval(const tl_checkpoint_manager *m)
     return m->args.interval;
 }
 
-/* --- items of the list ------------------------------------------------------------------------ */
-
-bool tl_checkpoint_is_bundle(const char *path)
-{
-    tl_str index = TL_STR_INIT;
-    tl_str_addf(&index, "%s" TL_TENSORBUNDLE_SUFFIX, path);
-    bool there = tl_str_status(&index) == TL_OK && !tl_file_exists(path) && tl_file_exists(tl_str_text(&index));
-    tl_str_deinit(&index);
-    return there;
-}
-
-// Its file, or the prefix of a bundle that lies there instead of one.
-static const char *find_item(tl_arena *arena, const char *directory, const char *item)
-{
-    const char *file = tli_checkpoint_list_file(arena, directory, item);
-    if (!file || tl_file_exists(file)) return file;
-    const char *prefix = tl_path_join(arena, directory, item);
-    return !prefix || tl_checkpoint_is_bundle(prefix) ? prefix : file;
-}
+/* --- saving ----------------------------------------------------------------------------------- */
 
 // The file of an item of the list, in m->path.
 static const char *hand_out(tl_checkpoint_manager *m, const char *item)
 {
     tl_arena *arena = NULL;
-    const char *file = tl_arena_new(&arena) == TL_OK ? find_item(arena, m->args.directory, item) : NULL;
+    tli_checkpoint_place place;
+    tl_status st = tl_arena_new(&arena);
+    if (st == TL_OK) st = tli_checkpoint_find_item(&place, arena, m->args.directory, item);
     tl_str_cut(&m->path, 0);
-    if (file) tl_str_add(&m->path, file);
+    if (st == TL_OK) tl_str_add(&m->path, place.path);
+    if (st == TL_OK) st = tl_str_status(&m->path);
     tl_arena_free(&arena);
-    return file && tl_str_status(&m->path) == TL_OK ? tl_str_text(&m->path) : NULL;
+    return st == TL_OK ? tl_str_text(&m->path) : NULL;
 }
-
-/* --- saving ----------------------------------------------------------------------------------- */
 
 tl_status tli_checkpoint_manager_outcome(tl_checkpoint_manager *m, bool wait)
 {
@@ -225,32 +207,26 @@ typedef struct search {
     tl_arena *arena;
 } search;
 
-static tl_status verify_bundle(const char *prefix)
-{
-    tl_tensorbundle *b;
-    TL_TRY(tl_tensorbundle_open(&b, prefix));
-    tl_status st = tl_tensorbundle_verify(b);
-    tl_tensorbundle_free(&b);
-    return st;
-}
-
 // Bundles are somebody else's: a damaged one is left alone.
 static tl_status try_item(search *s, const tl_checkpoint_manager *m, const char *item)
 {
     bool damaged = false;
-    const char *file = find_item(s->arena, m->args.directory, item);
-    if (!file) return TL_ENOMEM;
-    bool bundle = m->args.restore_bundle && tl_checkpoint_is_bundle(file);
-    tl_status st = bundle ? verify_bundle(file) : tli_checkpoint_open(&s->c, file, false, &damaged);
+    tli_checkpoint_place p;
+    TL_TRY(tli_checkpoint_find_item(&p, s->arena, m->args.directory, item));
+    if (p.bundle && !m->args.restore_bundle)
+        return TL_FAIL(TL_EUNSUPPORTED, "'%s' is a TensorBundle, and this run cannot go on from one", p.path);
+    tl_status st = !p.there ? TL_FAIL(TL_ENOTFOUND, "there is neither '%s' nor a TensorBundle of that name", p.path)
+                   : p.bundle ? tli_checkpoint_verify_bundle(p.path)
+                              : tli_checkpoint_open(&s->c, p.path, false, &damaged);
     if (st == TL_OK) {
         s->item = item;
-        s->file = file;
+        s->file = p.path;
         return TL_OK;
     }
-    if (st != TL_ENOTFOUND && !damaged && !(bundle && st == TL_EINVAL)) return st;
+    if (st != TL_ENOTFOUND && !damaged && !(p.bundle && st == TL_EINVAL)) return st;
     TL_LOG_ERROR("the checkpoint '%s' cannot be used: %s", item, tl_error_message());
     s->bad[s->bad_count++] = item;
-    if (damaged) s->damaged[s->damaged_count++] = file;
+    if (damaged) s->damaged[s->damaged_count++] = p.path;
     return TL_OK;
 }
 
@@ -294,13 +270,15 @@ static tl_status forget_bad(tl_checkpoint_manager *m, const search *s)
     return TL_OK;
 }
 
-static tl_status restore_latest(tl_checkpoint_manager *m)
+// *ours: it was no bundle.
+static tl_status restore_latest(tl_checkpoint_manager *m, bool *ours)
 {
     search s = {0};
     tl_status st;
     TL_TRY_DONE(st, tl_arena_new(&s.arena));
     TL_TRY_DONE(st, find_usable(&s, m));
     TL_TRY_DONE(st, s.c ? restore_from(m, s.c) : m->args.restore_bundle(m->args.payload, s.file));
+    *ours = s.c != NULL;
     st = forget_bad(m, &s);
 done:
     tl_checkpoint_free(&s.c);
@@ -313,8 +291,9 @@ tl_status tl_checkpoint_manager_restore_or_initialize(tl_checkpoint_manager *m, 
     if (path) *path = NULL;
     tli_checkpoint_saver_wait(m->saver);
     if (!m->list.latest) return m->args.init ? m->args.init(m->args.payload) : TL_OK;
-    TL_TRY(restore_latest(m));
-    arrive(m, true);
+    bool ours;
+    TL_TRY(restore_latest(m, &ours));
+    arrive(m, ours);
     if (path && !(*path = hand_out(m, m->list.latest))) return TL_ENOMEM;
     return TL_OK;
 }
@@ -325,12 +304,17 @@ tl_status tl_checkpoint_manager_restore(tl_checkpoint_manager *m, const char *pa
     tl_checkpoint *c = NULL;
     const char *file = NULL, *latest = tl_checkpoint_manager_latest(m);
     tl_status st;
-    bool bundle = m->args.restore_bundle && tl_checkpoint_is_bundle(path);
+    bool bundle;
     TL_TRY_DONE(st, tl_arena_new(&arena));
-    if (bundle) file = path;
+    if (m->args.restore_bundle) TL_TRY_DONE(st, tl_checkpoint_locate(&file, &bundle, arena, path));
     else TL_TRY_DONE(st, tl_checkpoint_resolve(&file, arena, path));
-    if (!bundle) TL_TRY_DONE(st, tl_checkpoint_open(&c, file));
-    TL_TRY_DONE(st, bundle ? m->args.restore_bundle(m->args.payload, file) : restore_from(m, c));
+    if (m->args.restore_bundle && bundle) {
+        TL_TRY_DONE(st, m->args.restore_bundle(m->args.payload, file));
+        arrive(m, false);
+        goto done;
+    }
+    TL_TRY_DONE(st, tl_checkpoint_open(&c, file));
+    TL_TRY_DONE(st, restore_from(m, c));
     arrive(m, latest && strcmp(latest, file) == 0);
 done:
     tl_checkpoint_free(&c);
@@ -353,8 +337,9 @@ tl_status tl_checkpoint_manager_list(tl_path_list *out, tl_checkpoint_manager *m
     *out = (tl_path_list){files, 0};
     if (!files) return TL_ENOMEM;
     for (int64_t i = 0; i < m->list.count; i++) {
-        files[i] = find_item(arena, m->args.directory, m->list.items[i].path);
-        if (!files[i]) return TL_ENOMEM;
+        tli_checkpoint_place p;
+        TL_TRY(tli_checkpoint_find_item(&p, arena, m->args.directory, m->list.items[i].path));
+        files[i] = p.path;
     }
     out->count = m->list.count;
     return TL_OK;
@@ -363,9 +348,9 @@ tl_status tl_checkpoint_manager_list(tl_path_list *out, tl_checkpoint_manager *m
 static tl_status add_candidate(tl_path_list *out, tl_arena *arena, const char *directory,
                                const char *item)
 {
-    const char *file = find_item(arena, directory, item);
-    if (!file) return TL_ENOMEM;
-    out->items[out->count++] = file;
+    tli_checkpoint_place p;
+    TL_TRY(tli_checkpoint_find_item(&p, arena, directory, item));
+    out->items[out->count++] = p.path;
     return TL_OK;
 }
 
@@ -385,52 +370,4 @@ tl_status tl_checkpoint_manager_candidates(tl_path_list *out, const tl_checkpoin
             st = add_candidate(out, arena, directory, l.items[i].path);
     tli_checkpoint_list_deinit(&l);
     return st;
-}
-
-bool tl_checkpoint_is_usable(const char *path)
-{
-    tl_checkpoint *c = NULL;
-    tl_error kept;
-    tl_error_save(&kept);
-    tl_status st = tl_checkpoint_is_bundle(path) ? verify_bundle(path) : tl_checkpoint_open(&c, path);
-    tl_checkpoint_free(&c);
-    tl_error_restore(&kept);
-    return st != TL_EINVAL && st != TL_ENOTFOUND;
-}
-
-tl_status tl_checkpoint_latest(const char **path, tl_arena *arena, const char *directory)
-{
-    tli_checkpoint_list l;
-    *path = NULL;
-    tl_status st = tli_checkpoint_list_read(&l, directory, tli_checkpoint_clock());
-    if (st == TL_EINVAL || st == TL_ELIMIT) TL_LOG_WARNING("%s", tl_error_message());
-    if (st == TL_ENOTFOUND || st == TL_EINVAL || st == TL_ELIMIT) {
-        tl_error_clear();
-        return TL_OK;
-    }
-    TL_TRY(st);
-    const char *file = tli_checkpoint_list_file(arena, directory, l.latest);
-    tli_checkpoint_list_deinit(&l);
-    if (!file) return TL_ENOMEM;
-    if (tl_file_exists(file)) *path = file;
-    return TL_OK;
-}
-
-tl_status tl_checkpoint_resolve(const char **file, tl_arena *arena, const char *path)
-{
-    tl_file_info info;
-    *file = NULL;
-    TL_TRY(tl_file_stat(&info, path));
-    if (info.is_dir) {
-        TL_TRY(tl_checkpoint_latest(file, arena, path));
-        if (*file) return TL_OK;
-        return TL_FAIL(TL_ENOTFOUND, "there is no checkpoint in the directory '%s'", path);
-    }
-    *file = info.exists ? tl_arena_strdup(arena, path)
-                        : tl_arena_printf(arena, "%s" TL_CHECKPOINT_SUFFIX, path);
-    if (!*file) return TL_ENOMEM;
-    if (tl_file_exists(*file)) return TL_OK;
-    *file = NULL;
-    return TL_FAIL(TL_ENOTFOUND, "there is no checkpoint '%s' (nor '%s" TL_CHECKPOINT_SUFFIX "')",
-                   path, path);
 }

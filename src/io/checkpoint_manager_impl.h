@@ -10,6 +10,18 @@
 /* What time it is; tests set it. */
 extern double (*tli_checkpoint_clock)(void);
 
+/* --- which is meant (checkpoint_find.c) -------------------------------------------------------- */
+
+typedef struct tli_checkpoint_place {
+    const char *path; /* of the file, or the prefix of the bundle; of the file when there is neither */
+    bool bundle, there;
+} tli_checkpoint_place;
+/* An item of a list. Where both forms are there it is the file: a bundle knows less. */
+TL_NODISCARD tl_status tli_checkpoint_find_item(tli_checkpoint_place *out, tl_arena *arena, const char *directory,
+                                                const char *item);
+/* Every byte of it, against its checksums. */
+TL_NODISCARD tl_status tli_checkpoint_verify_bundle(const char *prefix);
+
 /* --- directories (checkpoint_folder.c) -------------------------------------------------------- */
 
 /* The list of a directory: its state file; the checkpoints that lie there when that cannot be

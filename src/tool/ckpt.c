@@ -142,27 +142,6 @@ static tl_status add_file(tli_ckpt *k, tl_arena *arena, bool alike)
     return TL_OK;
 }
 
-tl_status tli_ckpt_resolve(const char **file, bool *bundle, tl_arena *arena, const char *word)
-{
-    const char *prefix = NULL;
-    tl_error failure;
-    *bundle = false;
-    tl_status st = tl_checkpoint_resolve(file, arena, word);
-    bool names_file = st == TL_OK && strcmp(*file, word) == 0; // perhaps one of a bundle's
-    if (st == TL_OK && !names_file) return TL_OK;
-    if (st != TL_OK && st != TL_ENOTFOUND) return st;
-    tl_error_save(&failure);
-    tl_status other = tl_tensorbundle_resolve(&prefix, arena, word);
-    if (other != TL_OK && other != TL_ENOTFOUND) return other;
-    *bundle = other == TL_OK && !(names_file && strcmp(prefix, word) == 0);
-    if (*bundle) {
-        *file = prefix;
-        return TL_OK;
-    }
-    tl_error_restore(&failure);
-    return st;
-}
-
 tl_status tli_ckpt_open(tli_ckpt *out, tl_arena *arena, const char *file, bool bundle, bool alike)
 {
     bool damaged;
@@ -269,7 +248,7 @@ static tl_status show(tli_run *run, const char *word, bool stats)
     bool bundle;
     size_t width = 0;
     tl_status st;
-    TL_TRY_DONE(st, tli_ckpt_resolve(&file, &bundle, run->arena, word));
+    TL_TRY_DONE(st, tl_checkpoint_locate(&file, &bundle, run->arena, word));
     TL_TRY_DONE(st, tli_ckpt_open(&k, run->arena, file, bundle, false));
     add_summary(out, &k);
     if (k.c) add_notes(out, tl_checkpoint_file(k.c));
@@ -335,7 +314,7 @@ static tl_status verify(tli_run *run, const char *word)
     bool bundle;
     tl_checkpoint *c;
     int64_t entries, bytes;
-    TL_TRY(tli_ckpt_resolve(&file, &bundle, run->arena, word));
+    TL_TRY(tl_checkpoint_locate(&file, &bundle, run->arena, word));
     if (bundle) return verify_bundle(run, file);
     TL_TRY(tl_checkpoint_open(&c, file));
     tl_status st = tl_state_size(tl_checkpoint_state(c), &entries, &bytes);
@@ -374,7 +353,7 @@ static tl_status diff_two(tli_run *run, const void *flags)
     if (!(given->tolerance >= 0))
         return TL_FAIL(TL_EINVAL, "--tolerance must be a number from 0 on");
     for (int i = 0; i < 2; i++)
-        TL_TRY(tli_ckpt_resolve(&files[i], &bundles[i], run->arena, run->words.items[i + 1]));
+        TL_TRY(tl_checkpoint_locate(&files[i], &bundles[i], run->arena, run->words.items[i + 1]));
     bool alike = bundles[0] != bundles[1];
     TL_TRY_DONE(st, tli_ckpt_open(&a, run->arena, files[0], bundles[0], alike));
     TL_TRY_DONE(st, tli_ckpt_open(&b, run->arena, files[1], bundles[1], alike));

@@ -26,10 +26,7 @@ typedef struct tli_ckpt {
     tl_map by_path; /* to tli_ckpt_row */
 } tli_ckpt;
 
-/* `word` is a file, a file without its suffix, or a folder with a state file. */
-TL_NODISCARD tl_status tli_ckpt_resolve(const char **file, bool *bundle, tl_arena *arena,
-                                        const char *word);
-/* Opens what was resolved. Rows live in the arena; deinit is due also after a failure. `alike`: as
+/* Opens what tl_checkpoint_locate gave. Rows live in the arena; deinit is due also after a failure. `alike`: as
  * both kinds have it in common, without object graphs and aliases, numbers as tensors, entries of a
  * bundle under the paths that they get in a checkpoint. */
 TL_NODISCARD tl_status tli_ckpt_open(tli_ckpt *out, tl_arena *arena, const char *file, bool bundle,

@@ -29,13 +29,17 @@ static tl_status entry_of(tl_safetensors_entry *out, tl_arena *arena, const tl_t
     return TL_OK;
 }
 
-/* Strings are shown as texts, and rows of uint64 as words, as in a checkpoint. */
+/* Strings are shown as texts, rows of uint64 as words, and, where rows are not compared, counters as numbers. */
 static tl_status read_value(tl_state_entry *out, bool *is_value, tl_safetensors_entry *entry,
                             tl_arena *arena, const tl_tensorbundle *b,
-                            const tl_tensorbundle_entry *e)
+                            const tl_tensorbundle_entry *e, bool alike)
 {
     *is_value = false;
-    if (e->is_string && e->rank == 0 && !e->pieces) {
+    if (!alike && e->rank == 0 && strcmp(e->type, "int64") == 0) {
+        *out = (tl_state_entry){.kind = TL_STATE_INT};
+        memcpy(&out->i, entry->data, sizeof out->i); // files are not aligned
+        *is_value = true;
+    } else if (e->is_string && e->rank == 0 && !e->pieces) {
         const tl_tensorbundle_string *s;
         TL_TRY(tl_tensorbundle_strings(&s, NULL, arena, b, e));
         const char *text = tl_arena_strndup(arena, s->data, s->size);
@@ -45,7 +49,7 @@ static tl_status read_value(tl_state_entry *out, bool *is_value, tl_safetensors_
         entry->bytes = s->size;
         *is_value = true;
     } else if (strcmp(e->type, "uint64") == 0 && e->rank == 1) {
-        uint64_t *words = tl_arena_copy(arena, entry->data, entry->bytes); // files are not aligned
+        uint64_t *words = tl_arena_copy(arena, entry->data, entry->bytes);
         if (!words) return TL_ENOMEM;
         *out = (tl_state_entry){.kind = TL_STATE_WORDS, .words = words, .count = e->dims[0]};
         *is_value = true;
@@ -68,7 +72,7 @@ tl_status tli_ckpt_add_bundle(tli_ckpt *k, tl_arena *arena, bool alike)
         if (graph && alike) continue;
         if (alike) TL_TRY(names->to_state(&path, arena, e->name, names->payload));
         TL_TRY(entry_of(&entries[i], arena, k->b, e));
-        if (!graph) TL_TRY(read_value(&value, &is_value, &entries[i], arena, k->b, e));
+        if (!graph) TL_TRY(read_value(&value, &is_value, &entries[i], arena, k->b, e, alike));
         TL_TRY(tli_ckpt_add_row(k, arena, path, is_value ? &value : NULL, &entries[i]));
     }
     return TL_OK;

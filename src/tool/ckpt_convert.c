@@ -29,6 +29,12 @@ static const char *folder_of(tl_arena *arena, const char *path)
     return length ? tl_arena_strndup(arena, path, length) : ".";
 }
 
+static tl_status make_folder(tl_arena *arena, const char *path)
+{
+    const char *folder = folder_of(arena, path);
+    return folder ? tl_mkdirs(folder) : TL_ENOMEM;
+}
+
 static tl_status tell(tl_str *out, int64_t written, const char *from, const char *to)
 {
     tl_str_addf(out, "%s: %" PRId64 " entries of %s\n", to, written, from);
@@ -60,7 +66,7 @@ static tl_status load_bundle(tl_state **out, const char *from, tl_engine *engine
     return st;
 }
 
-static tl_status from_bundle(tl_str *out, tl_engine *engine, const char *from, const char *to,
+static tl_status from_bundle(tl_str *out, tl_arena *arena, tl_engine *engine, const char *from, const char *to,
                              const tl_original_names *names)
 {
     tl_state *s = NULL;
@@ -69,6 +75,7 @@ static tl_status from_bundle(tl_str *out, tl_engine *engine, const char *from, c
     tl_status st = names ? tl_original_check(from, names) : TL_OK;
     if (st == TL_OK)
         st = names ? tl_original_read(&s, from, names, engine, &left_out) : load_bundle(&s, from, engine, &left_out);
+    if (st == TL_OK) st = make_folder(arena, to);
     if (st == TL_OK) st = tl_checkpoint_save(to, s, &(tl_checkpoint_info){.numerics = "TensorFlow"});
     if (st == TL_OK) st = tl_state_size(s, &entries, &bytes);
     if (st == TL_OK) st = tell(out, entries, from, to);
@@ -124,6 +131,20 @@ static tl_status count_entries(int64_t *out, const char *prefix)
     return TL_OK;
 }
 
+/* Whoever looks for the latest in a folder may find another one. */
+static tl_status tell_latest(tl_str *out, tl_arena *arena, const char *folder, const char *prefix)
+{
+    tli_checkpoint_list list;
+    const char *latest = NULL;
+    TL_TRY(tli_checkpoint_list_read(&list, folder, tli_checkpoint_clock()));
+    if (strcmp(list.latest, tl_path_basename(prefix)) != 0) latest = tl_arena_strdup(arena, list.latest);
+    bool told = strcmp(list.latest, tl_path_basename(prefix)) != 0;
+    tli_checkpoint_list_deinit(&list);
+    if (told && !latest) return TL_ENOMEM;
+    if (told) tl_str_addf(out, "The latest in that folder is still %s: Model Garden goes on from there.\n", latest);
+    return tl_str_status(out);
+}
+
 /* A folder that has no state file gets one, as from tf.train.Checkpoint: Model Garden looks for checkpoints there. */
 static tl_status name_in_folder(tl_str *out, tl_arena *arena, const char *prefix)
 {
@@ -132,7 +153,7 @@ static tl_status name_in_folder(tl_str *out, tl_arena *arena, const char *prefix
     tli_checkpoint_list list = {0};
     double now = tli_checkpoint_clock();
     if (!file) return TL_ENOMEM;
-    if (tl_file_exists(file)) return TL_OK;
+    if (tl_file_exists(file)) return tell_latest(out, arena, folder, prefix);
     list.preserved = now - 1;
     tl_status st = tli_checkpoint_list_set_latest(&list, name);
     if (st == TL_OK) st = tli_checkpoint_list_add(&list, name, now);
@@ -142,6 +163,21 @@ static tl_status name_in_folder(tl_str *out, tl_arena *arena, const char *prefix
     return st;
 }
 
+/* By the parts of a run that entries lie in: there are many, and none is missed. */
+static void tell_parts_left_out(tl_str *out, const char *lines)
+{
+    const char *last = "";
+    size_t known = 0;
+    for (const char *line = lines; *line; line += strcspn(line, "\n") + 1) {
+        size_t length = strcspn(line, strncmp(line, "optimizer/", 10) == 0 ? "\n" : "/\n");
+        if (length == known && strncmp(line, last, length) == 0) continue;
+        tl_str_addf(out, "%s%.*s", known ? ", " : "left out, since Model Garden has no place for it: ", (int)length, line);
+        last = line;
+        known = length;
+    }
+    if (known) tl_str_addc(out, '\n');
+}
+
 static tl_status to_bundle(tl_str *out, tl_arena *arena, tl_engine *engine, const char *from, const char *to,
                            const tl_original_names *names)
 {
@@ -149,14 +185,15 @@ static tl_status to_bundle(tl_str *out, tl_arena *arena, tl_engine *engine, cons
     tl_str left_out = TL_STR_INIT;
     int64_t written = 0;
     tl_status st = read_file(&s, engine, from);
+    if (st == TL_OK) st = make_folder(arena, to);
     if (st == TL_OK) {
         st = names ? tl_original_write(to, s, names, &left_out) : write_bundle(to, s);
         if (st == TL_EINVAL) tl_error_note(st, "'%s'", from); // it is not of the model
     }
     if (st == TL_OK) st = count_entries(&written, to);
     if (st == TL_OK) st = tell(out, written, from, to);
-    if (st == TL_OK) st = name_in_folder(out, arena, to);
-    if (st == TL_OK) tell_left_out(out, "Model Garden has no place for it", &left_out);
+    if (st == TL_OK && names) st = name_in_folder(out, arena, to);
+    if (st == TL_OK) tell_parts_left_out(out, tl_str_text(&left_out));
     tl_str_deinit(&left_out);
     tl_state_free(&s);
     return st;
@@ -197,7 +234,7 @@ tl_status tli_ckpt_convert(tli_run *run, const char *from, const char *to, const
     bool bundle, known = false, to_file = ends_with(to, TL_CHECKPOINT_SUFFIX);
     tl_engine *engine;
     tl_original_names names;
-    TL_TRY(tli_ckpt_resolve(&file, &bundle, arena, from));
+    TL_TRY(tl_checkpoint_locate(&file, &bundle, arena, from));
     if (bundle != to_file)
         return TL_FAIL(TL_EINVAL,
                        "'%s' and '%s' are both %s: convert turns a TensorBundle into a file that "
@@ -215,10 +252,8 @@ tl_status tli_ckpt_convert(tli_run *run, const char *from, const char *to, const
     TL_TRY(tl_engine_new(&engine, &(tl_engine_args){.backend = &tl_backend_reference, .threads = 1}));
     tl_status st = find_names(&names, &known, run, file, experiment);
     const tl_original_names *table = known ? &names : NULL;
-    const char *folder = folder_of(arena, to);
-    if (st == TL_OK) st = folder ? tl_mkdirs(folder) : TL_ENOMEM;
     if (st == TL_OK)
-        st = bundle ? from_bundle(out, engine, file, to, table) : to_bundle(out, arena, engine, file, to, table);
+        st = bundle ? from_bundle(out, arena, engine, file, to, table) : to_bundle(out, arena, engine, file, to, table);
     tl_original_names_deinit(&names);
     tl_engine_free(&engine);
     return st;

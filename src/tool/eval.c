@@ -10,10 +10,14 @@
 
 typedef struct eval_flags {
     int64_t mistakes;
+    tli_finished_changes changes;
 } eval_flags;
 static const tl_field eval_fields[] = {
     TL_F(eval_flags, mistakes, .i = 5, TL_AT_LEAST(0),
          .help = "of image classification: how many kinds of mistakes are told, the most frequent first"),
+    TL_F_AS(eval_flags, changes.config_file, "config_file", .help = "YAML files on top of the run's params.yaml"),
+    TL_F_AS(eval_flags, changes.params_override, "params_override", .s = "",
+            .help = "on top of them: a YAML file, or key=value pairs"),
     TL_F_END,
 };
 static const tl_desc eval_flags_desc = {.name = "eval", .help = "flags of `eval`",
@@ -115,7 +119,8 @@ static tl_status evaluate(tli_run *run, const tli_finished *f)
 static tl_status run_eval(tli_run *run)
 {
     tli_finished f;
-    tl_status st = tli_finished_open(&f, run, run->given[RUN], true, true);
+    tl_status st = tli_finished_open(&f, run, run->given[RUN], true,
+                                     &((const eval_flags *)run->given[OUTPUT])->changes);
     if (st == TL_OK) st = evaluate(run, &f);
     tli_finished_close(&f);
     return st;
@@ -124,7 +129,7 @@ static tl_status run_eval(tli_run *run)
 const tli_command tli_command_eval = {
     .name = "eval",
     .brief = "evaluates a run that was trained before",
-    .usage = "--model_dir=FOLDER [--checkpoint=latest|best|PATH] [WORD...]\n\n"
+    .usage = "--model_dir=FOLDER [--checkpoint=latest|best|PATH] [--config_file=FILE] [--params_override=PAIRS] [WORD...]\n\n"
              "Evaluates the model of a run with its validation data, and tells the metrics, and which classes "
              "are taken for each other. Nothing is written. Words change the configuration, such as "
              "task.validation_data.input_path=FILES:\n"

@@ -66,7 +66,7 @@ static tl_status run_export(tli_run *run)
     tli_finished f;
     if (!folder || !*folder)
         return TL_FAIL(TL_EINVAL, "no folder is named for what is exported: say --to=FOLDER");
-    tl_status st = tli_finished_open(&f, run, run->given[RUN], false, false);
+    tl_status st = tli_finished_open(&f, run, run->given[RUN], false, NULL);
     if (st == TL_OK) st = export_to(run, &f, folder);
     tli_finished_close(&f);
     return st;

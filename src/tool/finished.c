@@ -9,7 +9,6 @@
 #include <tilth/io/checkpoint_manager.h>
 #include <tilth/train/launch.h>
 
-#include "tool/ckpt.h"
 #include "tool/experiment.h"
 
 #define NAME_FILE "experiment.txt"
@@ -17,7 +16,7 @@
 static const tl_field fields[] = {
     TL_F(tli_finished_flags, model_dir, .flags = TL_FIELD_NULLABLE, .help = "folder of the run"),
     TL_F(tli_finished_flags, checkpoint, .s = "latest",
-         .help = "latest (of those that can be read), best, or the path of a checkpoint"),
+         .help = "latest (of those that can be read), best, the path of a checkpoint, or its name in the folder"),
     TL_F(tli_finished_flags, experiment, .flags = TL_FIELD_NULLABLE,
          .help = "which experiment it was, when the folder does not say so"),
     TL_F_END,
@@ -92,15 +91,21 @@ static tl_status forget_machine(tl_config *c)
     return tl_desc_defaults(tl_config_arena(c), &tl_runtime_config_desc, &e->runtime);
 }
 
-static tl_status read_config(tli_finished *f, tli_run *run, const tli_finished_flags *flags, config_use use)
+static tl_status read_config(tli_finished *f, tli_run *run, const tli_finished_flags *flags, config_use use,
+                             const tli_finished_changes *changes)
 {
-    const char *files[] = {tl_path_join(run->arena, flags->model_dir, "params.yaml")};
+    int64_t more = changes ? changes->config_file.count : 0;
+    const char **files = tl_arena_array(run->arena, more + 1, sizeof *files);
     tl_parse_options parse = TL_PARSE_OPTIONS_INIT;
+    if (!files) return TL_ENOMEM;
+    files[0] = tl_path_join(run->arena, flags->model_dir, "params.yaml");
     if (!files[0]) return TL_ENOMEM;
+    for (int64_t i = 0; i < more; i++) files[i + 1] = changes->config_file.items[i];
     if (!tl_file_exists(files[0]))
         return TL_FAIL(TL_ENOTFOUND, "'%s' is no folder of a run: it has no params.yaml", flags->model_dir);
     TL_TRY(recall(&parse.experiment, run, flags));
-    parse.config_file = (tl_strings){files, 1};
+    parse.config_file = (tl_strings){files, more + 1};
+    if (changes) parse.params_override = changes->params_override;
     if (use == OVERRIDDEN) {
         TL_TRY(tli_experiment_of(&f->config, run, &parse));
     } else {
@@ -148,11 +153,25 @@ static tl_status restore_newest(tli_finished *f, tli_run *run, const char *folde
     return tl_error_note(first.code, "no checkpoint in '%s' can be used; the latest", folder);
 }
 
+/* A path, or the name of a checkpoint in the run's folder. */
+static tl_status locate_chosen(const char **file, tli_run *run, const char *folder, const char *path)
+{
+    tl_error failure;
+    bool bundle;
+    tl_status st = tl_checkpoint_locate(file, &bundle, run->arena, path);
+    if (st != TL_ENOTFOUND || strchr(path, '/')) return st;
+    tl_error_save(&failure);
+    const char *within = tl_path_join(run->arena, folder, path);
+    if (!within) return TL_ENOMEM;
+    st = tl_checkpoint_locate(file, &bundle, run->arena, within);
+    if (st == TL_ENOTFOUND) tl_error_restore(&failure);
+    return st;
+}
+
 static tl_status restore_chosen(tli_finished *f, tli_run *run, const tli_finished_flags *flags)
 {
     const tl_trainer_config *t = f->params->trainer.value;
     const char *path = flags->checkpoint, *file;
-    bool bundle;
     if (strcmp(path, "latest") == 0) return restore_newest(f, run, flags->model_dir);
     if (strcmp(path, "best") == 0) {
         if (!t->best_checkpoint_export_subdir || !*t->best_checkpoint_export_subdir)
@@ -163,7 +182,7 @@ static tl_status restore_chosen(tli_finished *f, tli_run *run, const tli_finishe
     } else if (tl_dir_exists(path)) {
         return restore_newest(f, run, path);
     }
-    TL_TRY(tli_ckpt_resolve(&file, &bundle, run->arena, path));
+    TL_TRY(locate_chosen(&file, run, flags->model_dir, path));
     return restore(f, file);
 }
 
@@ -178,12 +197,12 @@ static tl_status build(tli_finished *f, tli_run *run, bool evaluates)
 }
 
 tl_status tli_finished_open(tli_finished *out, tli_run *run, const tli_finished_flags *flags, bool evaluates,
-                            bool overrides)
+                            const tli_finished_changes *changes)
 {
     *out = (tli_finished){0};
     if (!flags->model_dir || !*flags->model_dir)
         return TL_FAIL(TL_EINVAL, "no run is named: say --model_dir=FOLDER");
-    TL_TRY(read_config(out, run, flags, overrides ? OVERRIDDEN : AS_IT_IS));
+    TL_TRY(read_config(out, run, flags, changes ? OVERRIDDEN : AS_IT_IS, changes));
     TL_TRY(build(out, run, evaluates));
     TL_TRY(restore_chosen(out, run, flags));
     tl_optimizer *o = out->trainer->optimizer;
@@ -230,7 +249,7 @@ tl_status tli_finished_names(tl_original_names *out, bool *known, tli_run *run, 
     TL_TRY(tl_original_names_init(out));
     TL_TRY(find_run(&flags.model_dir, run->arena, folder, experiment));
     if (!flags.model_dir) return TL_OK;
-    TL_TRY_DONE(st, read_config(&f, run, &flags, MODEL_ALONE));
+    TL_TRY_DONE(st, read_config(&f, run, &flags, MODEL_ALONE, NULL));
     TL_TRY_DONE(st, tl_experiment_open(&f.strategy, &f.task, run->registry, f.params, NULL, 0));
     st = tl_task_original_names(f.task, out);
     *known = st == TL_OK;

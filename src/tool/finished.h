@@ -14,6 +14,12 @@ typedef struct tli_finished_flags {
 } tli_finished_flags;
 extern const tl_desc tli_finished_flags_desc;
 
+/* What else the configuration comes from, beside words of the command line. */
+typedef struct tli_finished_changes {
+    tl_strings config_file;
+    const char *params_override;
+} tli_finished_changes;
+
 /* A model with the weights of a checkpoint: the averaged ones, when the run has kept averages. */
 typedef struct tli_finished {
     tl_config *config;
@@ -24,10 +30,10 @@ typedef struct tli_finished {
     const char *file; /* the checkpoint */
 } tli_finished;
 /* The latest checkpoint is the newest one that can be read; what cannot is logged, and left where it is.
- * `evaluates`: it can be evaluated; averages are then put in by the evaluation. `overrides`: words of the command
- * line change the configuration. Closing is due also after a failure. */
+ * `evaluates`: it can be evaluated; averages are then put in by the evaluation. `changes`: these, and words of
+ * the command line, change the configuration; NULL: nothing does. Closing is due also after a failure. */
 TL_NODISCARD tl_status tli_finished_open(tli_finished *out, tli_run *run, const tli_finished_flags *flags,
-                                         bool evaluates, bool overrides);
+                                         bool evaluates, const tli_finished_changes *changes);
 void tli_finished_close(tli_finished *f);
 
 /* The names that the weights of the run in a folder, or in the one above it, have in Model Garden; on what machine it

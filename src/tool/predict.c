@@ -181,7 +181,7 @@ static tl_status run_predict(tli_run *run)
     tli_finished f;
     if (!run->words.count)
         return TL_FAIL(TL_EINVAL, "no image is named: say one or more files, PNG, JPEG or idx");
-    tl_status st = tli_finished_open(&f, run, run->given[RUN], false, false);
+    tl_status st = tli_finished_open(&f, run, run->given[RUN], false, NULL);
     if (st == TL_OK) st = predict(run, &f);
     tli_finished_close(&f);
     return st;

@@ -169,7 +169,8 @@ static tl_status tell_end(tli_run *run, const tl_experiment_config *params, cons
 
 enum { MOST_HOOKS = 3 };
 typedef struct hooks {
-    tl_hook *items[MOST_HOOKS]; /* without gaps */
+    tl_hook *items[MOST_HOOKS];
+    int64_t count; /* the last one may be NULL */
     ending end;
 } hooks;
 
@@ -178,18 +179,21 @@ static tl_status make_hooks(hooks *h, tli_run *run, const tl_task_config *task, 
     const tl_parse_options *parse = run->given[EXPERIMENT];
     const tl_train_flags *flags = run->given[RUN];
     ending *end = &h->end;
-    tl_progress_args progress = {.to = run->tool->out, .bar = bar, .plain = !speaks_utf8(),
+    tl_progress_args progress = {.to = run->tool->out, .plain = !speaks_utf8(),
                                  .width = run->tool->width,
                                  .batch_size = task->train_data ? task->train_data->global_batch_size : 0};
-    TL_TRY(tl_progress_hook_new(&h->items[0], &progress));
-    TL_TRY(tl_hook_new(&h->items[1], &ending_class, &(tl_hook_args){.config = &end}));
-    return tli_remember_experiment(&h->items[2], parse->experiment, flags->model_dir);
+    tl_hook *remember = NULL;
+    TL_TRY(tl_hook_new(&h->items[h->count++], &ending_class, &(tl_hook_args){.config = &end}));
+    if (bar) TL_TRY(tl_progress_hook_new(&h->items[h->count++], &progress));
+    TL_TRY(tli_remember_experiment(&remember, parse->experiment, flags->model_dir));
+    if (remember) h->items[h->count++] = remember;
+    return TL_OK;
 }
 
 static tl_status launch(tli_run *run, tl_config *config, const hooks *h, bool bar)
 {
     tl_logs *logs;
-    tl_run_args more = {.hooks = h->items, .hook_count = h->items[2] ? 3 : 2, .quiet = bar};
+    tl_run_args more = {.hooks = h->items, .hook_count = h->count, .quiet = bar};
     const tl_train_flags *flags = run->given[RUN];
     int64_t begin = tl_clock_ns();
     TL_TRY(tl_logs_new(&logs));

@@ -322,6 +322,18 @@ static tl_status restore_latest_to_evaluate(tl_controller *c, const char **resto
     return *restored ? TL_OK : tl_trainer_initialize(c->evaluator);
 }
 
+/* What Model Garden would have evaluated, it has. */
+static tl_status note_bundle(tl_controller *c, const char *path)
+{
+    tl_arena *arena;
+    bool bundle;
+    TL_TRY(tl_arena_new(&arena));
+    tl_status st = tl_checkpoint_locate(&path, &bundle, arena, path);
+    if (st == TL_OK && bundle) c->evaluated = c->trainer->global_step;
+    tl_arena_free(&arena);
+    return st;
+}
+
 tl_status tl_controller_restore_checkpoint(tl_controller *c, const char *path, const char **restored)
 {
     const char *from = NULL;
@@ -340,6 +352,7 @@ tl_status tl_controller_restore_checkpoint(tl_controller *c, const char *path, c
         TL_TRY(tl_summary_manager_rewind(c->eval_summaries, c->trainer->global_step));
         tl_event_storage_rewind(c->storage, c->trainer->global_step - 1);
     }
+    if (c->trainer && from) TL_TRY(note_bundle(c, from));
     if (from) tli_controller_say(c, "restored model from %s.", from);
     if (restored) *restored = from;
     return TL_OK;
@@ -483,7 +496,7 @@ static tl_status wait_for_checkpoint(const char **path, tl_controller *c, tl_are
     const char *dir = tl_checkpoint_manager_directory(c->manager);
     int64_t begin = tl_clock_ns();
     for (*path = NULL; !tli_controller_stopping(c); rest()) {
-        TL_TRY(tl_checkpoint_latest(path, arena, dir));
+        TL_TRY(tl_checkpoint_latest_of_any(path, arena, dir));
         if (*path && strcmp(*path, seen) != 0) return TL_OK;
         *path = NULL;
         if (timeout_s >= 0 && (double)(tl_clock_ns() - begin) * 1e-9 > timeout_s) return TL_OK;

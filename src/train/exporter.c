@@ -9,7 +9,7 @@
 #include <tilth/base/clock.h>
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
-#include <tilth/io/checkpoint.h>
+#include <tilth/io/checkpoint_manager.h>
 
 #include "io/checkpoint_list.h"
 #include "train/metric_name.h"
@@ -213,6 +213,30 @@ static void set_path(tl_str *out, const tl_exporter *e, int64_t step)
     tl_str_addf(out, "%s/" NAME "-%" PRId64 TL_CHECKPOINT_SUFFIX, e->dir, step);
 }
 
+/* The best one so far, in e->path: a file of ours, or the latest bundle, whose number Model Garden counts otherwise. */
+static tl_status find_best(bool *there, tl_exporter *e, int64_t step)
+{
+    tl_arena *arena;
+    const char *found = NULL;
+    bool bundle;
+    TL_TRY(tl_arena_new(&arena));
+    set_path(&e->path, e, step);
+    tl_status st = tl_str_status(&e->path);
+    *there = st == TL_OK && tl_file_exists(tl_str_text(&e->path));
+    if (st == TL_OK && !*there) {
+        st = tl_checkpoint_locate(&found, &bundle, arena, e->dir);
+        *there = st == TL_OK && bundle;
+    }
+    if (*there && found) {
+        tl_str_cut(&e->path, 0);
+        tl_str_add(&e->path, found);
+        st = tl_str_status(&e->path);
+    }
+    tl_arena_free(&arena);
+    if (st == TL_ENOTFOUND) tl_error_clear();
+    return st == TL_ENOTFOUND ? TL_OK : st;
+}
+
 /* Metrics whose checkpoint is gone are forgotten: otherwise no checkpoint might ever be better again. */
 static tl_status load_info(tl_exporter *e)
 {
@@ -225,11 +249,11 @@ static tl_status load_info(tl_exporter *e)
     tl_free(text);
     TL_TRY(st);
     step = tl_logs_number_or(e->best, STEP_KEY, NAN);
-    if (isfinite(step)) set_path(&e->path, e, (int64_t)step);
-    TL_TRY(tl_str_status(&e->path));
+    bool there = isfinite(step);
+    if (there) TL_TRY(find_best(&there, e, (int64_t)step));
     if (tli_metric_get(&value, e->best, e->metric) != TL_OK) {
         TL_LOG_WARNING("%s has no '%s': the best checkpoint is looked for anew", e->info, e->metric);
-    } else if (!isfinite(step) || !tl_file_exists(tl_str_text(&e->path))) {
+    } else if (!there) {
         TL_LOG_WARNING("%s tells of step %g, whose checkpoint is not there: the best one is looked for anew",
                        e->info, step);
     } else {

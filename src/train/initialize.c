@@ -266,31 +266,15 @@ static tl_status initialize_from_original(tl_task *t, tl_model *m, tl_arena *are
     return st;
 }
 
-/* Whether a path means a checkpoint of ours: what is no bundle, so that messages speak of ours. */
-static tl_status find_original(const char **prefix, tl_arena *arena, const char *path)
-{
-    const char *file, *end;
-    tl_error kept;
-    *prefix = NULL;
-    tl_error_save(&kept);
-    tl_status st = tl_checkpoint_resolve(&file, arena, path);
-    end = st == TL_OK ? strrchr(file, '.') : NULL;
-    if (st != TL_ENOMEM && (!end || strcmp(end, TL_CHECKPOINT_SUFFIX) != 0))
-        st = tl_tensorbundle_resolve(prefix, arena, path);
-    if (st == TL_ENOMEM) return st;
-    if (st != TL_OK) *prefix = NULL;
-    tl_error_restore(&kept);
-    return TL_OK;
-}
-
 tl_status tl_task_initialize_from(tl_task *t, tl_model *m, const char *path, tl_strings parts)
 {
     tl_arena *arena;
-    const char *prefix;
+    const char *found;
+    bool bundle;
     TL_TRY(tl_arena_new(&arena));
-    tl_status st = find_original(&prefix, arena, path);
+    tl_status st = tl_checkpoint_locate(&found, &bundle, arena, path);
     if (st == TL_OK)
-        st = prefix ? initialize_from_original(t, m, arena, prefix, parts) : tl_model_initialize_from(m, path, parts);
+        st = bundle ? initialize_from_original(t, m, arena, found, parts) : tl_model_initialize_from(m, path, parts);
     tl_arena_free(&arena);
     return st == TL_OK ? st : tl_error_note(st, "task.init_checkpoint");
 }

@@ -173,7 +173,7 @@ static tl_status after_step(tl_hook *h)
     if (p->first) begin_stretch(p);
     p->first = false;
     double seconds = (double)(now - p->from_ns) * 1e-9;
-    if (!p->args.bar || (double)(now - p->drawn_ns) * 1e-9 < BETWEEN_DRAWS_S) return TL_OK;
+    if ((double)(now - p->drawn_ns) * 1e-9 < BETWEEN_DRAWS_S) return TL_OK;
     p->drawn_ns = now;
     if (seconds > 0 && step > p->from_step) p->steps_per_second = (double)(step - p->from_step) / seconds;
     if (seconds > WINDOW_S) begin_stretch(p);
@@ -193,7 +193,7 @@ static tl_status before_train(tl_hook *h)
     tl_model_summary(t->model, &table);
     if (tl_str_status(&table) == TL_OK) fprintf(p->args.to, "%s\n", tl_str_text(&table));
     tl_str_deinit(&table);
-    if (p->args.bar && t->global_step > 0)
+    if (t->global_step > 0)
         fprintf(p->args.to, "going on at step %" PRId64 "\n", t->global_step);
     fflush(p->args.to);
     return TL_OK;
@@ -203,7 +203,6 @@ static tl_status before_eval(tl_hook *h)
 {
     progress *p = (progress *)h;
     p->eval_ns = tl_clock_ns();
-    if (!p->args.bar) return TL_OK;
     wipe(p);
     char line[64];
     snprintf(line, sizeof line, "step %" PRId64 ": evaluating", tl_controller_step(h->controller));
@@ -224,7 +223,6 @@ static tl_status after_eval(tl_hook *h, tl_logs *logs)
     progress *p = (progress *)h;
     tl_logs_entry e;
     double value;
-    if (!p->args.bar) return TL_OK;
     wipe(p);
     fprintf(p->args.to, "step %" PRId64 ":", tl_controller_step(h->controller));
     for (int64_t i = 0; i < tl_logs_count(logs); i++) {
@@ -257,14 +255,8 @@ static const tl_hook_class progress_class = {
     .before_eval = before_eval,
     .after_eval = after_eval,
 };
-/* Without a bar nobody need come back at every step. */
-static const tl_hook_class table_class = {
-    .cls = TL_CLASS(tl_hook_class, "progress", NULL, progress, NULL),
-    .start = start,
-    .before_train = before_train,
-};
 
 tl_status tl_progress_hook_new(tl_hook **out, const tl_progress_args *args)
 {
-    return tl_hook_new(out, args->bar ? &progress_class : &table_class, &(tl_hook_args){.config = args});
+    return tl_hook_new(out, &progress_class, &(tl_hook_args){.config = args});
 }

@@ -161,7 +161,7 @@ static tl_status scalars_writer(tl_event_file **out, tl_summary_manager *m, cons
     tl_arena *arena = NULL;
     TL_TRY(tl_arena_new(&arena));
     const char *folder = *relative_path ? tl_path_join(arena, m->dir, relative_path) : m->dir;
-    tl_status st = folder ? tl_event_file_open(&f, &(tl_event_file_args){.folder = folder,
+    tl_status st = folder ? tl_event_file_open(&f, &(tl_event_file_args){.folder = folder, .suffix = ".v2",
                                                                          .keep_to = m->keep_to})
                           : TL_ENOMEM;
     tl_arena_free(&arena);

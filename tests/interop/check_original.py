@@ -3,7 +3,7 @@ import pathlib
 import tempfile
 
 from driver import compile_driver
-from model_garden import CLASSES, SIZE, configuration, picture, run, under_its_python
+from model_garden import configuration, run, under_its_python
 
 under_its_python(__file__)
 
@@ -13,6 +13,7 @@ import yaml
 from official.common import registry_imports  # pylint: disable=unused-import
 from official.core import exp_factory, task_factory
 from official.modeling import hyperparams
+from pictures import CLASSES, SIZE, picture
 from safetensors.numpy import load_file, save_file
 
 BATCH, STEPS = 32, 20

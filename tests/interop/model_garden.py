@@ -1,4 +1,5 @@
-"""What the checks against Model Garden share: its Python, records of pictures, and a configuration in its words."""
+"""What the checks against Model Garden share: its Python, and a configuration in its words. Its pictures are those of
+examples/from_model_garden."""
 import os
 import pathlib
 import subprocess
@@ -6,7 +7,9 @@ import sys
 
 import yaml
 
-PYTHON = pathlib.Path(__file__).resolve().parent.parent.parent / '.venv-tf/bin/python'
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PYTHON = ROOT / '.venv-tf/bin/python'
+sys.path.append(str(ROOT / 'examples/from_model_garden'))
 SIZE, CLASSES = 32, 10
 
 
@@ -31,31 +34,6 @@ def run_and_log(*command):
 
 def run(*command):
     return run_and_log(*command)[0]
-
-
-def picture(rng, label, size):
-    """Stripes that lean by the class, and noise."""
-    import numpy as np
-    y, x = np.mgrid[:size, :size]
-    lean = np.pi * label / CLASSES
-    wave = np.sin((x * np.cos(lean) + y * np.sin(lean)) * 2 * np.pi / 9 + rng.uniform(0, 2 * np.pi))
-    return np.clip(128 + 50 * wave[..., None] * np.array([1, .5, -.7]) + rng.normal(0, 30, (size, size, 3)), 0,
-                   255).astype(np.uint8)
-
-
-def write_records(path, rng, count):
-    """JPEG pictures of several sizes, as Model Garden's decoder wants them."""
-    import tensorflow as tf
-    def feature(**kind):
-        return tf.train.Feature(**kind)
-    with tf.io.TFRecordWriter(str(path)) as out:
-        for _ in range(count):
-            label = int(rng.integers(CLASSES))
-            encoded = tf.io.encode_jpeg(picture(rng, label, int(rng.integers(SIZE, SIZE * 3 // 2))),
-                                        quality=95).numpy()
-            out.write(tf.train.Example(features=tf.train.Features(feature={
-                'image/encoded': feature(bytes_list=tf.train.BytesList(value=[encoded])),
-                'image/class/label': feature(int64_list=tf.train.Int64List(value=[label]))})).SerializeToString())
 
 
 def put(config, changes):

@@ -233,6 +233,12 @@ static void test_eval_refuses(void **state)
     run("eval", "--model_dir=nowhere");
     ended(2, "'nowhere' is no folder of a run: it has no params.yaml");
     train("run", NULL);
+    run("eval", "--model_dir=run", "--checkpoint=ckpt-30", "--params_override=task.validation_data.synthetic_examples=64");
+    ended(0, "");
+    run("eval", "--model_dir=run", "--params_override=task.validation_data.synthetic_exmples=64");
+    ended(2, "synthetic_examples");
+    run("eval", "--model_dir=run", "--config_file=none.yaml");
+    ended(2, "none.yaml");
     run("eval", "--model_dir=run", "--checkpoint=nothing");
     ended(2, "nothing");
     assert_int_equal(remove("run/experiment.txt"), 0);

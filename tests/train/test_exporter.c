@@ -176,8 +176,16 @@ static void a_restart_goes_on(void **state)
     assert_true(try_export(e, &f, 8, 600));
     assert_files("best_ckpt/*", "best_ckpt/best_ckpt-600.safetensors best_ckpt/checkpoint best_ckpt/info.json");
     tl_exporter_free(&e);
-    // Metrics without weights are forgotten.
+    // One of Model Garden's counts as well; its number is another.
     assert_ok(tl_file_remove("best_ckpt/best_ckpt-600.safetensors"));
+    toy_put("best_ckpt/best_ckpt-3.index", "");
+    toy_put("best_ckpt/checkpoint", "model_checkpoint_path: \"best_ckpt-3\"\n");
+    e = exporter_of("test_metric|metric_1", TL_METRIC_HIGHER);
+    assert_string_equal(tl_exporter_best_path(e), "best_ckpt/best_ckpt-3");
+    assert_false(try_export(e, &f, 5.5, 650));
+    tl_exporter_free(&e);
+    assert_ok(tl_file_remove("best_ckpt/best_ckpt-3.index"));
+    // Metrics without weights are forgotten.
     e = exporter_of("test_metric|metric_1", TL_METRIC_HIGHER);
     assert_int_equal(toy_count("whose checkpoint is not there"), 1);
     assert_null(tl_exporter_best_path(e));

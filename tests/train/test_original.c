@@ -361,13 +361,13 @@ static void open_run(toy *y, uint64_t seed, const char *rates)
 }
 
 /* The folder that Model Garden would have left after `steps`; gives the weight and the slot in its last checkpoint. */
-static void leave_run(toy *y, int64_t steps, double *weight, double *slot)
+static void leave_run(toy *y, int64_t steps, const char *rates, double *weight, double *slot)
 {
     char prefix[32];
     tl_logs *logs;
     tl_str list = TL_STR_INIT;
     assert_ok(tl_mkdirs("run"));
-    open_run(y, 1, MOMENTUM);
+    open_run(y, 1, rates);
     assert_ok(tl_logs_new(&logs));
     for (int64_t i = 1; i <= steps; i++) {
         assert_ok(tl_trainer_train(y->t, 1, logs));
@@ -390,7 +390,7 @@ static void going_on(void **state)
     const char *path;
     double weight, slot;
     tl_logs *logs;
-    leave_run(y, 3, &weight, &slot);
+    leave_run(y, 3, MOMENTUM, &weight, &slot);
     open_run(y, 2, MOMENTUM);
     assert_ok(tl_checkpoint_manager_restore_or_initialize(y->manager, &path));
     assert_string_equal(path, "run/ckpt-3");
@@ -399,7 +399,8 @@ static void going_on(void **state)
     assert_true(y->t->seed == 2); // Model Garden has none
     assert_true(weight_of(y->t->model, "trunk/kernel") == weight);
     assert_true(first_of(tl_trainer_checkpoint(y->t), "optimizer/momentum/trunk/kernel") == slot);
-    assert_false(tl_checkpoint_manager_due(y->manager, false)); // step 3 is saved
+    assert_true(tl_checkpoint_manager_due(y->manager, false)); // ours has no file of step 3
+    assert_false(tl_checkpoint_manager_due(y->manager, true));
     // What is saved from now on is ours, and nothing of theirs is touched.
     assert_ok(tl_logs_new(&logs));
     for (int i = 0; i < 3; i++) {
@@ -414,11 +415,19 @@ static void going_on(void **state)
     assert_ok(tl_checkpoint_manager_restore_or_initialize(y->manager, &path));
     assert_string_equal(path, "run/ckpt-6.safetensors");
     assert_true(weight_of(y->t->model, "trunk/kernel") == weight);
-    // One of theirs can be named, to train or to evaluate.
+    // One of theirs can be named, to train or to evaluate; where both forms are there it is ours.
     assert_ok(tl_checkpoint_manager_restore(y->manager, "run/ckpt-2"));
     assert_int_equal(y->t->global_step, 2);
-    assert_ok(tl_trainer_restore_to_evaluate(y->t, "run/ckpt-3"));
+    assert_ok(tl_trainer_restore_to_evaluate(y->t, "run/ckpt-3.index"));
     assert_int_equal(y->t->global_step, 3);
+    assert_ok(tl_original_write("run/ckpt-6", tl_trainer_checkpoint(y->t), &names, NULL)); // with step 3 in it
+    assert_ok(tl_checkpoint_manager_restore(y->manager, "run/ckpt-6"));
+    assert_int_equal(y->t->global_step, 6);
+    y->t->global_step = 0;
+    assert_ok(tl_trainer_restore_to_evaluate(y->t, "run/ckpt-6"));
+    assert_int_equal(y->t->global_step, 6);
+    assert_ok(tl_checkpoint_manager_restore_or_initialize(y->manager, &path));
+    assert_string_equal(path, "run/ckpt-6.safetensors");
     tl_logs_free(&logs);
 }
 
@@ -427,7 +436,7 @@ static void going_on_without_the_latest(void **state)
     toy *y = *state;
     const char *path;
     double weight, slot;
-    leave_run(y, 3, &weight, &slot);
+    leave_run(y, 3, MOMENTUM, &weight, &slot);
     toy_put("run/ckpt-3.data-00000-of-00001", "nonsense");
     remove("run/ckpt-2.index");
     assert_false(tl_checkpoint_is_usable("run/ckpt-3"));
@@ -449,18 +458,18 @@ static void going_on_as_something_else(void **state)
     toy *y = *state;
     const char *path;
     double weight, slot;
-    leave_run(y, 1, &weight, &slot);
-    // Fewer slots are fine, more are not.
+    leave_run(y, 1, MOMENTUM, &weight, &slot);
     open_run(y, 2, PLAIN);
-    assert_ok(tl_checkpoint_manager_restore_or_initialize(y->manager, &path));
-    assert_true(weight_of(y->t->model, "trunk/kernel") == weight);
+    assert_fails(tl_checkpoint_manager_restore_or_initialize(y->manager, &path), TL_EINVAL,
+                 "'run/ckpt-1' does not fit the optimizer, which keeps none of these slots: momentum; "
+                 "task.init_checkpoint takes weights alone");
     assert_ok(tl_original_write("run/ckpt-1", tl_trainer_checkpoint(y->t), &names, NULL));
     toy_close(y);
-    open_run(y, 2, MOMENTUM);
+    open_run(y, 3, MOMENTUM);
     weight = weight_of(y->t->model, "trunk/kernel");
     assert_fails(tl_checkpoint_manager_restore_or_initialize(y->manager, &path), TL_EINVAL,
-                 "'run/ckpt-1' does not fit this model and optimizer (task.init_checkpoint takes weights alone): "
-                 "'optimizer/momentum/");
+                 "'run/ckpt-1' does not fit the optimizer, which keeps slots that are not in it: momentum; "
+                 "task.init_checkpoint takes weights alone");
     assert_true(weight_of(y->t->model, "trunk/kernel") == weight);
     assert_int_equal(y->t->global_step, 0);
     net_at_work.cls = &tl_base_task;
@@ -469,10 +478,78 @@ static void going_on_as_something_else(void **state)
     assert_fails(tl_trainer_restore_original(y->t, "run/ckpt-1"), TL_ESTATE, "without a task nobody knows its names");
 }
 
+/* Model Garden had averages: they may be given up, with a word. */
+static void going_on_without_averages(void **state)
+{
+    toy *y = *state;
+    const char *path;
+    double weight, slot;
+    leave_run(y, 1, MOMENTUM "ema: {average_decay: 0.5}\n", &weight, &slot);
+    open_run(y, 2, MOMENTUM);
+    assert_ok(tl_checkpoint_manager_restore_or_initialize(y->manager, &path));
+    assert_int_equal(toy_count("holds averaged weights, and trainer.optimizer_config.ema is not set"), 1);
+    assert_true(weight_of(y->t->model, "trunk/kernel") == weight);
+    assert_true(first_of(tl_trainer_checkpoint(y->t), "optimizer/momentum/trunk/kernel") == slot);
+}
+
+/* A state file that nobody understands: the checkpoints that lie there are taken, of both forms. */
+static void going_on_without_a_list(void **state)
+{
+    toy *y = *state;
+    const char *path;
+    double weight, slot;
+    leave_run(y, 3, MOMENTUM, &weight, &slot);
+    toy_put("run/checkpoint", "nonsense");
+    open_run(y, 2, MOMENTUM);
+    assert_ok(tl_checkpoint_manager_restore_or_initialize(y->manager, &path));
+    assert_string_equal(path, "run/ckpt-3");
+    assert_true(weight_of(y->t->model, "trunk/kernel") == weight);
+}
+
+static bool enough(void *payload)
+{
+    (void)payload;
+    return plan.evaluated >= 2;
+}
+
+/* What Model Garden saves is evaluated as it appears. */
+static void evaluating_what_appears(void **state)
+{
+    toy *y = *state;
+    double weight, slot;
+    leave_run(y, 2, MOMENTUM, &weight, &slot);
+    open_run(y, 2, MOMENTUM);
+    assert_ok(tl_controller_new(&y->c, &(tl_controller_args){.evaluator = y->t, .checkpoint_manager = y->manager,
+                                                             .quiet = true}));
+    assert_int_equal(y->t->global_step, 2);
+    assert_ok(tl_controller_evaluate_continuously(y->c, -1, 0, NULL, NULL, NULL));
+    assert_int_equal(plan.evaluated, 1);
+    toy_put("run/checkpoint", "model_checkpoint_path: \"ckpt-1\"\n");
+    assert_ok(tl_controller_evaluate_continuously(y->c, -1, 5, enough, NULL, NULL));
+    assert_int_equal(plan.evaluated, 2);
+    assert_int_equal(y->t->global_step, 1);
+}
+
+/* Going on in mid-interval, the step that Model Garden has evaluated is not evaluated again. */
+static void not_evaluated_twice(void **state)
+{
+    toy *y = *state;
+    double weight, slot;
+    leave_run(y, 2, MOMENTUM, &weight, &slot);
+    open_run(y, 2, MOMENTUM);
+    assert_ok(tl_controller_new(&y->c, &(tl_controller_args){.trainer = y->t, .evaluator = y->t, .steps_per_loop = 1,
+                                                             .checkpoint_manager = y->manager, .quiet = true}));
+    plan.evaluated = 0;
+    assert_ok(tl_controller_train_and_evaluate(y->c, 4, -1, 2, NULL));
+    assert_int_equal(plan.evaluated, 1);
+    assert_int_equal(y->t->global_step, 4);
+}
+
 /* --- memory that runs out --------------------------------------------------------------------- */
 
 static tl_state *kept;
 static tl_model *begun;
+static toy *resumed;
 
 static tl_status everything(void)
 {
@@ -486,7 +563,8 @@ static tl_status everything(void)
     TL_TRY_DONE(st, tl_original_write("x", kept, &own, &left_out));
     TL_TRY_DONE(st, tl_original_check("x", &own));
     TL_TRY_DONE(st, tl_original_read(&read, "x", &own, engine, &left_out));
-    st = tl_task_initialize_from(&task, begun, "x", (tl_strings){NULL, 0});
+    TL_TRY_DONE(st, tl_task_initialize_from(&task, begun, "x", (tl_strings){NULL, 0}));
+    if (resumed) st = tl_checkpoint_manager_restore_or_initialize(resumed->manager, NULL);
 done:
     tl_str_deinit(&left_out);
     tl_state_free(&read);
@@ -496,8 +574,11 @@ done:
 
 static void allocation_failures(void **state)
 {
-    (void)state;
     tl_model *m = model_of(1);
+    double weight, slot;
+    resumed = *state;
+    leave_run(resumed, 1, MOMENTUM, &weight, &slot);
+    open_run(resumed, 3, MOMENTUM);
     begun = model_of(2);
     kept = state_of(m, true);
     assert_ok(everything());
@@ -516,7 +597,8 @@ int main(void)
         NET_TEST(there_and_back),      NET_TEST(weights_alone), NET_TEST(another_model), NET_TEST(no_graph),
         NET_TEST(steps_that_are_none), NET_TEST(initializing),  NET_TEST(going_on),
         NET_TEST(going_on_without_the_latest), NET_TEST(going_on_as_something_else),
-        NET_TEST(allocation_failures),
+        NET_TEST(going_on_without_averages), NET_TEST(going_on_without_a_list), NET_TEST(evaluating_what_appears),
+        NET_TEST(not_evaluated_twice), NET_TEST(allocation_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

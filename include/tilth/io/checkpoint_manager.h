@@ -32,7 +32,8 @@
  * never a start from scratch.
  *
  * Of others: where the directory's text names a TensorBundle (NAME-STEP.index and its data), as Model Garden writes
- * them, that is its checkpoint, and `restore_bundle` restores it. Bundles are only read: none is renamed or removed.
+ * them, and there is no file of ours, that is its checkpoint, and `restore_bundle` restores it. Bundles are only read:
+ * none is renamed or removed.
  *
  * Background: the state is copied into a buffer, which blocks the caller for the time of the copy
  * alone, and written by a thread of the manager's. One copy exists at a time: a save waits for the
@@ -111,19 +112,21 @@ TL_API int64_t tl_checkpoint_manager_interval(const tl_checkpoint_manager *m);
 
 /* --- without a manager ------------------------------------------------------------------------ */
 
-/* Whether a path is the prefix of a TensorBundle, and no file. */
-TL_API bool tl_checkpoint_is_bundle(const char *path);
 /* Whether the checkpoint itself, file or bundle, is whole. What cannot be known (no memory, no permission) counts as
  * whole. The last error stays as it is. */
 TL_API bool tl_checkpoint_is_usable(const char *path);
-/* The latest checkpoint of a directory, as its state file says; `*path` is NULL when there is no
- * state file, or the file that it names is not there (yet). */
+/* The latest checkpoint of a directory, a file of ours, as its state file says; `*path` is NULL when
+ * there is no state file, or the file that it names is not there (yet). */
 TL_API TL_NODISCARD tl_status tl_checkpoint_latest(const char **path, tl_arena *arena,
                                                    const char *directory);
 /* The file that is meant by a path: itself, or with ".safetensors" behind it ("out/ckpt-100"), or
  * the latest of a directory. TL_ENOTFOUND when there is none. */
 TL_API TL_NODISCARD tl_status tl_checkpoint_resolve(const char **file, tl_arena *arena,
                                                     const char *path);
+/* The same two with bundles, which `*path` is the prefix of. A path may also be that prefix, or one of the bundle's
+ * files; where both forms are there it is the file of ours. */
+TL_API TL_NODISCARD tl_status tl_checkpoint_latest_of_any(const char **path, tl_arena *arena, const char *directory);
+TL_API TL_NODISCARD tl_status tl_checkpoint_locate(const char **path, bool *bundle, tl_arena *arena, const char *given);
 
 TL_END
 

@@ -2,12 +2,11 @@
  * each evaluation.
  *
  *     tl_hook *h;
- *     TL_TRY(tl_progress_hook_new(&h, &(tl_progress_args){.to = stdout, .bar = isatty(1), .width = 100,
- *                                                         .batch_size = 128}));
+ *     TL_TRY(tl_progress_hook_new(&h, &(tl_progress_args){.to = stdout, .width = 100, .batch_size = 128}));
  *     ... tl_run_args: .hooks = &h, .hook_count = 1, .quiet = true ...
  *     tl_hook_free(&h);
  *
- * Where no bar can be drawn (a file, a pipe) the controller's own lines do, and the hook adds the table alone.
+ * It is for terminals, where lines can be drawn over. For a file or a pipe the controller's own lines do.
  *
  * Ownership: the caller's. Thread word: one thread at a time. */
 #ifndef TILTH_TRAIN_PROGRESS_H
@@ -21,7 +20,6 @@ TL_BEGIN
 
 typedef struct tl_progress_args {
     FILE *to;           /* borrowed */
-    bool bar;           /* it is a terminal: lines can be drawn over */
     bool plain;         /* in ASCII alone */
     int width;          /* columns; (optional: 80) */
     int64_t batch_size; /* examples of a step; 0: steps a second are told */

@@ -98,8 +98,8 @@ TL_API TL_NODISCARD tl_status tl_create_trainer(tl_trainer **out, const tl_exper
 
 /* --- what people ask of a model ---------------------------------------------------------------- */
 
-/* Floating-point operations of one example, as TensorFlow's profiler counts them (activations and normalisations not at
- * all); 0 when they cannot be counted. */
+/* Floating-point operations of one example, as TensorFlow's profiler counts them (normalisations and most activations not
+ * at all); 0 when they cannot be counted. */
 TL_API double tl_count_flops(tl_model *m);
 /* A line "NAME [SHAPE]" for each parameter, then "Total params: N". */
 TL_API TL_NODISCARD tl_status tl_write_model_params(const tl_model *m, const char *path);

@@ -134,9 +134,9 @@ TL_API tl_state *tl_trainer_checkpoint(tl_trainer *t);
 /* Takes from a checkpoint what evaluating needs, and leaves the rest. `path` is a file of ours, or the prefix of a
  * checkpoint of Model Garden. */
 TL_API TL_NODISCARD tl_status tl_trainer_restore_to_evaluate(tl_trainer *t, const char *path);
-/* Goes on where Model Garden stopped: weights, slots, averages and step come from the checkpoint with this prefix, under
- * the names that the task has for them, and nothing is written unless all of them are in it. What Model Garden does not
- * keep begins anew, with a line in the log: positions in the data, metrics, hooks. */
+/* Goes on where Model Garden stopped: weights, slots, averages, loss scale and step come from the checkpoint with
+ * this prefix, under the names that the task has for them, and nothing is written unless all of them are in it. What
+ * Model Garden does not keep stays as it is, with a line in the log: positions in the data, metrics, hooks. */
 TL_API TL_NODISCARD tl_status tl_trainer_restore_original(tl_trainer *t, const char *prefix);
 /* Waits for what is computed in the background; there is nothing on one machine. */
 TL_API void tl_trainer_join(tl_trainer *t);
