@@ -222,6 +222,12 @@ static int64_t tallest(const window_rule *r, float aspect)
     return h < r->height ? h : r->height;
 }
 
+// As TensorFlow draws it: of several places the last one is never taken.
+static int64_t draw_place(tl_rng *rng, int64_t room)
+{
+    return room > 0 ? tl_rng_below(rng, room) : 0;
+}
+
 // A height between the smallest and the tallest, all equally likely; rounding is made up for by one
 // pixel.
 static bool try_window(tl_window *out, tl_rng *rng, const window_rule *r, float aspect)
@@ -236,8 +242,8 @@ static bool try_window(tl_window *out, tl_rng *rng, const window_rule *r, float 
     if (area < r->least_area || area > r->most_area || h < 1 || w < 1 || h > r->height
         || w > r->width)
         return false;
-    int64_t y = tl_rng_below(rng, r->height - h + 1);
-    *out = (tl_window){tl_rng_below(rng, r->width - w + 1), y, w, h};
+    int64_t y = draw_place(rng, r->height - h);
+    *out = (tl_window){draw_place(rng, r->width - w), y, w, h};
     return true;
 }
 

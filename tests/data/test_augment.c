@@ -1,77 +1,14 @@
 /* Random changes of images as Model Garden computes them (tests/golden/augment.py), byte by byte. */
-#include "test.h"
-
 #include <stdlib.h>
 
 #include <tilth/data/augment.h>
-#include <tilth/io/example.h>
-#include <tilth/io/tfrecord.h>
 
+#include "golden_cases.h"
+
+#define CASES TEST_DATA "/golden/augment.tfrecord"
 enum { MOST = 4096 };
 
-/* --- cases ------------------------------------------------------------------------------------ */
-
-typedef struct golden_case {
-    const char *data;
-    size_t size;
-} golden_case;
-
-static tl_feature feature(const golden_case *c, const char *name)
-{
-    tl_feature f;
-    assert_ok(tl_example_find(&f, &name, 1, c->data, c->size));
-    return f;
-}
-
-static void ints_of(const golden_case *c, const char *name, int64_t *out, int64_t count)
-{
-    tl_feature f = feature(c, name);
-    assert_ok(tl_feature_ints(&f, name, out, count));
-}
-
-static int64_t floats_of(const golden_case *c, const char *name, float *out)
-{
-    tl_feature f = feature(c, name);
-    assert_ok(tl_feature_floats(&f, name, out, f.count));
-    return f.count;
-}
-
-static tl_bytes bytes_of(const golden_case *c, const char *name)
-{
-    tl_feature f = feature(c, name);
-    tl_bytes bytes;
-    assert_ok(tl_feature_bytes(&f, name, &bytes, 1));
-    return bytes;
-}
-
-static const char *text_of(const golden_case *c, const char *name)
-{
-    static char text[MOST];
-    tl_bytes bytes = bytes_of(c, name);
-    assert_true(bytes.size < sizeof text);
-    memcpy(text, bytes.data, bytes.size);
-    text[bytes.size] = '\0';
-    return text;
-}
-
-static void each_case(const char *kind, int count, void (*check)(const golden_case *c))
-{
-    tl_tfrecord_file *f;
-    tl_tfrecord r;
-    bool more;
-    assert_ok(tl_tfrecord_open(&f, TEST_DATA "/golden/augment.tfrecord", NULL));
-    tl_tfrecord_cursor at = {.file = f};
-    for (;;) {
-        assert_ok(tl_tfrecord_next(&at, &r, &more));
-        if (!more) break;
-        golden_case c = {r.data, r.size};
-        if (strcmp(text_of(&c, "kind"), kind) != 0) continue;
-        check(&c);
-        count--;
-    }
-    assert_int_equal(count, 0);
-    tl_tfrecord_close(&f);
-}
+/* --- images ----------------------------------------------------------------------------------- */
 
 /* An image of a case in memory with gaps between its rows, which must stay as they are. */
 enum { GAP = 5, MARK = 0xa5 };
@@ -137,7 +74,7 @@ static void check_operation(const golden_case *c)
     float x[8] = {0};
     const char *op = text_of(c, "op");
     ints_of(c, "shape", shape, 3);
-    floats_of(c, "number", x);
+    floats_of(c, "number", x, TL_COUNT(x));
     frame(&in, shape, bytes_of(c, "pixels").data);
     frame(&out, shape, NULL);
     tl_bytes want = bytes_of(c, "want");
@@ -156,7 +93,7 @@ static void check_operation(const golden_case *c)
 static void operations_are_those_of_the_original(void **state)
 {
     (void)state;
-    each_case("op", 550, check_operation);
+    each_case(CASES, "op", 550, check_operation);
 }
 
 /* --- levels ----------------------------------------------------------------------------------- */
@@ -171,7 +108,7 @@ static void check_level(const golden_case *c)
     assert_true(tl_augment_op_find(&op, text_of(c, "op")));
     assert_string_equal(tl_augment_op_name(op), text_of(c, "op"));
     ints_of(c, "shape", shape, 3);
-    floats_of(c, "level", &level);
+    floats_of(c, "level", &level, 1);
     tl_bytes one = bytes_of(c, "want"), other = bytes_of(c, "other");
     differ = memcmp(one.data, other.data, one.size) != 0;
     for (int i = 0; i < 24; i++) {
@@ -193,7 +130,7 @@ static void check_level(const golden_case *c)
 static void levels_mean_what_they_mean_there(void **state)
 {
     (void)state;
-    each_case("level", 144, check_level);
+    each_case(CASES, "level", 144, check_level);
 }
 
 static void check_policy(const golden_case *c)
@@ -204,8 +141,8 @@ static void check_policy(const golden_case *c)
     assert_non_null(p);
     ints_of(c, "rows", &rows, 1);
     assert_int_equal(p->row_count, rows);
-    assert_int_equal(floats_of(c, "prob", prob), rows * p->step_count);
-    floats_of(c, "level", level);
+    assert_int_equal(floats_of(c, "prob", prob, TL_COUNT(prob)), rows * p->step_count);
+    floats_of(c, "level", level, TL_COUNT(level));
     char names[MOST], *rest = names;
     strcpy(names, text_of(c, "ops"));
     for (int64_t i = 0; i < rows; i++)
@@ -222,7 +159,7 @@ static void policies_are_those_of_the_original(void **state)
     (void)state;
     int64_t count = 0;
     while (tl_augment_policy_at(count)) count++;
-    each_case("policy", (int)count, check_policy);
+    each_case(CASES, "policy", count, check_policy);
     assert_null(tl_augment_policy_find("detection_v0"));
     assert_null(tl_augment_policy_at(-1));
 }
@@ -339,8 +276,8 @@ static void check_mixture(const golden_case *c)
     ints_of(c, "cut", &cut, 1);
     ints_of(c, "labels", labels, shape[0]);
     ints_of(c, "windows", windows, 4 * shape[0]);
-    floats_of(c, "shares", shares);
-    floats_of(c, "smoothing", &smoothing);
+    floats_of(c, "shares", shares, TL_COUNT(shares));
+    floats_of(c, "smoothing", &smoothing, 1);
     for (int64_t i = 0; i < shape[0]; i++) {
         const int64_t *w = windows + 4 * i;
         mixtures[i] = (tl_mixture){shares[i], {w[0], w[1], w[2], w[3]}};
@@ -369,7 +306,7 @@ static void check_mixture(const golden_case *c)
 static void batches_are_mixed_as_there(void **state)
 {
     (void)state;
-    each_case("mixture", 18, check_mixture);
+    each_case(CASES, "mixture", 18, check_mixture);
 }
 
 int main(void)

@@ -1,71 +1,11 @@
-/* Images as TensorFlow decodes, resizes and cuts them (tests/golden/image_ops.py): the file is read by
- * our own readers of records and examples. */
-#include "test.h"
-
+/* Images as TensorFlow decodes, resizes and cuts them (tests/golden/image_ops.py). */
 #include <stdlib.h>
 
 #include <tilth/data/image.h>
-#include <tilth/io/example.h>
-#include <tilth/io/tfrecord.h>
 
-/* One case: its features by name. */
-typedef struct golden_case {
-    const char *data;
-    size_t size;
-} golden_case;
+#include "golden_cases.h"
 
-static tl_feature feature(const golden_case *c, const char *name)
-{
-    tl_feature f;
-    assert_ok(tl_example_find(&f, &name, 1, c->data, c->size));
-    return f;
-}
-
-static void ints_of(const golden_case *c, const char *name, int64_t *out, int64_t count)
-{
-    tl_feature f = feature(c, name);
-    assert_ok(tl_feature_ints(&f, name, out, count));
-}
-
-static int64_t int_of(const golden_case *c, const char *name)
-{
-    int64_t value;
-    ints_of(c, name, &value, 1);
-    return value;
-}
-
-static tl_bytes bytes_of(const golden_case *c, const char *name)
-{
-    tl_feature f = feature(c, name);
-    tl_bytes bytes;
-    assert_ok(tl_feature_bytes(&f, name, &bytes, 1));
-    return bytes;
-}
-
-static bool is(tl_bytes bytes, const char *text)
-{
-    return bytes.size == strlen(text) && memcmp(bytes.data, text, bytes.size) == 0;
-}
-
-// Calls `check` with every case of the kind; there must be that many.
-static void each_case(const char *kind, int count, void (*check)(const golden_case *c))
-{
-    tl_tfrecord_file *f;
-    tl_tfrecord r;
-    bool more;
-    assert_ok(tl_tfrecord_open(&f, TEST_DATA "/golden/image_ops.tfrecord", NULL));
-    tl_tfrecord_cursor at = {.file = f};
-    for (;;) {
-        assert_ok(tl_tfrecord_next(&at, &r, &more));
-        if (!more) break;
-        golden_case c = {r.data, r.size};
-        if (!is(bytes_of(&c, "kind"), kind)) continue;
-        check(&c);
-        count--;
-    }
-    assert_int_equal(count, 0);
-    tl_tfrecord_close(&f);
-}
+#define CASES TEST_DATA "/golden/image_ops.tfrecord"
 
 /* --- decoding --------------------------------------------------------------------------------- */
 
@@ -96,7 +36,7 @@ static void check_decoded(const golden_case *c)
 static void decoded_as_by_tensorflow(void **state)
 {
     (void)state;
-    each_case("decode", 43, check_decoded);
+    each_case(CASES, "decode", 43, check_decoded);
 }
 
 /* --- resizing --------------------------------------------------------------------------------- */
@@ -111,11 +51,11 @@ static void check_resized(const golden_case *c)
                    {"nearest", TL_PIXELS_NEAREST, 0},
                    {"area", TL_PIXELS_AREA, 1e-3},
                    {"bicubic", TL_PIXELS_BICUBIC, 0.25}};
-    tl_bytes name = bytes_of(c, "method"), pixels = bytes_of(c, "pixels"),
-             want = bytes_of(c, "want");
+    const char *name = text_of(c, "method");
+    tl_bytes pixels = bytes_of(c, "pixels"), want = bytes_of(c, "want");
     int64_t shape[3], size[2];
     int m = 0;
-    while (!is(name, methods[m].name)) m++;
+    while (strcmp(name, methods[m].name) != 0) m++;
     ints_of(c, "shape", shape, 3);
     ints_of(c, "size", size, 2);
     tl_pixels_resize_args args = {.method = methods[m].method,
@@ -148,7 +88,7 @@ static void check_resized(const golden_case *c)
 static void resized_as_by_tensorflow(void **state)
 {
     (void)state;
-    each_case("resize", 90, check_resized);
+    each_case(CASES, "resize", 90, check_resized);
 }
 
 /* --- cutting ---------------------------------------------------------------------------------- */
@@ -157,10 +97,9 @@ static void check_center(const golden_case *c)
 {
     int64_t size[2], want[3];
     float fraction;
-    tl_feature f = feature(c, "fraction");
     ints_of(c, "size", size, 2);
     ints_of(c, "window", want, 3);
-    assert_ok(tl_feature_floats(&f, "fraction", &fraction, 1));
+    floats_of(c, "fraction", &fraction, 1);
     tl_window w = tl_window_center(size[0], size[1], (double)fraction);
     assert_true(w.x == want[0] && w.y == want[1] && w.width == want[2] && w.height == want[2]);
 }
@@ -168,7 +107,7 @@ static void check_center(const golden_case *c)
 static void centers_as_in_model_garden(void **state)
 {
     (void)state;
-    each_case("center", 15, check_center);
+    each_case(CASES, "center", 15, check_center);
 }
 
 int main(void)

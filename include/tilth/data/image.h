@@ -102,8 +102,8 @@ typedef struct tl_random_window_args {
     int attempts;                  /* (optional: 10) */
 } tl_random_window_args;
 /* A part of random area and aspect, as TensorFlow's sample_distorted_bounding_box takes it with the
- * whole image as the only box; when no attempt fits it is the whole image. Every place is drawn,
- * while there the lowest and the rightmost never are. NULL arguments are the defaults. */
+ * whole image as the only box; when no attempt fits it is the whole image. As there, a part that is
+ * smaller than the image never lies at its lower or right edge. NULL arguments are the defaults. */
 TL_API tl_window tl_window_random(tl_rng *rng, int64_t height, int64_t width,
                                   const tl_random_window_args *args);
 
