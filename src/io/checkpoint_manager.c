@@ -300,22 +300,19 @@ tl_status tl_checkpoint_manager_restore_or_initialize(tl_checkpoint_manager *m, 
 
 tl_status tl_checkpoint_manager_restore(tl_checkpoint_manager *m, const char *path)
 {
-    tl_arena *arena;
+    tl_arena *arena = NULL;
     tl_checkpoint *c = NULL;
-    const char *file = NULL, *latest = tl_checkpoint_manager_latest(m);
+    const char *file = NULL, *latest = NULL;
+    bool bundle = false;
     tl_status st;
-    bool bundle;
+    tli_checkpoint_saver_wait(m->saver);
+    if (m->list.latest && !(latest = hand_out(m, m->list.latest))) return TL_ENOMEM;
     TL_TRY_DONE(st, tl_arena_new(&arena));
-    if (m->args.restore_bundle) TL_TRY_DONE(st, tl_checkpoint_locate(&file, &bundle, arena, path));
-    else TL_TRY_DONE(st, tl_checkpoint_resolve(&file, arena, path));
-    if (m->args.restore_bundle && bundle) {
-        TL_TRY_DONE(st, m->args.restore_bundle(m->args.payload, file));
-        arrive(m, false);
-        goto done;
-    }
-    TL_TRY_DONE(st, tl_checkpoint_open(&c, file));
-    TL_TRY_DONE(st, restore_from(m, c));
-    arrive(m, latest && strcmp(latest, file) == 0);
+    TL_TRY_DONE(st, m->args.restore_bundle ? tl_checkpoint_locate(&file, &bundle, arena, path)
+                                           : tl_checkpoint_resolve(&file, arena, path));
+    if (!bundle) TL_TRY_DONE(st, tl_checkpoint_open(&c, file));
+    TL_TRY_DONE(st, bundle ? m->args.restore_bundle(m->args.payload, file) : restore_from(m, c));
+    arrive(m, !bundle && latest && strcmp(latest, file) == 0);
 done:
     tl_checkpoint_free(&c);
     tl_arena_free(&arena);
