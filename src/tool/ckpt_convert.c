@@ -132,16 +132,16 @@ static tl_status count_entries(int64_t *out, const char *prefix)
 }
 
 /* Whoever looks for the latest in a folder may find another one. */
-static tl_status tell_latest(tl_str *out, tl_arena *arena, const char *folder, const char *prefix)
+static tl_status tell_latest(tl_str *out, const char *folder, const char *prefix)
 {
     tli_checkpoint_list list;
-    const char *latest = NULL;
     TL_TRY(tli_checkpoint_list_read(&list, folder, tli_checkpoint_clock()));
-    if (strcmp(list.latest, tl_path_basename(prefix)) != 0) latest = tl_arena_strdup(arena, list.latest);
-    bool told = strcmp(list.latest, tl_path_basename(prefix)) != 0;
+    if (strcmp(list.latest, tl_path_basename(prefix)) != 0) {
+        tl_str_add(out, "The latest in that folder is still ");
+        tli_ckpt_add_clean(out, list.latest);
+        tl_str_add(out, ": Model Garden goes on from there.\n");
+    }
     tli_checkpoint_list_deinit(&list);
-    if (told && !latest) return TL_ENOMEM;
-    if (told) tl_str_addf(out, "The latest in that folder is still %s: Model Garden goes on from there.\n", latest);
     return tl_str_status(out);
 }
 
@@ -153,7 +153,7 @@ static tl_status name_in_folder(tl_str *out, tl_arena *arena, const char *prefix
     tli_checkpoint_list list = {0};
     double now = tli_checkpoint_clock();
     if (!file) return TL_ENOMEM;
-    if (tl_file_exists(file)) return tell_latest(out, arena, folder, prefix);
+    if (tl_file_exists(file)) return tell_latest(out, folder, prefix);
     list.preserved = now - 1;
     tl_status st = tli_checkpoint_list_set_latest(&list, name);
     if (st == TL_OK) st = tli_checkpoint_list_add(&list, name, now);

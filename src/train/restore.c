@@ -8,6 +8,8 @@
 
 #define LOSS_SCALE "optimizer/loss_scale"
 
+enum { SHOWN_WEIGHTS = 5 };
+
 /* What follows `part` in a path below it; NULL when it is not. */
 static const char *below(const char *path, const char *part)
 {
@@ -43,7 +45,6 @@ typedef struct verdict {
 
 static void judge_one(verdict *v, const tl_state_finding *f)
 {
-    enum { SHOWN = 5 };
     int length;
     const char *slot = slot_of(f->path, &length);
     if (slot) {
@@ -52,7 +53,7 @@ static void judge_one(verdict *v, const tl_state_finding *f)
         return;
     } else if (below(f->path, "model") || strcmp(f->path, "global_step") == 0
                || strcmp(f->path, "optimizer/iterations") == 0) {
-        if (v->weight_count++ < SHOWN)
+        if (v->weight_count++ < SHOWN_WEIGHTS)
             tl_str_addf(&v->weights, "%s'%s' should be %s and is %s", v->weights.length ? "; " : "", f->path,
                         f->wanted, f->found ? f->found : "not in it");
     } else if (strcmp(f->path, "seed") != 0 && !below(f->path, "optimizer")) {
@@ -67,7 +68,7 @@ static tl_status judge(const verdict *v, const tl_trainer *t, const char *prefix
     bool averages_alone = strcmp(foreign, "average") == 0;
     if (v->weight_count)
         return TL_FAIL(TL_EINVAL, "'%s' does not fit this model: %s%s", prefix, tl_str_text(&v->weights),
-                       v->weights.length && v->weight_count > 5 ? "; and more" : "");
+                       v->weight_count > SHOWN_WEIGHTS ? "; and more" : "");
     if (v->lacking.length)
         return TL_FAIL(TL_EINVAL, "'%s' does not fit the optimizer, which keeps slots that are not in it: %s%s", prefix,
                        tl_str_text(&v->lacking), hint);

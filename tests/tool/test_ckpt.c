@@ -410,7 +410,11 @@ static void test_convert_run(void **state)
     run("convert", path, in_folder("best/b"), "--overwrite");
     ended_with(0, "");
     assert_null(strstr(out, "/checkpoint: ")); // there is one
-    static const char *const files[] = {"best/b.index", "best/b.data-00000-of-00001", "best/checkpoint"};
+    run("convert", path, in_folder("best/c"));
+    ended_with(0, "");
+    has(out, "The latest in that folder is still b: Model Garden goes on from there.\n");
+    static const char *const files[] = {"best/b.index", "best/b.data-00000-of-00001", "best/c.index",
+                                        "best/c.data-00000-of-00001", "best/checkpoint"};
     for (int64_t i = 0; i < TL_COUNT(files); i++) remove(in_folder(files[i]));
     remove(path);
     assert_int_equal(remove(in_folder("best")), 0);
