@@ -208,6 +208,13 @@ const char *tl_config_source(tl_config *c, const char *path)
     return copy ? copy : "?";
 }
 
+bool tl_config_is_given(tl_config *c, const char *path)
+{
+    tl_place place = tli_source_of(&c->sources, path);
+    bool said = place.source && strncmp(place.source, "experiment '", 12) != 0;
+    return said || tli_source_inside(&c->sources, path);
+}
+
 /* A key as tli_yaml_write_keys tells it. */
 typedef struct written_key {
     const char *path; /* NULL: no more */

@@ -13,6 +13,7 @@
 #define FORMAT_NOTE "tilth.format"
 #define NUMERICS_NOTE "tilth.numerics"
 #define ENTRIES_NOTE "tilth.entries"
+#define GIVEN_NOTE "tilth.note."
 #define CRC_ZEROS "00000000"
 static const char opening[] = "{\"__metadata__\":{\"" CRC_NOTE "\":\"";
 enum { CRC_DIGITS = 8, CRC_AT = TLI_ST_PREFIX + sizeof opening - 1 };
@@ -47,24 +48,44 @@ static tl_status draft_entry(const tl_state_entry *e, void *payload)
     return e->same_as ? TL_OK : tli_st_draft_add(d->draft, e);
 }
 
+static tl_status draft_notes(tl_safetensors_note *into, tl_arena *arena, const tl_checkpoint_info *info)
+{
+    for (int64_t i = 0; i < info->note_count; i++) {
+        into[i].key = tl_arena_printf(arena, GIVEN_NOTE "%s", info->notes[i].key);
+        into[i].value = info->notes[i].value;
+        if (!into[i].key) return TL_ENOMEM;
+    }
+    return TL_OK;
+}
+
 tl_status tli_checkpoint_draft(tli_st_draft *d, const tl_state *s, const tl_checkpoint_info *info)
 {
+    static const tl_checkpoint_info none;
     drafting how = {d, TL_STR_INIT};
-    tl_safetensors_note notes[4];
+    tl_safetensors_note *notes;
+    tl_arena *arena = NULL;
     int64_t count = 0;
     char version[16];
     tl_status st;
+    if (!info) info = &none;
     snprintf(version, sizeof version, "%d", TL_CHECKPOINT_VERSION);
+    TL_TRY_DONE(st, tl_arena_new(&arena));
+    if (!(notes = tl_arena_array(arena, 4 + info->note_count, sizeof *notes))) {
+        st = TL_ENOMEM;
+        goto done;
+    }
     TL_TRY_DONE(st, tl_state_walk(s, draft_entry, &how));
     tl_str_add(&how.entries, how.entries.length ? "]" : "[]");
     TL_TRY_DONE(st, tl_str_status(&how.entries));
     notes[count++] = (tl_safetensors_note){CRC_NOTE, CRC_ZEROS};
     notes[count++] = (tl_safetensors_note){FORMAT_NOTE, version};
-    if (info && info->numerics)
+    if (info->numerics)
         notes[count++] = (tl_safetensors_note){NUMERICS_NOTE, info->numerics};
     notes[count++] = (tl_safetensors_note){ENTRIES_NOTE, tl_str_text(&how.entries)};
-    st = tli_st_draft_finish(d, notes, count);
+    TL_TRY_DONE(st, draft_notes(notes + count, arena, info));
+    st = tli_st_draft_finish(d, notes, count + info->note_count);
 done:
+    tl_arena_free(&arena);
     tl_str_deinit(&how.entries);
     return st;
 }
@@ -379,6 +400,17 @@ const tl_safetensors *tl_checkpoint_file(const tl_checkpoint *c)
 int tl_checkpoint_version(const tl_checkpoint *c)
 {
     return c->version;
+}
+
+const char *tl_checkpoint_note(const tl_checkpoint *c, const char *name)
+{
+    for (int64_t i = 0; i < tl_safetensors_note_count(c->file); i++) {
+        const tl_safetensors_note *note = tl_safetensors_note_at(c->file, i);
+        if (strncmp(note->key, GIVEN_NOTE, sizeof GIVEN_NOTE - 1) == 0
+            && strcmp(note->key + sizeof GIVEN_NOTE - 1, name) == 0)
+            return note->value;
+    }
+    return NULL;
 }
 
 const char *tl_checkpoint_numerics(const tl_checkpoint *c)

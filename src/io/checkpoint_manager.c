@@ -156,7 +156,10 @@ tl_status tl_checkpoint_manager_save(tl_checkpoint_manager *m, bool check_interv
     TL_TRY(tli_checkpoint_manager_outcome(m, true));
     if (!m->swept) tli_checkpoint_folder_sweep(m->args.directory, m->args.name);
     m->swept = true;
-    TL_TRY(tli_checkpoint_saver_save(m->saver, m->args.state, step, m->args.numerics));
+    TL_TRY(tli_checkpoint_saver_save(m->saver, m->args.state, step,
+                                     &(tl_checkpoint_info){.numerics = m->args.numerics,
+                                                           .notes = m->args.notes,
+                                                           .note_count = m->args.note_count}));
     m->before = m->at;
     m->at = (struct place){.base = step, .is_saved = true, .saved = step};
     if (path) *path = tli_checkpoint_saver_path(m->saver);

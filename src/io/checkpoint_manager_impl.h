@@ -50,7 +50,7 @@ void tli_checkpoint_saver_free(tli_checkpoint_saver **s);
 /* Writes NAME-STEP and lists it, or, in the background, copies the state and leaves the rest to the
  * thread. Waits for the save before. */
 TL_NODISCARD tl_status tli_checkpoint_saver_save(tli_checkpoint_saver *s, const tl_state *state,
-                                                 int64_t step, const char *numerics);
+                                                 int64_t step, const tl_checkpoint_info *info);
 /* The file of the last save, valid until the next. */
 const char *tli_checkpoint_saver_path(const tli_checkpoint_saver *s);
 /* Has a save in the background failed? `wait`: waits for one that is under way. The failure is

@@ -268,7 +268,7 @@ const char *tli_checkpoint_saver_path(const tli_checkpoint_saver *s)
 }
 
 static tl_status begin(tli_checkpoint_saver *s, const tl_state *state, int64_t step,
-                       const char *numerics)
+                       const tl_checkpoint_info *info)
 {
     const char *folder = s->args.directory;
     size_t length = strlen(folder);
@@ -281,14 +281,14 @@ static tl_status begin(tli_checkpoint_saver *s, const tl_state *state, int64_t s
                 folder[length - 1] == '/' ? "" : "/", tl_str_text(&s->item));
     TL_TRY(tl_str_status(&s->item));
     TL_TRY(tl_str_status(&s->path));
-    return tli_checkpoint_draft(&s->draft, state, &(tl_checkpoint_info){.numerics = numerics});
+    return tli_checkpoint_draft(&s->draft, state, info);
 }
 
 tl_status tli_checkpoint_saver_save(tli_checkpoint_saver *s, const tl_state *state, int64_t step,
-                                    const char *numerics)
+                                    const tl_checkpoint_info *info)
 {
     tli_checkpoint_saver_wait(s);
-    tl_status st = begin(s, state, step, numerics);
+    tl_status st = begin(s, state, step, info);
     if (st == TL_OK && s->args.background) {
         st = take_snapshot(s);
         if (st == TL_OK) st = start_thread(s);

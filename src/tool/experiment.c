@@ -24,7 +24,7 @@ tl_status tli_experiment_of(tl_config **out, tli_run *run, const tl_parse_option
     tl_config *config;
     TL_TRY(tl_experiment_begin(&config, run->registry, parse));
     tl_status st = apply_words(config, run);
-    if (st == TL_OK) st = tl_config_finish(config);
+    if (st == TL_OK) st = tl_experiment_finish(config, run->registry, parse->experiment);
     if (st != TL_OK) tl_config_free(&config);
     *out = config;
     return st;

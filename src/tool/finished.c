@@ -111,7 +111,7 @@ static tl_status read_config(tli_finished *f, tli_run *run, const tli_finished_f
     } else {
         TL_TRY(tl_experiment_begin(&f->config, run->registry, &parse));
         if (use == MODEL_ALONE) TL_TRY(forget_machine(f->config));
-        TL_TRY(tl_config_finish(f->config));
+        TL_TRY(tl_experiment_finish(f->config, run->registry, parse.experiment));
     }
     f->params = tl_config_value(f->config);
     return TL_OK;

@@ -27,6 +27,7 @@ static const tl_method experiment_methods[] = {
     TL_METHOD(tl_experiment_class, task, true),
     TL_METHOD(tl_experiment_class, trainer, false),
     TL_METHOD(tl_experiment_class, fill, false),
+    TL_METHOD(tl_experiment_class, complete, false),
     {NULL, 0, false},
 };
 /* The nearest description up the chain, or what stands in for it. */
@@ -207,11 +208,32 @@ done:
     return st;
 }
 
+static tl_status complete(tl_config *config, const tl_class *cls)
+{
+    if (cls->base) TL_TRY(complete(config, cls->base));
+    if (!tl_class_has(cls, offsetof(tl_experiment_class, complete))) return TL_OK;
+    return ((const tl_experiment_class *)cls)->complete(config);
+}
+
+tl_status tl_experiment_finish(tl_config *config, const tl_registry *registry, const char *experiment)
+{
+    const tl_class *cls;
+    TL_TRY(tl_registry_find(&cls, registry, &tl_kind_experiment, experiment));
+    TL_TRY(complete(config, cls));
+    return tl_config_finish(config);
+}
+
+bool tl_experiment_completes(const tl_registry *registry, const char *experiment)
+{
+    const tl_class *cls = experiment ? tl_registry_peek(registry, &tl_kind_experiment, experiment) : NULL;
+    return cls && tl_class_with(cls, offsetof(tl_experiment_class, complete));
+}
+
 tl_status tl_experiment_parse(tl_config **out, const tl_registry *registry,
                               const tl_parse_options *options)
 {
     TL_TRY(tl_experiment_begin(out, registry, options));
-    tl_status st = tl_config_finish(*out);
+    tl_status st = tl_experiment_finish(*out, registry, options->experiment);
     if (st != TL_OK) tl_config_free(out);
     return st;
 }

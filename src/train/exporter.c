@@ -25,6 +25,7 @@ struct tl_exporter {
     tl_metric_comp comp;
     tl_logs *best; /* NULL before the first */
     tl_str path;   /* of its checkpoint */
+    const tl_notes *notes; /* or NULL */
 };
 
 /* --- info.json, written ----------------------------------------------------------------------- */
@@ -303,6 +304,11 @@ void tl_exporter_free(tl_exporter **e)
     *e = NULL;
 }
 
+void tl_exporter_set_notes(tl_exporter *e, const tl_notes *notes)
+{
+    e->notes = notes;
+}
+
 tl_status tl_maybe_create_best_ckpt_exporter(tl_exporter **out, const tl_trainer_config *params,
                                              const char *model_dir)
 {
@@ -362,14 +368,16 @@ static tl_status export(tl_exporter *e, const tl_state *state, const tl_logs *lo
 {
     tl_logs *best = NULL;
     tl_str path = TL_STR_INIT;
+    tl_checkpoint_info info = {0};
     tl_status st;
+    if (e->notes) info = (tl_checkpoint_info){.notes = e->notes->items, .note_count = e->notes->count};
     set_path(&path, e, step);
     TL_TRY_DONE(st, tl_str_status(&path));
     TL_TRY_DONE(st, tl_logs_new(&best));
     TL_TRY_DONE(st, copy_numbers(best, logs, 0));
     TL_TRY_DONE(st, tl_logs_put(best, STEP_KEY, (double)step));
     TL_TRY_DONE(st, tl_mkdirs(e->dir)); // who only looks leaves no folder behind
-    TL_TRY_DONE(st, tl_checkpoint_save(tl_str_text(&path), state, NULL));
+    TL_TRY_DONE(st, tl_checkpoint_save(tl_str_text(&path), state, &info));
     TL_TRY_DONE(st, write_state_file(e, step));
     TL_TRY_DONE(st, write_info(e, logs, step));
     tl_logs_free(&e->best);

@@ -94,6 +94,7 @@ static tl_status base_build_checkpoint_manager(tl_runner *r, tl_checkpoint_manag
                                            .payload = r->trainer,
                                            .background = r->args->background_checkpoints,
                                            .optional = "hooks",
+                                           .notes = r->notes.items, .note_count = r->notes.count,
                                            .numerics = tl_engine_backend(r->trainer->engine)->cls.name});
 }
 
@@ -228,6 +229,8 @@ static tl_status run(tl_runner *r, tl_logs *logs)
 {
     TL_TRY(CALL(r, build_exporter)(r, &r->exporter));
     TL_TRY(CALL(r, build_trainer)(r, &r->trainer));
+    TL_TRY(tl_task_notes(r->args->task, &r->notes));
+    if (r->exporter) tl_exporter_set_notes(r->exporter, &r->notes);
     TL_TRY(CALL(r, build_checkpoint_manager)(r, &r->manager));
     if (r->manager) TL_TRY(check_weights(r));
     TL_TRY(CALL(r, build_hooks)(r));
@@ -254,6 +257,7 @@ done:
     tl_checkpoint_manager_free(&r.manager);
     if (r.trainer) r.trainer->exporter = NULL;
     tl_exporter_free(&r.exporter);
+    tl_notes_deinit(&r.notes);
     if (args->trainer && *args->trainer) tl_trainer_free(args->trainer);
     tl_arena_free(&r.arena);
     if (out && st == TL_OK) {

@@ -224,6 +224,13 @@ static tl_status base_original_names(tl_task *t, tl_original_names *into)
                                     "task's method original_names tells them", t->name);
 }
 
+static tl_status base_notes(tl_task *t, tl_notes *into)
+{
+    (void)t;
+    (void)into;
+    return TL_OK;
+}
+
 const tl_task_class tl_base_task = {
     .cls = {.class_size = sizeof(tl_task_class), .name = "base", .size = sizeof(tl_task),
             .help = "what tasks inherit"},
@@ -242,6 +249,7 @@ const tl_task_class tl_base_task = {
     .initialize = base_initialize,
     .create_optimizer = base_create_optimizer,
     .original_names = base_original_names,
+    .notes = base_notes,
 };
 
 /* --- the methods ------------------------------------------------------------------------------ */
@@ -328,4 +336,9 @@ tl_status tl_task_create_optimizer(tl_task *t, tl_model *m, const tl_optimizatio
 tl_status tl_task_original_names(tl_task *t, tl_original_names *into)
 {
     return CALL(t, original_names)(t, into);
+}
+
+tl_status tl_task_notes(tl_task *t, tl_notes *into)
+{
+    return CALL(t, notes)(t, into);
 }

@@ -54,6 +54,16 @@ static void source_is(const char *path, const char *expected)
     if (strcmp(source, expected) != 0) fail_msg("%s comes from %s, not %s", path, source, expected);
 }
 
+static void test_what_an_experiment_says_is_not_given(void **state)
+{
+    (void)state;
+    assert_ok(tl_config_yaml(config, "layers: [{units: 1}]", "experiment 'x'"));
+    assert_false(tl_config_is_given(config, "layers"));
+    assert_false(tl_config_is_given(config, "optimizer"));
+    yaml("layers: [{units: 2}]");
+    assert_true(tl_config_is_given(config, "layers"));
+}
+
 /* --- the vectors of Model Garden's Config ----------------------------------------------------- */
 
 /* Vector: override {h: [{a: 3, b: ..}]} on a list of two gives a list of one, of the same type. */
@@ -630,6 +640,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_vector_list_replaced, begin, end),
+        cmocka_unit_test_setup_teardown(test_what_an_experiment_says_is_not_given, begin, end),
         cmocka_unit_test_setup_teardown(test_vector_elements_kept, begin, end),
         cmocka_unit_test_setup_teardown(test_vector_emptied, begin, end),
         cmocka_unit_test_setup_teardown(test_vector_optional_made, begin, end),

@@ -124,7 +124,9 @@ static void test_reading(void **state)
     tl_checkpoint *c;
     const char *path = in_folder("x.safetensors");
     model_init(&a, 10);
-    assert_ok(tl_checkpoint_save(path, a.state, &(tl_checkpoint_info){.numerics = "neon \"1\""}));
+    const tl_safetensors_note notes[] = {{"classes", "cat\ndog\n"}, {"gin", ""}};
+    assert_ok(tl_checkpoint_save(path, a.state, &(tl_checkpoint_info){.numerics = "neon \"1\"", .notes = notes,
+                                                                      .note_count = 2}));
     assert_ok(tl_checkpoint_read(&read, path, engine));
     assert_true(equal(a.state, read));
     tl_str wanted = TL_STR_INIT, found = TL_STR_INIT; // order, kinds and aliases
@@ -138,6 +140,9 @@ static void test_reading(void **state)
     assert_ok(tl_checkpoint_open(&c, path));
     assert_int_equal(tl_checkpoint_version(c), TL_CHECKPOINT_VERSION);
     assert_string_equal(tl_checkpoint_numerics(c), "neon \"1\"");
+    assert_string_equal(tl_checkpoint_note(c, "classes"), "cat\ndog\n");
+    assert_string_equal(tl_checkpoint_note(c, "gin"), "");
+    assert_null(tl_checkpoint_note(c, "other"));
     tl_state_entry e;
     assert_ok(tl_state_get(&e, tl_checkpoint_state(c), "global_step", TL_STATE_INT));
     assert_int_equal(e.i, 10);

@@ -68,6 +68,9 @@ TL_API TL_NODISCARD tl_status tl_config_restrict(tl_config *c, const char *text)
 /* Where the value at a dotted path came from: "a.yaml:7:3", "--params_override", "default". This and
  * the explained form below keep texts in the config: one thread at a time. */
 TL_API const char *tl_config_source(tl_config *c, const char *path);
+/* Whether somebody has set the value at a dotted path, or one below it: not when it is the default of its row, or what an
+ * experiment's own defaults say. */
+TL_API bool tl_config_is_given(tl_config *c, const char *path);
 /* What tl_yaml_write writes. With `explain`, each line says where its value came from. */
 TL_API TL_NODISCARD tl_status tl_config_write(tl_str *out, tl_config *c, bool explain);
 

@@ -30,6 +30,8 @@ enum { TL_CHECKPOINT_VERSION = 1 };
 
 typedef struct tl_checkpoint_info {
     const char *numerics; /* what computes: instruction set, version, ...; NULL: is not said */
+    const tl_safetensors_note *notes; /* (optional) texts that belong to it beside the state, by name */
+    int64_t note_count;
 } tl_checkpoint_info;
 
 /* `info` may be NULL. Tensors that are only described cannot be saved. */
@@ -55,6 +57,9 @@ TL_API int tl_checkpoint_version(const tl_checkpoint *c);
 /* NULL: was not said. */
 TL_API const char *tl_checkpoint_numerics(const tl_checkpoint *c);
 TL_API uint32_t tl_checkpoint_crc(const tl_checkpoint *c);
+/* One of the notes that it was saved with; NULL: there is none of that name. In the file's metadata it is called
+ * "tilth.note.NAME". */
+TL_API const char *tl_checkpoint_note(const tl_checkpoint *c, const char *name);
 
 /* The whole state, its tensors new ones of the engine's; paths that were one tensor are one again.
  * Without an engine (NULL) tensors are only described. */

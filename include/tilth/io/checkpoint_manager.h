@@ -70,6 +70,8 @@ typedef struct tl_checkpoint_manager_args {
     bool background;                  /* save returns while the file is written */
     const char *optional;             /* as in tl_checkpoint_restore_args; may be NULL */
     const char *numerics;             /* of tl_checkpoint_info and tl_checkpoint_restore_args */
+    const tl_safetensors_note *notes; /* (optional) of tl_checkpoint_info; must outlive the manager */
+    int64_t note_count;
 } tl_checkpoint_manager_args;
 
 /* Reads DIRECTORY/checkpoint. One that cannot be understood is warned of, and the checkpoints that

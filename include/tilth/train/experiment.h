@@ -155,6 +155,9 @@ typedef struct tl_experiment_class {
     tl_status (*fill)(tl_experiment_config *experiment, tl_arena *arena);
     /* Optional: "task.train_data.is_training != None", ..., NULL. */
     const char *const *restrictions;
+    /* Optional: looks at the data, and fills in what nobody has said (tl_config_is_given), by tl_config_word; called
+     * once all sources were read. A base's comes first. */
+    tl_status (*complete)(tl_config *config);
 } tl_experiment_class;
 
 extern TL_API const tl_kind tl_kind_task, tl_kind_experiment;
@@ -179,7 +182,13 @@ extern TL_API const tl_desc tl_parse_options_desc;
  * `registry` must outlive the config. *out is NULL after a failure. */
 TL_API TL_NODISCARD tl_status tl_experiment_begin(tl_config **out, const tl_registry *registry,
                                                   const tl_parse_options *options);
-/* The same, finished. */
+/* Completes what an experiment leaves to its data, and finishes. `experiment` is the name it began with. */
+TL_API TL_NODISCARD tl_status tl_experiment_finish(tl_config *config, const tl_registry *registry,
+                                                   const char *experiment);
+/* Whether an experiment completes itself by its data: a run of it that goes on takes its params.yaml as the first
+ * of its files, since the data may have changed. */
+TL_API bool tl_experiment_completes(const tl_registry *registry, const char *experiment);
+/* Begun and finished. */
 TL_API TL_NODISCARD tl_status tl_experiment_parse(tl_config **out, const tl_registry *registry,
                                                   const tl_parse_options *options);
 

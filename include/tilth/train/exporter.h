@@ -15,6 +15,7 @@
 #include <tilth/core/logs.h>
 #include <tilth/core/state.h>
 #include <tilth/train/experiment.h>
+#include <tilth/train/notes.h>
 
 TL_BEGIN
 
@@ -28,6 +29,8 @@ typedef struct tl_exporter_args {
 TL_API TL_NODISCARD tl_status tl_exporter_new(tl_exporter **out, const tl_exporter_args *args);
 /* NULL is fine. */
 TL_API void tl_exporter_free(tl_exporter **e);
+/* Notes that its checkpoints get from now on; borrowed. */
+TL_API void tl_exporter_set_notes(tl_exporter *e, const tl_notes *notes);
 /* The one that an experiment wants: *out is NULL when it names no folder or no metric. */
 TL_API TL_NODISCARD tl_status tl_maybe_create_best_ckpt_exporter(tl_exporter **out,
                                                                  const tl_trainer_config *params,

@@ -60,6 +60,7 @@ struct tl_runner {
     tl_checkpoint_manager *manager;
     tl_controller *controller;
     tl_hooks hooks; /* the runner's own */
+    tl_notes notes; /* what the run keeps beside params.yaml */
     tl_arena *arena;
 };
 /* Gives a hook to the runner, which frees it, also when this fails. */

@@ -23,6 +23,7 @@
 
 #include <tilth/data/dataset.h>
 #include <tilth/train/experiment.h>
+#include <tilth/train/notes.h>
 #include <tilth/train/original.h>
 #include <tilth/train/step.h>
 
@@ -94,6 +95,8 @@ struct tl_task_class {
                                   const tl_runtime_config *runtime, tl_optimizer **out);
     /* Which objects the layers of the model are in checkpoints of Model Garden. Base: TL_EUNSUPPORTED. */
     tl_status (*original_names)(tl_task *t, tl_original_names *into);
+    /* Notes that a run of it keeps, such as the names of classes. Base: none. */
+    tl_status (*notes)(tl_task *t, tl_notes *into);
 };
 TL_API extern const tl_task_class tl_base_task;
 
@@ -136,6 +139,7 @@ TL_API TL_NODISCARD tl_status tl_task_create_optimizer(tl_task *t, tl_model *m,
                                                        const tl_runtime_config *runtime,
                                                        tl_optimizer **out);
 TL_API TL_NODISCARD tl_status tl_task_original_names(tl_task *t, tl_original_names *into);
+TL_API TL_NODISCARD tl_status tl_task_notes(tl_task *t, tl_notes *into);
 
 /* What of a batch goes to the model, and what it is compared with. */
 TL_API void tl_batch_split(const tl_batch *batch, tl_tensors *features, tl_tensors *labels);
