@@ -58,9 +58,9 @@ static tl_status run(tl_registry *registry, const all_flags *flags)
     tl_status st;
 
     TL_TRY_DONE(st, tl_check_mode(mode));
-    TL_TRY_DONE(st, tl_gin_new(&gin, registry));
-    TL_TRY_DONE(st, tl_gin_parse_files_and_params(gin, flags->train.gin_file,
-                                                  flags->train.gin_params, true));
+    TL_TRY_DONE(st, tl_run_bindings(&gin, registry, model_dir, flags->train.gin_file,
+                                    flags->train.gin_params));
+    tl_gin_set_current(gin);
     TL_TRY_DONE(st, tl_experiment_parse(&config, registry, &flags->parse));
     const tl_experiment_config *params = tl_config_value(config);
     // Pure evaluation writes no params.yaml: it would race the job that trains.
@@ -87,6 +87,7 @@ done:
     tl_task_free(&task);
     tl_strategy_free(&strategy);
     tl_config_free(&config);
+    tl_gin_set_current(NULL);
     tl_gin_free(&gin);
     return st;
 }

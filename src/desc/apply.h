@@ -93,6 +93,8 @@ static inline bool tli_list_is_null(const tl_field *field, const void *list)
 {
     return field->flags & TL_FIELD_NULLABLE && !((const tl_structs *)list)->items;
 }
+/* A struct whose zeros are meant. */
+bool tli_is_complete(const tl_desc *desc, const void *value);
 /* The member of both structs is the same. */
 bool tli_field_equal(const tl_field *field, const void *a, const void *b);
 /* Element of a list: its size, and the row that describes one element alone. */

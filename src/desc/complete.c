@@ -3,8 +3,7 @@
 
 #include "desc/apply.h"
 
-/* A struct whose zeros are meant. */
-static bool is_complete(const tl_desc *desc, const void *value)
+bool tli_is_complete(const tl_desc *desc, const void *value)
 {
     for (; desc; desc = desc->base)
         if (desc->complete && desc->complete(value)) return true;
@@ -73,7 +72,7 @@ static tl_status fill_object(tl_arena *arena, const tl_field *f, tl_object *to,
 static tl_status fill_in(tl_arena *arena, const tl_desc *desc, void *to, const void *from,
                          const tl_registry *registry)
 {
-    if (is_complete(desc, from)) return tl_desc_copy(arena, desc, to, from);
+    if (tli_is_complete(desc, from)) return tl_desc_copy(arena, desc, to, from);
     for (tli_rows r = tli_rows_of(desc); tli_rows_next(&r);) {
         const tl_field *f = r.field;
         void *member = tl_field_at(f, to);

@@ -62,7 +62,7 @@ static tl_status fill_info(tli_gin_info *info, tl_gin *gin)
     return TL_OK;
 }
 
-tl_status tli_gin_info_get(const tli_gin_info **out, tl_gin *gin, const tl_class *cls)
+tl_status tli_gin_info_get(tli_gin_info **out, tl_gin *gin, const tl_class *cls)
 {
     char key[KEY_ROOM];
     (void)write_key(key, "", cls);

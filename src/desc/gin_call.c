@@ -52,6 +52,7 @@ tl_status tli_gin_record(tl_gin *gin, const tl_class *cls, tli_gin_binding *bind
 {
     tli_gin_section *s;
     TL_TRY(tli_gin_section_get(&s, gin, &gin->operative, tl_gin_scope(gin), cls));
+    binding->used = true;
     return tl_map_set(&s->params, binding->param, binding);
 }
 
@@ -112,6 +113,7 @@ static tl_status check_required(const tl_gin_call *c)
 static tl_status record_call(const tl_gin_call *c)
 {
     tli_gin_section *s; // also when the call has no parameters at all
+    c->info->made = true;
     TL_TRY(tli_gin_section_get(&s, c->gin, &c->gin->operative, c->scope, c->info->cls));
     for (int64_t i = 0; i < c->info->count; i++) {
         if (c->marks[i] == TLI_GIN_GIVEN) continue;

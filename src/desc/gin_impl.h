@@ -5,6 +5,7 @@
  *     gin_select.c   names -> classes, constants      gin_bind.c     bindings checked and sorted
  *     gin_expand.c   macros and references put in     gin_call.c     calls, scopes, `_target_`
  *     gin_repr.c     values -> Python text            gin_output.c   sections -> text
+ *     gin_fill.c     bindings -> configurations       gin_used.c     what nothing has used
  *     gin.c          life, switches, questions */
 #ifndef TILTH_SRC_DESC_GIN_IMPL_H
 #define TILTH_SRC_DESC_GIN_IMPL_H
@@ -29,6 +30,7 @@ typedef struct tli_gin_binding {
     tl_place place;       /* no source: the default of a row */
     bool skippable;       /* left out when its configurable is unknown */
     bool skipped;         /* and that was told */
+    bool used;            /* something was made with it */
     /* of a macro, while all are checked */
     enum { TLI_GIN_NEW, TLI_GIN_OPEN, TLI_GIN_CHECKED } state;
     int64_t weight; /* of its value with all macros put in */
@@ -55,6 +57,7 @@ typedef struct tli_gin_info {
     const tl_field **fields; /* sorted by name */
     int64_t count;
     tli_gin_binding **defaults; /* by field; NULL where it has none that can be written */
+    bool made; /* something of the class was, with bindings or without */
 } tli_gin_info;
 
 typedef struct tli_gin_import {
@@ -215,7 +218,7 @@ tli_gin_section *tli_gin_section_peek(const tl_map *sections, const char *scope,
                                       const tl_class *cls);
 tl_status tli_gin_section_get(tli_gin_section **out, tl_gin *gin, tl_map *sections,
                               const char *scope, const tl_class *cls);
-tl_status tli_gin_info_get(const tli_gin_info **out, tl_gin *gin, const tl_class *cls);
+tl_status tli_gin_info_get(tli_gin_info **out, tl_gin *gin, const tl_class *cls);
 /* Index of the parameter, or -1. */
 int64_t tli_gin_info_index(const tli_gin_info *info, const char *param);
 
@@ -264,7 +267,7 @@ tl_status tli_gin_meaning(tli_gin_binding **macro, const tl_value **constant, co
 
 struct tl_gin_call {
     tl_gin *gin;
-    const tli_gin_info *info;
+    tli_gin_info *info;
     const char *scope; /* it runs in; "" until it runs: the one that is current then */
     tl_arena *arena;
     void *args;
@@ -279,7 +282,7 @@ struct tl_gin_call {
 };
 
 tl_status tli_gin_scope_push(tl_gin *gin, const char *scope);
-/* Adds to what was used. */
+/* Adds to what was used, in the current scope. */
 tl_status tli_gin_record(tl_gin *gin, const tl_class *cls, tli_gin_binding *binding);
 /* What is bound for the class in the current scope and those around it, by field. */
 void tli_gin_overlay(const tl_gin *gin, const tli_gin_info *info, tli_gin_binding **bound,

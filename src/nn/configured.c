@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include <tilth/desc/gin.h>
+
 static tl_status check_number(const tl_field *f, double number)
 {
     if (!f->ranged || (number >= f->min && number <= f->max)) return TL_OK;
@@ -58,6 +60,7 @@ tl_status tli_configure(const void **out, tl_arena *arena, const tl_class *cls, 
     void *copy = tl_arena_alloc(arena, desc->size);
     if (!copy) return TL_ENOMEM;
     TL_TRY(tl_desc_complete(arena, desc, copy, config, NULL));
+    TL_TRY(tl_gin_fill(tl_gin_current(), "", cls, copy, config, arena));
     TL_TRY(check_ranges(desc, copy));
     TL_TRY(tl_desc_check(desc, copy));
     *out = copy;

@@ -115,6 +115,7 @@ static tl_status copy_config(tl_net *net, tl_layer *l, const void *config)
     void *copy = tl_arena_alloc(net->arena, desc->size);
     if (!copy) return TL_ENOMEM;
     TL_TRY(tl_desc_complete(net->arena, desc, copy, config, net->registry));
+    TL_TRY(tl_gin_fill(net->args.gin, l->path, &l->cls->cls, copy, config, net->arena));
     TL_TRY(check_ranges(desc, copy));
     TL_TRY(tl_desc_check(desc, copy));
     l->config = copy;

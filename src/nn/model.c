@@ -29,6 +29,7 @@ static tl_status own_registry(tl_net *net)
 static tl_status copy_args(tl_net *net, const tl_model_args *args)
 {
     net->args = *args;
+    if (!net->args.gin) net->args.gin = tl_gin_current();
     tl_input *inputs =
         tl_arena_copy(net->arena, args->inputs, (size_t)args->input_count * sizeof *inputs);
     if (!inputs) return TL_ENOMEM;

@@ -30,6 +30,24 @@ tl_status tli_experiment_of(tl_config **out, tli_run *run, const tl_parse_option
     return st;
 }
 
+tl_status tli_experiment_with_gin(tl_config **out, tl_gin **gin, tli_run *run, const tl_parse_options *parse,
+                                  const char *model_dir, tl_strings files, tl_strings params)
+{
+    *out = NULL;
+    TL_TRY(tl_run_bindings(gin, run->registry, model_dir, files, params));
+    tl_gin_set_current(*gin);
+    tl_status st = tli_experiment_of(out, run, parse);
+    if (st != TL_OK) tli_experiment_close(out, gin);
+    return st;
+}
+
+void tli_experiment_close(tl_config **config, tl_gin **gin)
+{
+    tl_config_free(config);
+    tl_gin_set_current(NULL);
+    tl_gin_free(gin);
+}
+
 tl_status tli_experiment_help(tli_run *run, const tl_parse_options *parse)
 {
     if (!parse->experiment || !*parse->experiment) {

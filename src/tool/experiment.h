@@ -2,13 +2,19 @@
 #ifndef TILTH_SRC_TOOL_EXPERIMENT_H
 #define TILTH_SRC_TOOL_EXPERIMENT_H
 
-#include <tilth/train/experiment.h>
+#include <tilth/train/launch.h>
 
 #include "tool/tool.h"
 
 /* The experiment's configuration, finished: its defaults, files, --params_override, then words and dotted flags in
  * their order. */
 TL_NODISCARD tl_status tli_experiment_of(tl_config **out, tli_run *run, const tl_parse_options *parse);
+/* The same under bindings of gin, which were read before and are in force from then on: those of the flags, or of the run
+ * in the folder (NULL: none). Both are the caller's, the configuration first to be freed. */
+TL_NODISCARD tl_status tli_experiment_with_gin(tl_config **out, tl_gin **gin, tli_run *run, const tl_parse_options *parse,
+                                               const char *model_dir, tl_strings files, tl_strings params);
+/* Frees both; no bindings are in force any more. */
+void tli_experiment_close(tl_config **config, tl_gin **gin);
 /* For --helpfull: the keys of the experiment that is named. */
 TL_NODISCARD tl_status tli_experiment_help(tli_run *run, const tl_parse_options *parse);
 /* What words mean, for the usage of commands that take them. */

@@ -1,4 +1,3 @@
-#include <tilth/desc/gin.h>
 
 #include "tool/experiment.h"
 
@@ -28,27 +27,16 @@ static const tl_desc gin_flags_desc = {
 
 enum { OUTPUT, EXPERIMENT, GIN }; /* structs of flags, by their place in the command's table */
 
-/* Nothing is called here, but mistakes in gin files should not wait until training. */
-static tl_status check_gin(tl_registry *registry, const gin_flags *given)
-{
-    if (!given->gin_file.count && !given->gin_params.count) return TL_OK;
-    tl_gin *gin;
-    TL_TRY(tl_gin_new(&gin, registry));
-    tl_status st = tl_gin_allow_plugins(gin, NULL);
-    if (st == TL_OK)
-        st = tl_gin_parse_files_and_params(gin, given->gin_file, given->gin_params, true);
-    tl_gin_free(&gin);
-    return st;
-}
-
+/* What no choice of the configuration takes may still be meant for what the program makes while it trains. */
 static tl_status run_params(tli_run *run)
 {
     const params_flags *output = run->given[OUTPUT];
+    const gin_flags *given = run->given[GIN];
     tl_config *config;
-    TL_TRY(check_gin(run->registry, run->given[GIN]));
-    TL_TRY(tli_experiment_of(&config, run, run->given[EXPERIMENT]));
+    tl_gin *gin;
+    TL_TRY(tli_experiment_with_gin(&config, &gin, run, run->given[EXPERIMENT], NULL, given->gin_file, given->gin_params));
     tl_status st = tl_config_write(&run->text, config, output->explain);
-    tl_config_free(&config);
+    tli_experiment_close(&config, &gin);
     return st;
 }
 

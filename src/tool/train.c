@@ -190,14 +190,14 @@ static tl_status make_hooks(hooks *h, tli_run *run, const tl_task_config *task, 
     return TL_OK;
 }
 
-static tl_status launch(tli_run *run, tl_config *config, const hooks *h, bool bar)
+static tl_status launch(tli_run *run, tl_config *config, tl_gin *gin, const hooks *h, bool bar)
 {
     tl_logs *logs;
     tl_run_args more = {.hooks = h->items, .hook_count = h->count, .quiet = bar};
     const tl_train_flags *flags = run->given[RUN];
     int64_t begin = tl_clock_ns();
     TL_TRY(tl_logs_new(&logs));
-    tl_status st = tl_launch(logs, &(tl_launch_args){.registry = run->registry, .config = config,
+    tl_status st = tl_launch(logs, &(tl_launch_args){.registry = run->registry, .config = config, .gin = gin,
                                                      .flags = flags, .run = &more});
     double seconds = (double)(tl_clock_ns() - begin) * 1e-9;
     if (st == TL_OK && strstr(flags->mode, "train"))
@@ -206,7 +206,7 @@ static tl_status launch(tli_run *run, tl_config *config, const hooks *h, bool ba
     return st;
 }
 
-static tl_status train(tli_run *run, tl_config *config)
+static tl_status train(tli_run *run, tl_config *config, tl_gin *gin)
 {
     const tl_task_config *task = ((const tl_experiment_config *)tl_config_value(config))->task.value;
     bool bar = wants_bar(run);
@@ -214,18 +214,21 @@ static tl_status train(tli_run *run, tl_config *config)
     tl_status st = make_hooks(&h, run, task, bar);
     // The bar tells what the log would; warnings still come.
     if (bar && tl_log_level() == TL_LEVEL_INFO) tl_log_set_level(TL_LEVEL_WARNING);
-    if (st == TL_OK) st = launch(run, config, &h, bar);
+    if (st == TL_OK) st = launch(run, config, gin, &h, bar);
     for (int i = 0; i < MOST_HOOKS; i++) tl_hook_free(&h.items[i]);
     return st;
 }
 
 static tl_status run_train(tli_run *run)
 {
+    const tl_train_flags *flags = run->given[RUN];
     tl_config *config;
-    TL_TRY(tl_check_mode(((const tl_train_flags *)run->given[RUN])->mode));
-    TL_TRY(tli_experiment_of(&config, run, run->given[EXPERIMENT]));
-    tl_status st = train(run, config);
-    tl_config_free(&config);
+    tl_gin *gin;
+    TL_TRY(tl_check_mode(flags->mode));
+    TL_TRY(tli_experiment_with_gin(&config, &gin, run, run->given[EXPERIMENT], flags->model_dir, flags->gin_file,
+                                   flags->gin_params));
+    tl_status st = train(run, config, gin);
+    tli_experiment_close(&config, &gin);
     return st;
 }
 

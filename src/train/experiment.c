@@ -4,6 +4,7 @@
 
 #include <tilth/base/file.h>
 #include <tilth/base/str.h>
+#include <tilth/desc/gin.h>
 
 static const tl_field experiment_fields[] = {
     TL_F(tl_experiment_config, task, .desc = &tl_task_config_desc, .set = true,
@@ -220,6 +221,7 @@ tl_status tl_experiment_finish(tl_config *config, const tl_registry *registry, c
     const tl_class *cls;
     TL_TRY(tl_registry_find(&cls, registry, &tl_kind_experiment, experiment));
     TL_TRY(complete(config, cls));
+    if (tl_gin_current()) TL_TRY(tl_gin_configure(tl_gin_current(), config));
     return tl_config_finish(config);
 }
 

@@ -18,6 +18,8 @@ static const tl_field flag_fields[] = {
          .help = "folder for checkpoints, summaries and params.yaml"),
     TL_F(tl_train_flags, gin_file, .help = "file with gin bindings"),
     TL_F(tl_train_flags, gin_params, .help = "a gin binding, such as 'Dense.units = 256'"),
+    TL_F(tl_train_flags, gin_strict,
+         .help = "bindings of a file that the run does not use are errors; else they are warned of"),
     TL_F(tl_train_flags, enable_async_checkpointing, .b = true,
          .help = "train on while a checkpoint is written"),
     UNREAD_ROW(tpu_platform),
@@ -57,13 +59,6 @@ tl_status tl_save_gin_config(tl_gin *gin, const char *suffix, const char *model_
     tl_str_deinit(&text);
     tl_arena_free(&arena);
     return st;
-}
-
-static tl_status read_gin(tl_gin **out, tl_registry *registry, const tl_train_flags *flags)
-{
-    TL_TRY(tl_gin_new(out, registry));
-    TL_TRY(tl_gin_allow_plugins(*out, NULL));
-    return tl_gin_parse_files_and_params(*out, flags->gin_file, flags->gin_params, true);
 }
 
 tl_status tl_experiment_open(tl_strategy **strategy, tl_task **task, const tl_registry *registry,
@@ -140,22 +135,27 @@ tl_status tl_launch(tl_logs *logs, const tl_launch_args *args)
     const tl_task_config *task_config = params->task.value;
     tl_run_args run = run_args(args, params);
     tl_run_result result = {0};
-    tl_gin *gin = NULL;
+    tl_gin *gin = NULL, *outer = tl_gin_current();
     tl_status st;
     TL_TRY_DONE(st, check_flags(args->flags));
-    TL_TRY_DONE(st, read_gin(&gin, args->registry, args->flags));
+    if (!args->gin)
+        TL_TRY_DONE(st, tl_run_bindings(&gin, args->registry, args->flags->model_dir, args->flags->gin_file,
+                                        args->flags->gin_params));
     TL_TRY_DONE(st, log_params(args->config));
-    run.gin = gin;
+    run.gin = args->gin ? args->gin : gin;
+    run.gin_strict = args->flags->gin_strict;
     run.seed = tl_experiment_seed(params);
     if (task_config->allow_image_summary && !run.eval_summary_cls)
         run.eval_summary_cls = &tl_summary_manager_images;
+    outer = tl_gin_set_current(run.gin);
     TL_TRY_DONE(st, tl_experiment_open(&run.strategy, &run.task, args->registry, params,
                                        args->flags->model_dir, run.seed));
     TL_TRY_DONE(st, write_params(args->config, args->flags));
     TL_TRY_DONE(st, tl_run_experiment(&result, &run));
     if (logs) TL_TRY_DONE(st, tl_logs_walk(result.logs, keep_value, logs));
-    st = tl_save_gin_config(gin, args->flags->mode, args->flags->model_dir);
+    st = tl_save_gin_config(run.gin, args->flags->mode, args->flags->model_dir);
 done:
+    tl_gin_set_current(outer);
     tl_run_result_deinit(&result);
     if (run.trainer && *run.trainer) tl_trainer_free(run.trainer);
     tl_task_free(&run.task);

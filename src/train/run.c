@@ -229,11 +229,13 @@ static tl_status run(tl_runner *r, tl_logs *logs)
 {
     TL_TRY(CALL(r, build_exporter)(r, &r->exporter));
     TL_TRY(CALL(r, build_trainer)(r, &r->trainer));
+    TL_TRY(tli_gin_note(r));
     TL_TRY(tl_task_notes(r->args->task, &r->notes));
     if (r->exporter) tl_exporter_set_notes(r->exporter, &r->notes);
     TL_TRY(CALL(r, build_checkpoint_manager)(r, &r->manager));
     if (r->manager) TL_TRY(check_weights(r));
     TL_TRY(CALL(r, build_hooks)(r));
+    if (r->args->gin && r->trains) TL_TRY(tl_gin_check_used(r->args->gin, r->args->gin_strict));
     TL_TRY(CALL(r, build_controller)(r, &r->controller));
     return CALL(r, run)(r, logs);
 }
@@ -250,7 +252,10 @@ tl_status tl_run_experiment(tl_run_result *out, const tl_run_args *args)
     r.evaluates = strstr(args->mode, "eval") != NULL || args->run_post_eval;
     TL_TRY_DONE(st, tl_arena_new(&r.arena));
     TL_TRY_DONE(st, tl_logs_new(&logs));
+    tl_gin *outer = tl_gin_set_current(args->gin);
+    if (args->task && !args->task->gin) args->task->gin = args->gin;
     st = run(&r, logs);
+    tl_gin_set_current(outer);
 done:
     tl_controller_free(&r.controller);
     tl_hooks_free(&r.hooks);

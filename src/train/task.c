@@ -29,6 +29,7 @@ tl_status tl_task_new(tl_task **out, const tl_task_class *cls, const tl_task_arg
     t->registry = args->registry;
     t->dtype = tl_mixed_precision_policy();
     t->seed = args->seed;
+    t->gin = args->gin ? args->gin : tl_gin_current();
     TL_TRY_DONE(st, tl_arena_new(&t->arena));
     t->logging_dir = tl_arena_strdup(t->arena, args->logging_dir ? args->logging_dir : "");
     if (!t->logging_dir) {
@@ -260,7 +261,10 @@ const tl_task_class tl_base_task = {
 
 tl_status tl_task_build_model(tl_task *t, tl_model **out)
 {
-    return CALL(t, build_model)(t, out);
+    tl_gin *outer = tl_gin_set_current(t->gin);
+    tl_status st = CALL(t, build_model)(t, out);
+    tl_gin_set_current(outer);
+    return st;
 }
 
 tl_status tl_task_build_inputs(tl_task *t, const tl_data_config *data, const tl_input_context *input,
@@ -277,7 +281,10 @@ tl_tensor *tl_task_build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels,
 
 tl_status tl_task_build_metrics(tl_task *t, bool training, tl_metrics *into)
 {
-    return CALL(t, build_metrics)(t, training, into);
+    tl_gin *outer = tl_gin_set_current(t->gin);
+    tl_status st = CALL(t, build_metrics)(t, training, into);
+    tl_gin_set_current(outer);
+    return st;
 }
 
 void tl_task_process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels,
@@ -330,7 +337,10 @@ tl_status tl_task_initialize(tl_task *t, tl_model *m)
 tl_status tl_task_create_optimizer(tl_task *t, tl_model *m, const tl_optimization_config *config,
                                    const tl_runtime_config *runtime, tl_optimizer **out)
 {
-    return CALL(t, create_optimizer)(t, m, config, runtime, out);
+    tl_gin *outer = tl_gin_set_current(t->gin);
+    tl_status st = CALL(t, create_optimizer)(t, m, config, runtime, out);
+    tl_gin_set_current(outer);
+    return st;
 }
 
 tl_status tl_task_original_names(tl_task *t, tl_original_names *into)

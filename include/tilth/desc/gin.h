@@ -49,6 +49,10 @@
  * not count when nothing has just that name (`Conv2D`, `conv2d`). A reference in place of a struct
  * goes to the one-of in it, if there is one alone (the items of `layers`).
  *
+ * Not all is made by a call. What a run builds from a class and its configuration takes the bindings of that class too:
+ * tl_gin_configure puts them into the choices of a configuration, tl_gin_fill into what a program gives to a layer, a
+ * loss or a metric and leaves open. The scope of a layer is its path: `head/Dense.kernel_initializer = @HeNormal()`.
+ *
  * Objects: what your own calls give is yours, but choices live as long as gin. Objects that were
  * made for `@name()` arguments, and singletons, are gin's, and are freed with it (last ones first,
  * through their class's `free`).
@@ -57,7 +61,7 @@
 #ifndef TILTH_DESC_GIN_H
 #define TILTH_DESC_GIN_H
 
-#include <tilth/desc/registry.h>
+#include <tilth/desc/config.h>
 
 TL_BEGIN
 
@@ -185,6 +189,33 @@ TL_API TL_NODISCARD tl_status tl_gin_value_ref(tl_ref *out, const tl_gin *gin,
  * arguments given by the caller. A map with `_target_` under a tl_ref parameter is made first, in
  * the same way; its object is gin's. */
 TL_API TL_NODISCARD tl_status tl_instantiate(void **out, tl_gin *gin, const tl_value *map);
+
+/* --- what is made without a call -------------------------------------------------------------- */
+
+/* Puts what is bound into the choices of a configuration that is open: where a one-of has chosen a class that gin
+ * names, the bindings of the class go before what files, and an experiment's own defaults, say of that choice. Where
+ * the command line has said something else (words, --params_override), it is TL_EINVAL, with both places. */
+TL_API TL_NODISCARD tl_status tl_gin_configure(tl_gin *gin, tl_config *config);
+/* Puts what is bound for the class into its configuration, which was completed from what a caller gave (a literal, or
+ * NULL): members that the literal gives are the caller's, as arguments are. A literal that is complete, as parsed ones
+ * are, gives all. `scope`, "" or "a/b", is opened inside the current one; gin may be NULL. What the members point at comes
+ * from the arena. */
+TL_API TL_NODISCARD tl_status tl_gin_fill(tl_gin *gin, const char *scope, const tl_class *cls, void *config,
+                                          const void *given, tl_arena *arena);
+
+/* Bindings that nothing has used so far. Those of --gin_params, or of whatever they come with when `strict`, are
+ * TL_EINVAL, all together and each with a reason; others are warned of. */
+TL_API TL_NODISCARD tl_status tl_gin_check_used(tl_gin *gin, bool strict);
+/* True when nothing is bound at all. */
+TL_API bool tl_gin_is_empty(const tl_gin *gin);
+
+/* The bindings that are in force on this thread, NULL when there are none: what models, losses and metrics are made with.
+ * Setting them gives those before, to be set again:
+ *     tl_gin *outer = tl_gin_set_current(gin);
+ *     ...
+ *     tl_gin_set_current(outer); */
+TL_API tl_gin *tl_gin_current(void);
+TL_API tl_gin *tl_gin_set_current(tl_gin *gin);
 
 /* Something that all configurables need (what they build into); NULL until it is set. */
 TL_API void tl_gin_set_payload(tl_gin *gin, void *payload);

@@ -16,6 +16,7 @@
 #define TILTH_NN_MODEL_H
 
 #include <tilth/core/state.h>
+#include <tilth/desc/gin.h>
 #include <tilth/nn/layer.h>
 
 TL_BEGIN
@@ -37,6 +38,7 @@ typedef struct tl_model_args {
                      * float32, or float64 for TL_F64 */
     const tl_registry *registry; /* (optional: what ships) where layers and initialisers are looked
                                   * up by name; must outlive the model and its copies */
+    tl_gin *gin; /* (optional: tl_gin_current) binds what its layers leave open; must outlive them too */
 } tl_model_args;
 
 TL_API TL_NODISCARD tl_status tl_model_new(tl_model **out, const tl_model_args *args);

@@ -3,6 +3,8 @@
  *     int main(int argc, char **argv)                            // a driver of one's own
  *     {
  *         ...flags into `flags` and `parse`: tl_train_flags_desc, tl_parse_options_desc...
+ *         TL_TRY_DONE(st, tl_run_bindings(&gin, registry, flags.model_dir, flags.gin_file, flags.gin_params));
+ *         tl_gin_set_current(gin);
  *         TL_TRY_DONE(st, tl_experiment_parse(&config, registry, &parse));
  *         const tl_experiment_config *params = tl_config_value(config);
  *         TL_TRY_DONE(st, tl_serialize_config(config, flags.model_dir));
@@ -30,6 +32,7 @@ TL_BEGIN
 typedef struct tl_train_flags {
     const char *mode, *model_dir;    /* required */
     tl_strings gin_file, gin_params;
+    bool gin_strict;
     bool enable_async_checkpointing; /* true by default */
     const char *tpu_platform, *tfhub_handle, *tflex_output_uri; /* nothing reads them, there or here */
 } tl_train_flags;
@@ -38,6 +41,7 @@ TL_API extern const tl_desc tl_train_flags_desc;
 typedef struct tl_launch_args {
     tl_registry *registry;
     tl_config *config; /* finished; of an experiment */
+    tl_gin *gin;       /* (optional: read from the flags) in force when the configuration was finished */
     const tl_train_flags *flags;
     const tl_run_args *run; /* (optional) what differs from the usual: trainer_cls, hooks, managers, runner */
 } tl_launch_args;
@@ -54,6 +58,11 @@ TL_API TL_NODISCARD tl_status tl_experiment_open(tl_strategy **strategy, tl_task
                                                  const char *logging_dir, uint64_t seed);
 /* The seed of an experiment: its own, or one that is drawn. */
 TL_API uint64_t tl_experiment_seed(const tl_experiment_config *params);
+/* The bindings of a run, finalised: those that are given, or, without any, those that the run in the folder was begun
+ * with (bindings.gin), if there is one; `model_dir` may be NULL. They are read before the experiment is looked up, which an
+ * `import` of theirs may bring, and are to be in force from there on (tl_gin_set_current). */
+TL_API TL_NODISCARD tl_status tl_run_bindings(tl_gin **out, tl_registry *registry, const char *model_dir,
+                                              tl_strings files, tl_strings params);
 /* Writes what gin's bindings were used for into model_dir/operative_config.SUFFIX.gin. */
 TL_API TL_NODISCARD tl_status tl_save_gin_config(tl_gin *gin, const char *suffix, const char *model_dir);
 

@@ -80,7 +80,8 @@ struct tl_run_args {
     tl_trainer **trainer;                /* (optional: one is created) taken over, also when this fails */
     tl_summary_manager *summary_manager, *eval_summary_manager; /* (optional: new ones) */
     const tl_summary_manager_class *eval_summary_cls; /* (optional: scalars) of the new one */
-    tl_gin *gin;           /* (optional) trainer and hooks are made by what it binds */
+    tl_gin *gin;           /* (optional) what it binds is in force while the run is put together and runs */
+    bool gin_strict;       /* bindings of files that are not used are refused, too */
     const tl_runner_class *runner;       /* (optional: tl_base_runner) */
     bool background_checkpoints;         /* training goes on while a checkpoint is written */
     bool heed_signals, quiet;            /* as in tl_controller_args */

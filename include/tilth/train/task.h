@@ -22,6 +22,7 @@
 #define TILTH_TRAIN_TASK_H
 
 #include <tilth/data/dataset.h>
+#include <tilth/desc/gin.h>
 #include <tilth/train/experiment.h>
 #include <tilth/train/notes.h>
 #include <tilth/train/original.h>
@@ -40,6 +41,7 @@ struct tl_task {
     tl_dtype dtype; /* to compute in */
     uint64_t seed;
     tl_arena *arena; /* lives as long as the task */
+    tl_gin *gin;     /* what is bound; NULL: nothing. In force while its methods run */
 };
 
 /* Which part of the examples is read: one of `pipelines` readers, each for `replicas / pipelines`. */
@@ -106,6 +108,7 @@ typedef struct tl_task_args {
     const char *logging_dir;     /* (optional: none) */
     tl_engine *engine;
     uint64_t seed;
+    tl_gin *gin;                 /* (optional: tl_gin_current) must outlive the task and its models */
 } tl_task_args;
 /* The task whose config this is. It computes in tl_mixed_precision_policy(). */
 TL_API TL_NODISCARD tl_status tl_get_task(tl_task **out, const tl_task_args *args);
