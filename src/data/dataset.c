@@ -4,14 +4,6 @@
 
 enum { LONG_PLACE = 100 /* bytes; no more numbers are added then */ };
 
-static tl_status verify_dataset(const tl_class *cls)
-{
-    if (cls->size >= sizeof(tl_dataset)) return TL_OK;
-    return TL_FAIL(TL_EINVAL,
-                   "its instances have %zu bytes and must begin with a tl_dataset, which has %zu",
-                   cls->size, sizeof(tl_dataset));
-}
-
 static const tl_method methods[] = {
     TL_METHOD(tl_dataset_class, build, false),    TL_METHOD(tl_dataset_class, next, true),
     TL_METHOD(tl_dataset_class, rewind, true),    TL_METHOD(tl_dataset_class, state, true),
@@ -26,7 +18,7 @@ const tl_kind tl_kind_dataset = {
     .class_size = sizeof(tl_dataset_class),
     .methods = methods,
     .names_are_keys = true,
-    .verify = verify_dataset,
+    TL_INSTANCE(tl_dataset),
 };
 
 #define METHOD(d, method)                                                                          \
@@ -34,7 +26,7 @@ const tl_kind tl_kind_dataset = {
 
 static tl_status build(tl_dataset *d, const void *config)
 {
-    const tl_desc *desc = d->cls->cls.config;
+    const tl_desc *desc = tl_class_config(&d->cls->cls);
     d->config = config;
     if (desc) {
         void *copy = tl_arena_alloc(d->arena, desc->size);
@@ -50,10 +42,11 @@ static tl_status build(tl_dataset *d, const void *config)
 tl_status tl_dataset_new(tl_dataset **out, const tl_dataset_class *cls, const void *config)
 {
     tl_arena *arena;
+    size_t size;
     *out = NULL;
-    TL_TRY_NOTE(tl_class_verify(&tl_kind_dataset, &cls->cls), "dataset");
+    TL_TRY(tl_class_instance_size(&size, &tl_kind_dataset, &cls->cls));
     TL_TRY(tl_arena_new(&arena));
-    tl_dataset *d = tl_arena_alloc(arena, cls->cls.size);
+    tl_dataset *d = tl_arena_alloc(arena, size);
     if (!d) {
         tl_arena_free(&arena);
         return TL_ENOMEM;

@@ -9,8 +9,11 @@ tl_status tl_source_new(tl_source **out, const tl_source_class *cls)
 {
     tl_arena *arena;
     *out = NULL;
+    if (cls->size && cls->size < sizeof(tl_source))
+        return TL_FAIL(TL_EINVAL, "source class '%s': an instance has %zu bytes, fewer than the %zu of a tl_source: "
+                                  "let its struct begin with a tl_source", cls->name, cls->size, sizeof(tl_source));
     TL_TRY(tl_arena_new(&arena));
-    tl_source *s = tl_arena_alloc(arena, cls->size);
+    tl_source *s = tl_arena_alloc(arena, cls->size ? cls->size : sizeof(tl_source));
     if (!s) {
         tl_arena_free(&arena);
         return TL_ENOMEM;

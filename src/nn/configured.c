@@ -54,7 +54,7 @@ static tl_status check_ranges(const tl_desc *desc, const void *value)
 
 tl_status tli_configure(const void **out, tl_arena *arena, const tl_class *cls, const void *config)
 {
-    const tl_desc *desc = cls->config;
+    const tl_desc *desc = tl_class_config(cls);
     *out = config;
     if (!desc) return TL_OK;
     void *copy = tl_arena_alloc(arena, desc->size);
@@ -65,14 +65,6 @@ tl_status tli_configure(const void **out, tl_arena *arena, const tl_class *cls, 
     TL_TRY(tl_desc_check(desc, copy));
     *out = copy;
     return TL_OK;
-}
-
-tl_status tli_check_instance(const tl_class *cls, size_t least, const char *what)
-{
-    if (cls->size >= least) return TL_OK;
-    return TL_FAIL(TL_EINVAL,
-                   "its instances have %zu bytes and must begin with a %s, which has %zu",
-                   cls->size, what, least);
 }
 
 tl_status tli_find_class(const tl_class **out, const tl_registry *registry, const tl_kind *kind,

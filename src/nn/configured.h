@@ -10,8 +10,6 @@
  * class that describes no configuration gets the pointer itself. */
 TL_NODISCARD tl_status tli_configure(const void **out, tl_arena *arena, const tl_class *cls,
                                      const void *config);
-/* Instances of the class must begin with a struct of `least` bytes, a `what`. */
-TL_NODISCARD tl_status tli_check_instance(const tl_class *cls, size_t least, const char *what);
 /* The class that a one-of names. */
 TL_NODISCARD tl_status tli_find_class(const tl_class **out, const tl_registry *registry,
                                       const tl_kind *kind, const tl_oneof *choice);

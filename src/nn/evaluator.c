@@ -2,11 +2,6 @@
 
 #include "nn/configured.h"
 
-static tl_status verify_evaluator(const tl_class *cls)
-{
-    return tli_check_instance(cls, sizeof(tl_evaluator), "tl_evaluator");
-}
-
 static const tl_method methods[] = {
     TL_METHOD(tl_evaluator_class, build, false),   TL_METHOD(tl_evaluator_class, update, true),
     TL_METHOD(tl_evaluator_class, result, true),   TL_METHOD(tl_evaluator_class, reset, true),
@@ -19,7 +14,7 @@ const tl_kind tl_kind_evaluator = {
     .class_size = sizeof(tl_evaluator_class),
     .methods = methods,
     .names_are_keys = true,
-    .verify = verify_evaluator,
+    TL_INSTANCE(tl_evaluator),
 };
 
 #define METHOD(e, method)                                                                          \
@@ -39,10 +34,11 @@ tl_status tl_evaluator_new(tl_evaluator **out, const tl_evaluator_class *cls, co
                            const char *name)
 {
     tl_arena *arena;
+    size_t size;
     *out = NULL;
-    TL_TRY_NOTE(tl_class_verify(&tl_kind_evaluator, &cls->cls), "evaluator");
+    TL_TRY(tl_class_instance_size(&size, &tl_kind_evaluator, &cls->cls));
     TL_TRY(tl_arena_new(&arena));
-    tl_evaluator *e = tl_arena_alloc(arena, cls->cls.size);
+    tl_evaluator *e = tl_arena_alloc(arena, size);
     if (!e) {
         tl_arena_free(&arena);
         return TL_ENOMEM;

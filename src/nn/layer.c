@@ -35,10 +35,6 @@ const tl_desc tl_layer_config_desc = {.name = "layer",
 
 static tl_status verify_layer(const tl_class *cls)
 {
-    if (cls->size < sizeof(tl_layer))
-        return TL_FAIL(TL_EINVAL,
-                       "its instances have %zu bytes and must begin with a tl_layer, which has %zu",
-                       cls->size, sizeof(tl_layer));
     if (tl_class_with(cls, offsetof(tl_layer_class, forward))
         || tl_class_with(cls, offsetof(tl_layer_class, forward_all)))
         return TL_OK;
@@ -61,6 +57,7 @@ const tl_kind tl_kind_layer = {
     .config_base = &tl_layer_config_desc,
     .names_are_keys = true,
     .verify = verify_layer,
+    TL_INSTANCE(tl_layer),
 };
 
 /* --- configurations --------------------------------------------------------------------------- */
@@ -107,7 +104,7 @@ static tl_status check_ranges(const tl_desc *desc, const void *value)
 
 static tl_status copy_config(tl_net *net, tl_layer *l, const void *config)
 {
-    const tl_desc *desc = l->cls->cls.config;
+    const tl_desc *desc = tl_class_config(&l->cls->cls);
     if (!desc) {
         l->config = config;
         return TL_OK;
@@ -127,8 +124,8 @@ static tl_status copy_config(tl_net *net, tl_layer *l, const void *config)
 // The name that a literal or YAML gives; NULL when there is none.
 static const char *name_in(const tl_layer_class *cls, const void *config)
 {
-    if (!config || !cls->cls.config || !tl_desc_is(cls->cls.config, &tl_layer_config_desc))
-        return NULL;
+    const tl_desc *desc = tl_class_config(&cls->cls);
+    if (!config || !desc || !tl_desc_is(desc, &tl_layer_config_desc)) return NULL;
     return ((const tl_layer_config *)config)->name;
 }
 
@@ -185,9 +182,10 @@ static void add_to_tree(tl_layer *parent, tl_layer *l)
 tl_status tli_layer_new(tl_layer **out, tl_net *net, tl_layer *parent, const char *name,
                         const tl_layer_class *cls, const void *config)
 {
-    TL_TRY_NOTE(verify_layer(&cls->cls), "class '%s'", cls->cls.name);
+    size_t size;
+    TL_TRY(tl_class_instance_size(&size, &tl_kind_layer, &cls->cls));
     if (parent) TL_TRY(tli_check_name(parent, name));
-    tl_layer *l = tl_arena_alloc(net->arena, cls->cls.size);
+    tl_layer *l = tl_arena_alloc(net->arena, size);
     if (!l) return TL_ENOMEM;
     l->cls = cls;
     l->net = net;

@@ -35,11 +35,6 @@ const tl_desc tl_loss_config_desc = {.name = "loss",
                                      .init = loss_config_init,
                                      .complete = loss_config_complete};
 
-static tl_status verify_loss(const tl_class *cls)
-{
-    return tli_check_instance(cls, sizeof(tl_loss), "tl_loss");
-}
-
 static const tl_method methods[] = {
     TL_METHOD(tl_loss_class, call, true),
     TL_METHOD(tl_loss_class, build, false),
@@ -54,7 +49,7 @@ const tl_kind tl_kind_loss = {
     .methods = methods,
     .config_base = &tl_loss_config_desc,
     .names_are_keys = true,
-    .verify = verify_loss,
+    TL_INSTANCE(tl_loss),
 };
 
 #define METHOD(l, method)                                                                          \
@@ -65,8 +60,9 @@ const tl_kind tl_kind_loss = {
 static tl_status build(tl_loss *l, const void *config, const char *name)
 {
     const tl_class *cls = &l->cls->cls;
+    const tl_desc *desc = tl_class_config(cls);
     TL_TRY(tli_configure(&l->config, l->arena, cls, config));
-    if (cls->config && tl_desc_is(cls->config, &tl_loss_config_desc)) {
+    if (desc && tl_desc_is(desc, &tl_loss_config_desc)) {
         const tl_loss_config *common = l->config;
         l->reduction = common->reduction;
         if (!name && common->name && *common->name) name = common->name;
@@ -80,10 +76,11 @@ static tl_status build(tl_loss *l, const void *config, const char *name)
 tl_status tl_loss_new(tl_loss **out, const tl_loss_class *cls, const void *config, const char *name)
 {
     tl_arena *arena;
+    size_t size;
     *out = NULL;
-    TL_TRY_NOTE(tl_class_verify(&tl_kind_loss, &cls->cls), "loss");
+    TL_TRY(tl_class_instance_size(&size, &tl_kind_loss, &cls->cls));
     TL_TRY(tl_arena_new(&arena));
-    tl_loss *l = tl_arena_alloc(arena, cls->cls.size);
+    tl_loss *l = tl_arena_alloc(arena, size);
     if (!l) {
         tl_arena_free(&arena);
         return TL_ENOMEM;

@@ -38,11 +38,6 @@ const tl_desc tl_metric_config_desc = {.name = "metric",
                                        .init = metric_config_init,
                                        .complete = metric_config_complete};
 
-static tl_status verify_metric(const tl_class *cls)
-{
-    return tli_check_instance(cls, sizeof(tl_metric), "tl_metric");
-}
-
 static const tl_method methods[] = {
     TL_METHOD(tl_metric_class, build, false),
     TL_METHOD(tl_metric_class, update, true),
@@ -60,7 +55,7 @@ const tl_kind tl_kind_metric = {
     .methods = methods,
     .config_base = &tl_metric_config_desc,
     .names_are_keys = true,
-    .verify = verify_metric,
+    TL_INSTANCE(tl_metric),
 };
 
 #define METHOD(m, method)                                                                          \
@@ -71,7 +66,7 @@ const tl_kind tl_kind_metric = {
 // The common part of a metric's configuration; NULL when it has none.
 static const tl_metric_config *common_config(const tl_metric *m)
 {
-    const tl_desc *desc = m->cls->cls.config;
+    const tl_desc *desc = tl_class_config(&m->cls->cls);
     return desc && tl_desc_is(desc, &tl_metric_config_desc) ? m->config : NULL;
 }
 
@@ -96,10 +91,11 @@ tl_status tl_metric_new(tl_metric **out, tl_engine *engine, const tl_metric_clas
                         const void *config, const char *name)
 {
     tl_arena *arena;
+    size_t size;
     *out = NULL;
-    TL_TRY_NOTE(tl_class_verify(&tl_kind_metric, &cls->cls), "metric");
+    TL_TRY(tl_class_instance_size(&size, &tl_kind_metric, &cls->cls));
     TL_TRY(tl_arena_new(&arena));
-    tl_metric *m = tl_arena_alloc(arena, cls->cls.size);
+    tl_metric *m = tl_arena_alloc(arena, size);
     if (!m) {
         tl_arena_free(&arena);
         return TL_ENOMEM;

@@ -53,7 +53,7 @@ tl_layer *tl_scope_layer_of(tl_scope *s, const char *name, const tl_oneof *layer
 static const char *layer_group(const tl_layer *l)
 {
     for (; l; l = l->parent) {
-        const tl_desc *desc = l->cls->cls.config;
+        const tl_desc *desc = tl_class_config(&l->cls->cls);
         if (!desc || !tl_desc_is(desc, &tl_layer_config_desc)) continue;
         const tl_layer_config *config = l->config;
         if (config->group && *config->group) return config->group;

@@ -57,14 +57,12 @@ tl_status tl_get_eval_actions(tl_hooks *into, const tl_experiment_config *config
 
 /* --- when a condition holds ------------------------------------------------------------------- */
 
-typedef struct conditional {
-    tl_hook base;
-    tl_conditional_config config;
-} conditional;
+typedef tl_conditional_instance conditional;
 
 static tl_status conditional_start(tl_hook *h, const void *config)
 {
     conditional *c = (conditional *)h;
+    h->started = true;
     if (!config || !((const tl_conditional_config *)config)->condition)
         return TL_FAIL(TL_EINVAL, "the hook '%s' needs a condition, and none is given", h->name);
     c->config = *(const tl_conditional_config *)config;
@@ -116,9 +114,10 @@ static tl_status conditional_state(tl_hook *h, tl_state *into)
 }
 
 const tl_hook_class tl_conditional_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "conditional", .size = sizeof(conditional),
+    .cls = {.class_size = sizeof(tl_hook_class), .name = "conditional", .size = sizeof(tl_conditional_instance),
             .help = "calls other hooks when a condition holds"},
     .start = conditional_start,
+    .needs_start = true,
     .after_loop = conditional_after_loop,
     .after_eval = conditional_after_eval,
     .state = conditional_state,
@@ -156,14 +155,12 @@ static tl_status with_averages(tl_trainer *t, bool wanted, tl_status (*write)(tl
 
 /* --- exports ---------------------------------------------------------------------------------- */
 
-typedef struct export_model {
-    tl_hook base;
-    tl_export_model_config config;
-} export_model;
+typedef tl_export_model_instance export_model;
 
 static tl_status export_start(tl_hook *h, const void *config)
 {
     export_model *e = (export_model *)h;
+    h->started = true;
     if (!config || !((const tl_export_model_config *)config)->files)
         return TL_FAIL(TL_EINVAL, "the hook '%s' needs a file manager, and none is given", h->name);
     e->config = *(const tl_export_model_config *)config;
@@ -213,9 +210,10 @@ static tl_status export_after_eval(tl_hook *h, tl_logs *logs)
 }
 
 const tl_hook_class tl_export_model_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "export_model", .size = sizeof(export_model),
+    .cls = {.class_size = sizeof(tl_hook_class), .name = "export_model", .size = sizeof(tl_export_model_instance),
             .help = "writes the weights of the model, for others to use"},
     .start = export_start,
+    .needs_start = true,
     .after_loop = export_after_loop,
     .after_eval = export_after_eval,
     .files = TL_HOOK_FILES,
@@ -223,16 +221,13 @@ const tl_hook_class tl_export_model_hook = {
 
 /* --- checkpoints of averages ------------------------------------------------------------------ */
 
-typedef struct ema_checkpoint {
-    tl_hook base;
-    const char *dir;
-    tl_opt_int max_to_keep;
-} ema_checkpoint;
+typedef tl_ema_checkpoint_instance ema_checkpoint;
 
 static tl_status ema_start(tl_hook *h, const void *config)
 {
     ema_checkpoint *e = (ema_checkpoint *)h;
     const tl_ema_checkpoint_config *given = config;
+    h->started = true;
     if (!given || !given->dir || !*given->dir)
         return TL_FAIL(TL_EINVAL, "the hook '%s' needs a folder, and none is given", h->name);
     e->dir = tl_path_join(h->arena, given->dir, "ema_checkpoints");
@@ -277,9 +272,10 @@ static tl_status ema_after_eval(tl_hook *h, tl_logs *logs)
 }
 
 const tl_hook_class tl_ema_checkpoint_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "ema_checkpoint", .size = sizeof(ema_checkpoint),
+    .cls = {.class_size = sizeof(tl_hook_class), .name = "ema_checkpoint", .size = sizeof(tl_ema_checkpoint_instance),
             .help = "writes averaged weights as checkpoints of their own"},
     .start = ema_start,
+    .needs_start = true,
     .after_eval = ema_after_eval,
     .files = TL_HOOK_CHECKPOINTS,
 };

@@ -10,13 +10,7 @@
 
 enum { LOSS_WINDOW = 200, TIME_WINDOW = 1000, DATA_TIME_WINDOW = 20 };
 
-typedef struct console {
-    tl_event_writer base;
-    tl_console_writer_args args;
-    bool wrote;             /* before there was a "time" */
-    int64_t last_iteration; /* then */
-    int64_t last_ns;
-} console;
+typedef tl_console_writer_instance console;
 
 static tl_status console_init(tl_event_writer *w, const void *args)
 {

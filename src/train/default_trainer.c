@@ -303,13 +303,21 @@ static tl_status begin_testing(tl_default_trainer *t)
     return TL_OK;
 }
 
+// Nobody chooses one by its name: the kind is for its instances alone.
+static const tl_kind kind = {
+    .name = "default trainer",
+    .plural = "default trainers",
+    .class_size = sizeof(tl_default_trainer_class),
+    TL_INSTANCE(tl_default_trainer),
+};
+
 tl_status tl_default_trainer_new(tl_default_trainer **out, const tl_default_trainer_args *args)
 {
     const tl_default_trainer_class *cls = args->cls ? args->cls : &tl_base_default_trainer;
-    size_t size =
-        cls->cls.size > sizeof(tl_default_trainer) ? cls->cls.size : sizeof(tl_default_trainer);
-    tl_default_trainer *t = tl_alloc_zero(size);
+    size_t size;
     *out = NULL;
+    TL_TRY(tl_class_instance_size(&size, &kind, &cls->cls));
+    tl_default_trainer *t = tl_alloc_zero(size);
     if (!t) return TL_FAIL_NOMEM(size);
     t->cls = cls;
     t->registry = args->registry;

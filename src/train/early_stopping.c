@@ -8,19 +8,12 @@
 
 #include "train/metric_name.h"
 
-typedef struct stopping {
-    tl_hook base;
-    tl_early_stopping_config config;
-    /* In checkpoints: */
-    double best;
-    int64_t best_step; /* -1 before the first */
-    int64_t waited;    /* evaluations since then */
-    int64_t seen;      /* step of the last evaluation; -1: none */
-} stopping;
+typedef tl_early_stopping_instance stopping;
 
 static tl_status start(tl_hook *h, const void *config)
 {
     stopping *s = (stopping *)h;
+    h->started = true;
     if (!config) return TL_FAIL(TL_EINVAL, "early stopping needs a config that names a metric");
     s->config = *(const tl_early_stopping_config *)config;
     if (!s->config.metric || !*s->config.metric)
@@ -90,9 +83,10 @@ static tl_status after_eval(tl_hook *h, tl_logs *logs)
 }
 
 const tl_hook_class tl_early_stopping_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "early_stopping", .size = sizeof(stopping),
+    .cls = {.class_size = sizeof(tl_hook_class), .name = "early_stopping", .size = sizeof(tl_early_stopping_instance),
             .help = "ends the training when a metric stops getting better"},
     .start = start,
+    .needs_start = true,
     .before_train = before_train,
     .after_eval = after_eval,
     .state = keep,

@@ -15,6 +15,7 @@ const tl_kind tl_kind_hook = {
     .help = "what else happens during training",
     .class_size = sizeof(tl_hook_class),
     .methods = methods,
+    TL_INSTANCE(tl_hook),
 };
 
 #define METHOD(h, method)                                                                          \
@@ -30,14 +31,36 @@ static tl_status start(tl_hook *h, const tl_hook_args *args)
     return with ? with->start(h, args ? args->config : NULL) : TL_OK;
 }
 
+/* The nearest class up the chain whose `start` has to be called; NULL when there is none. */
+static const tl_hook_class *to_be_started(const tl_hook *h)
+{
+    const size_t end = offsetof(tl_hook_class, needs_start) + sizeof(bool);
+    for (const tl_class *cls = &h->cls->cls; cls; cls = cls->base) {
+        const tl_hook_class *hook = (const tl_hook_class *)cls;
+        if (cls->class_size >= end && hook->needs_start) return hook;
+    }
+    return NULL;
+}
+
+static tl_status check_started(const tl_hook *h)
+{
+    const tl_hook_class *base = to_be_started(h);
+    if (!base || h->started) return TL_OK;
+    return TL_FAIL(TL_ESTATE,
+                   "the hook '%s' derives from '%s' and has a start of its own, which must call the start of '%s' as well",
+                   h->name, base->cls.name, base->cls.name);
+}
+
 tl_status tl_hook_new(tl_hook **out, const tl_hook_class *cls, const tl_hook_args *args)
 {
-    size_t size = cls->cls.size > sizeof(tl_hook) ? cls->cls.size : sizeof(tl_hook);
-    tl_hook *h = tl_alloc_zero(size);
+    size_t size;
     *out = NULL;
+    TL_TRY(tl_class_instance_size(&size, &tl_kind_hook, &cls->cls));
+    tl_hook *h = tl_alloc_zero(size);
     if (!h) return TL_FAIL_NOMEM(size);
     h->cls = cls;
     tl_status st = start(h, args);
+    if (st == TL_OK) st = check_started(h);
     if (st != TL_OK) tl_hook_free(&h);
     *out = h;
     return st;

@@ -11,20 +11,13 @@
 
 enum { USUAL_WARMUP = 3, NS = 1000000000 };
 
-typedef struct iteration_timer {
-    tl_hook base;
-    int64_t warmup;
-    int64_t done, timed;    /* steps */
-    int64_t begin_ns;       /* of the training, without what is not timed */
-    int64_t step_ns;        /* when this step began */
-    int64_t in_steps_ns;
-    tl_event_scalar *time;
-} iteration_timer;
+typedef tl_iteration_timer_instance iteration_timer;
 
 static tl_status timer_start(tl_hook *h, const void *config)
 {
     const tl_iteration_timer_config *given = config;
     iteration_timer *t = (iteration_timer *)h;
+    h->started = true;
     t->warmup = given && given->warmup ? given->warmup : USUAL_WARMUP;
     return TL_OK;
 }
@@ -81,9 +74,10 @@ static tl_status timer_after_train(tl_hook *h)
 }
 
 const tl_hook_class tl_iteration_timer_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "iteration_timer", .size = sizeof(iteration_timer),
+    .cls = {.class_size = sizeof(tl_hook_class), .name = "iteration_timer", .size = sizeof(tl_iteration_timer_instance),
             .help = "times each step"},
     .start = timer_start,
+    .needs_start = true,
     .before_train = timer_before_train,
     .after_train = timer_after_train,
     .before_step = timer_before_step,
@@ -92,16 +86,12 @@ const tl_hook_class tl_iteration_timer_hook = {
 
 /* --- learning rate ---------------------------------------------------------------------------- */
 
-typedef struct lr_scheduler {
-    tl_hook base;
-    tl_lr_scheduler_config config;
-    tl_optimizer *optimizer; /* of this training */
-    tl_event_scalar *lr;
-} lr_scheduler;
+typedef tl_lr_scheduler_instance lr_scheduler;
 
 static tl_status lr_start(tl_hook *h, const void *config)
 {
     lr_scheduler *l = (lr_scheduler *)h;
+    h->started = true;
     if (config) l->config = *(const tl_lr_scheduler_config *)config;
     if (l->config.every < 1) l->config.every = 1;
     return TL_OK;
@@ -127,22 +117,21 @@ static tl_status lr_before_step(tl_hook *h)
 }
 
 const tl_hook_class tl_lr_scheduler_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "lr_scheduler", .size = sizeof(lr_scheduler),
+    .cls = {.class_size = sizeof(tl_hook_class), .name = "lr_scheduler", .size = sizeof(tl_lr_scheduler_instance),
             .help = "tells the learning rate"},
     .start = lr_start,
+    .needs_start = true,
     .before_train = lr_before_train,
     .before_step = lr_before_step,
 };
 
 /* --- evaluation ------------------------------------------------------------------------------- */
 
-typedef struct eval {
-    tl_hook base;
-    tl_eval_config config;
-} eval;
+typedef tl_eval_instance eval;
 
 static tl_status eval_start(tl_hook *h, const void *config)
 {
+    h->started = true;
     if (config) ((eval *)h)->config = *(const tl_eval_config *)config;
     return TL_OK;
 }
@@ -185,24 +174,22 @@ static tl_status eval_after_train(tl_hook *h)
 }
 
 const tl_hook_class tl_eval_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "eval", .size = sizeof(eval),
+    .cls = {.class_size = sizeof(tl_hook_class), .name = "eval", .size = sizeof(tl_eval_instance),
             .help = "evaluates during training"},
     .start = eval_start,
+    .needs_start = true,
     .after_train = eval_after_train,
     .after_step = eval_after_step,
 };
 
 /* --- writers ---------------------------------------------------------------------------------- */
 
-typedef struct periodic_writer {
-    tl_hook base;
-    tl_periodic_writer_config config;
-    int64_t written; /* the last iteration that was; -1: none */
-} periodic_writer;
+typedef tl_periodic_writer_instance periodic_writer;
 
 static tl_status writer_start(tl_hook *h, const void *config)
 {
     periodic_writer *w = (periodic_writer *)h;
+    h->started = true;
     if (!config) return TL_FAIL(TL_EINVAL, "the hook '%s' needs writers, and none are given", h->name);
     w->config = *(const tl_periodic_writer_config *)config;
     w->written = -1;
@@ -251,9 +238,10 @@ static tl_status writer_on_save(tl_hook *h, const char *path)
 }
 
 const tl_hook_class tl_periodic_writer_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "periodic_writer", .size = sizeof(periodic_writer),
+    .cls = {.class_size = sizeof(tl_hook_class), .name = "periodic_writer", .size = sizeof(tl_periodic_writer_instance),
             .help = "writes what is in the event storage"},
     .start = writer_start,
+    .needs_start = true,
     .after_train = writer_after_train,
     .after_step = writer_after_step,
     .on_save = writer_on_save,

@@ -102,17 +102,13 @@ static tl_status require_manager(const tl_hook *h)
 
 /* --- at a period ------------------------------------------------------------------------------ */
 
-typedef struct periodic {
-    tl_hook base;
-    const char *final;
-    bool due;     /* at the end of this loop */
-    tl_str saved; /* the file that last_checkpoint is to name once it is complete; "": none */
-} periodic;
+typedef tl_periodic_checkpointer_instance periodic;
 
 static tl_status periodic_start(tl_hook *h, const void *config)
 {
     const tl_periodic_checkpointer_config *given = config;
     periodic *p = (periodic *)h;
+    h->started = true;
     p->final = tl_arena_strdup(h->arena, given && given->final ? given->final : "model_final");
     return p->final ? TL_OK : TL_ENOMEM;
 }
@@ -182,9 +178,10 @@ static tl_status periodic_after_train(tl_hook *h)
 }
 
 const tl_hook_class tl_periodic_checkpointer_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "periodic_checkpointer", .size = sizeof(periodic),
+    .cls = {.class_size = sizeof(tl_hook_class), .name = "periodic_checkpointer", .size = sizeof(tl_periodic_checkpointer_instance),
             .help = "saves checkpoints at a period"},
     .start = periodic_start,
+    .needs_start = true,
     .before_train = periodic_before_train,
     .after_train = periodic_after_train,
     .after_step = periodic_after_step,
@@ -198,19 +195,13 @@ const tl_hook_class tl_periodic_checkpointer_hook = {
 
 enum { LONGEST_JSON = 1 << 16 };
 
-typedef struct best {
-    tl_hook base;
-    const char *metric, *name;
-    tl_metric_comp comp;
-    bool due, known; /* something is the best */
-    double value;
-    int64_t iteration;
-} best;
+typedef tl_best_checkpointer_instance best;
 
 static tl_status best_start(tl_hook *h, const void *config)
 {
     const tl_best_checkpointer_config *given = config;
     best *b = (best *)h;
+    h->started = true;
     if (!given || !given->metric || !*given->metric)
         return TL_FAIL(TL_EINVAL, "the hook '%s' needs a metric, and none is given", h->name);
     b->metric = tl_arena_strdup(h->arena, given->metric);
@@ -330,9 +321,10 @@ static tl_status best_after_train(tl_hook *h)
 }
 
 const tl_hook_class tl_best_checkpointer_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "best_checkpointer", .size = sizeof(best),
+    .cls = {.class_size = sizeof(tl_hook_class), .name = "best_checkpointer", .size = sizeof(tl_best_checkpointer_instance),
             .help = "keeps the checkpoint with the best metric"},
     .start = best_start,
+    .needs_start = true,
     .before_train = best_before_train,
     .after_train = best_after_train,
     .after_step = best_after_step,

@@ -9,19 +9,13 @@
 
 enum { USUAL_FIRST = 10, USUAL_STEPS = 5, USUAL_RUNS = 10 };
 
-typedef struct profiler {
-    tl_hook base;
-    const char *dir;
-    int64_t first, steps;
-    tl_program *timed; /* NULL: none is */
-    int64_t count;     /* steps that were timed */
-    bool over;
-} profiler;
+typedef tl_profiler_instance profiler;
 
 static tl_status profiler_start(tl_hook *h, const void *config)
 {
     const tl_profiler_config *given = config;
     profiler *p = (profiler *)h;
+    h->started = true;
     if (!given || !given->dir || !*given->dir)
         return TL_FAIL(TL_EINVAL, "the hook '%s' needs a folder, and none is given", h->name);
     p->dir = tl_arena_strdup(h->arena, given->dir);
@@ -106,9 +100,10 @@ static tl_status profiler_after_train(tl_hook *h)
 }
 
 const tl_hook_class tl_profiler_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "profiler", .size = sizeof(profiler),
+    .cls = {.class_size = sizeof(tl_hook_class), .name = "profiler", .size = sizeof(tl_profiler_instance),
             .help = "times the kernels of some training steps"},
     .start = profiler_start,
+    .needs_start = true,
     .before_train = profiler_before_train,
     .after_train = profiler_after_train,
     .before_step = profiler_before_step,
@@ -118,15 +113,12 @@ const tl_hook_class tl_profiler_hook = {
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
-typedef struct memory_stats {
-    tl_hook base;
-    int64_t max_runs, runs;
-    tl_event_scalar *bytes;
-} memory_stats;
+typedef tl_memory_stats_instance memory_stats;
 
 static tl_status memory_start(tl_hook *h, const void *config)
 {
     const tl_memory_stats_config *given = config;
+    h->started = true;
     ((memory_stats *)h)->max_runs = given && given->max_runs ? given->max_runs : USUAL_RUNS;
     return TL_OK;
 }
@@ -152,9 +144,10 @@ static tl_status memory_after_step(tl_hook *h)
 }
 
 const tl_hook_class tl_memory_stats_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "memory_stats", .size = sizeof(memory_stats),
+    .cls = {.class_size = sizeof(tl_hook_class), .name = "memory_stats", .size = sizeof(tl_memory_stats_instance),
             .help = "tells how much memory tensors take"},
     .start = memory_start,
+    .needs_start = true,
     .before_train = memory_before_train,
     .after_step = memory_after_step,
 };

@@ -6,15 +6,12 @@
 
 enum { USUAL_WINDOW = 20, PASSES = 3 /* forward, and twice as much backward */ };
 
-typedef struct throughput {
-    tl_hook base;
-    tl_throughput_config config;
-    double flops; /* of one example in training; 0: is not known */
-} throughput;
+typedef tl_throughput_instance throughput;
 
 static tl_status start(tl_hook *h, const void *config)
 {
     throughput *p = (throughput *)h;
+    h->started = true;
     if (config) p->config = *(const tl_throughput_config *)config;
     if (p->config.window <= 0) p->config.window = USUAL_WINDOW;
     if (p->config.peak_flops < 0)
@@ -77,9 +74,10 @@ static tl_status after_step(tl_hook *h)
 }
 
 const tl_hook_class tl_throughput_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "throughput", .size = sizeof(throughput),
+    .cls = {.class_size = sizeof(tl_hook_class), .name = "throughput", .size = sizeof(tl_throughput_instance),
             .help = "tells how fast the training is, and what it takes"},
     .start = start,
+    .needs_start = true,
     .before_train = before_train,
     .after_step = after_step,
 };

@@ -12,20 +12,8 @@
 #include "io/append.h"
 #include "io/utf8.h"
 
-typedef struct metrics {
-    tl_event_latest *items;
-    int64_t count, capacity;
-} metrics;
-
-typedef struct json {
-    tl_event_writer base;
-    char *path;
-    tli_append *file; /* NULL when it could not be opened again */
-    int64_t window;
-    int64_t written; /* the last iteration that is in the file */
-    metrics fresh;
-    tl_str lines;
-} json;
+typedef tl_event_latest_list metrics;
+typedef tl_json_writer_instance json;
 
 /* --- what is there already -------------------------------------------------------------------- */
 
@@ -214,9 +202,18 @@ static tl_status collect(json *j, tl_event_storage *s)
     return TL_OK;
 }
 
+/* A class that derives from this one may have an init of its own. */
+static tl_status check_path(const json *j)
+{
+    if (j->path) return TL_OK;
+    return TL_FAIL(TL_ESTATE, "the %s writer has no path: its class has an init that must call that of its base, "
+                              "tl_json_writer", j->base.cls->cls.name);
+}
+
 static tl_status json_write(tl_event_writer *w, tl_event_storage *s)
 {
     json *j = (json *)w;
+    TL_TRY(check_path(j));
     TL_TRY(collect(j, s));
     if (!j->fresh.count) return TL_OK;
     j->lines.failed = false;
@@ -238,6 +235,7 @@ static tl_status json_sync(tl_event_writer *w)
 static tl_status json_rewind(tl_event_writer *w, int64_t keep_to)
 {
     json *j = (json *)w;
+    TL_TRY(check_path(j));
     j->written = keep_to;
     TL_TRY(tli_append_close(&j->file));
     TL_TRY(mend(j->path, (tl_opt_int){true, keep_to}));

@@ -8,15 +8,12 @@
 
 #include "train/trainer.h"
 
-typedef struct recovery {
-    tl_hook base;
-    tl_recovery_config config;
-    int64_t trials; /* that were needed so far */
-} recovery;
+typedef tl_recovery_instance recovery;
 
 static tl_status start(tl_hook *h, const void *config)
 {
     recovery *r = (recovery *)h;
+    h->started = true;
     if (!config) return TL_FAIL(TL_EINVAL, "recovery needs a config: a bound and a number of trials");
     r->config = *(const tl_recovery_config *)config;
     if (r->config.recovery_max_trials < 0)
@@ -128,9 +125,10 @@ static tl_status on_error(tl_hook *h, tl_status status, bool *handled)
 }
 
 const tl_hook_class tl_recovery_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "recovery", .size = sizeof(recovery),
+    .cls = {.class_size = sizeof(tl_hook_class), .name = "recovery", .size = sizeof(tl_recovery_instance),
             .help = "goes back to the last checkpoint when the training blows up"},
     .start = start,
+    .needs_start = true,
     .after_loop = after_loop,
     .on_error = on_error,
     .state = keep_trials,

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include <tilth/base/alloc.h>
 #include <tilth/base/log.h>
 #include <tilth/base/vec.h>
 
@@ -211,9 +212,11 @@ const tl_runner_class tl_base_runner = {
     .run = base_run,
 };
 
+#define METHOD(r, method)                                                                          \
+    ((const tl_runner_class *)tl_class_with(&(r)->cls->cls, offsetof(tl_runner_class, method)))
+/* A class that does not name the base inherits from it all the same. */
 #define CALL(r, method)                                                                            \
-    ((const tl_runner_class *)tl_class_with(&(r)->cls->cls, offsetof(tl_runner_class, method)))    \
-        ->method
+    (METHOD(r, method) ? METHOD(r, method)->method : tl_base_runner.method)
 
 /* An evaluation of weights that nobody has trained would look like a result. */
 static tl_status check_weights(const tl_runner *r)
@@ -240,36 +243,66 @@ static tl_status run(tl_runner *r, tl_logs *logs)
     return CALL(r, run)(r, logs);
 }
 
+// Nobody chooses one by its name: the kind is for its instances alone.
+static const tl_kind kind = {
+    .name = "runner",
+    .plural = "runners",
+    .class_size = sizeof(tl_runner_class),
+    TL_INSTANCE(tl_runner),
+};
+
+static tl_status runner_new(tl_runner **out, const tl_run_args *args)
+{
+    const tl_runner_class *cls = args->runner ? args->runner : &tl_base_runner;
+    size_t size;
+    TL_TRY(tl_class_instance_size(&size, &kind, &cls->cls));
+    tl_runner *r = tl_alloc_zero(size);
+    if (!r) return TL_FAIL_NOMEM(size);
+    r->cls = cls;
+    r->args = args;
+    r->params = args->params->trainer.value;
+    r->trains = strstr(args->mode, "train") != NULL;
+    r->evaluates = strstr(args->mode, "eval") != NULL || args->run_post_eval;
+    *out = r;
+    return tl_arena_new(&r->arena);
+}
+
+/* All but the trainer, which may be a part of the result. */
+static void runner_free(tl_runner *r)
+{
+    if (!r) return;
+    tl_controller_free(&r->controller);
+    tl_hooks_free(&r->hooks);
+    tl_checkpoint_manager_free(&r->manager);
+    if (r->trainer) r->trainer->exporter = NULL;
+    tl_exporter_free(&r->exporter);
+    tl_notes_deinit(&r->notes);
+    tl_arena_free(&r->arena);
+    tl_free(r);
+}
+
 tl_status tl_run_experiment(tl_run_result *out, const tl_run_args *args)
 {
-    tl_runner r = {.cls = args->runner ? args->runner : &tl_base_runner, .args = args,
-                   .params = args->params->trainer.value};
+    tl_runner *r = NULL;
     tl_logs *logs = NULL;
     tl_status st;
     if (out) *out = (tl_run_result){0};
     TL_TRY_DONE(st, tl_check_mode(args->mode));
-    r.trains = strstr(args->mode, "train") != NULL;
-    r.evaluates = strstr(args->mode, "eval") != NULL || args->run_post_eval;
-    TL_TRY_DONE(st, tl_arena_new(&r.arena));
+    TL_TRY_DONE(st, runner_new(&r, args));
     TL_TRY_DONE(st, tl_logs_new(&logs));
     tl_gin *outer = tl_gin_set_current(args->gin);
     if (args->task && !args->task->gin) args->task->gin = args->gin;
-    st = run(&r, logs);
+    st = run(r, logs);
     tl_gin_set_current(outer);
-done:
-    tl_controller_free(&r.controller);
-    tl_hooks_free(&r.hooks);
-    tl_checkpoint_manager_free(&r.manager);
-    if (r.trainer) r.trainer->exporter = NULL;
-    tl_exporter_free(&r.exporter);
-    tl_notes_deinit(&r.notes);
+done:;
+    tl_trainer *trainer = r ? r->trainer : NULL;
+    runner_free(r);
     if (args->trainer && *args->trainer) tl_trainer_free(args->trainer);
-    tl_arena_free(&r.arena);
     if (out && st == TL_OK) {
-        *out = (tl_run_result){.trainer = r.trainer, .model = r.trainer->model, .logs = logs};
+        *out = (tl_run_result){.trainer = trainer, .model = trainer->model, .logs = logs};
         return TL_OK;
     }
-    tl_trainer_free(&r.trainer);
+    tl_trainer_free(&trainer);
     tl_logs_free(&logs);
     return st;
 }

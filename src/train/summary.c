@@ -22,13 +22,6 @@ struct tli_summary_files {
 
 /* --- kind and life ---------------------------------------------------------------------------- */
 
-static tl_status verify_manager(const tl_class *cls)
-{
-    if (cls->size >= sizeof(tl_summary_manager)) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "an instance of '%s' has no room for its head: its struct must begin with a "
-                   "tl_summary_manager", cls->name);
-}
-
 static const tl_method methods[] = {
     TL_METHOD(tl_summary_manager_class, init, false),
     TL_METHOD(tl_summary_manager_class, flush, true),
@@ -46,7 +39,7 @@ const tl_kind tl_kind_summary_manager = {
     .help = "what writes summaries of training and evaluation",
     .class_size = sizeof(tl_summary_manager_class),
     .methods = methods,
-    .verify = verify_manager,
+    TL_INSTANCE(tl_summary_manager),
 };
 
 static tl_status open_manager(tl_summary_manager *m, const tl_summary_manager_args *args)
@@ -69,11 +62,12 @@ static tl_status open_manager(tl_summary_manager *m, const tl_summary_manager_ar
 tl_status tl_summary_manager_new(tl_summary_manager **out, const tl_summary_manager_class *cls,
                                  const tl_summary_manager_args *args)
 {
+    size_t size;
     *out = NULL;
-    TL_TRY(tl_class_verify(&tl_kind_summary_manager, &cls->cls));
+    TL_TRY(tl_class_instance_size(&size, &tl_kind_summary_manager, &cls->cls));
     if (!args->step) return TL_FAIL(TL_EINVAL, "a summary manager needs the step at which it writes");
-    tl_summary_manager *m = tl_alloc_zero(cls->cls.size);
-    if (!m) return TL_FAIL_NOMEM(cls->cls.size);
+    tl_summary_manager *m = tl_alloc_zero(size);
+    if (!m) return TL_FAIL_NOMEM(size);
     m->cls = cls;
     tl_status st = open_manager(m, args);
     if (st == TL_OK)

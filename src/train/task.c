@@ -14,10 +14,22 @@
 #define METHOD(t, method)                                                                          \
     ((const tl_task_class *)tl_class_with(&(t)->cls->cls, offsetof(tl_task_class, method)))
 
+/* Methods read the config as what their class describes. */
+static tl_status check_config(const tl_task_class *cls, const tl_object *config)
+{
+    const tl_desc *wanted = tl_class_config(&cls->cls);
+    if (!wanted || (config->value && config->desc && tl_desc_is(config->desc, wanted))) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "the task class '%s' takes a config '%s', and was given %s%s%s", cls->cls.name, wanted->name,
+                   config->value ? "'" : "none", config->value && config->desc ? config->desc->name : "",
+                   config->value ? "'" : "");
+}
+
 tl_status tl_task_new(tl_task **out, const tl_task_class *cls, const tl_task_args *args)
 {
+    size_t size;
     *out = NULL;
-    size_t size = cls->cls.size > sizeof(tl_task) ? cls->cls.size : sizeof(tl_task);
+    TL_TRY(tl_class_instance_size(&size, &tl_kind_task, &cls->cls));
+    TL_TRY(check_config(cls, args->config));
     tl_task *t = tl_alloc_zero(size);
     if (!t) return TL_FAIL_NOMEM(size);
     const tl_task_config *config = args->config->value;

@@ -49,6 +49,7 @@ const tl_kind tl_kind_task = {
     .config_base = &tl_task_config_desc,
     .config_required = true,
     .by_config = true,
+    TL_INSTANCE(tl_task),
 };
 
 tl_status tl_get_task_class(const tl_task_class **out, const tl_registry *registry,

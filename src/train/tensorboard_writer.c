@@ -4,14 +4,7 @@
 #include <tilth/io/event_file.h>
 #include <tilth/train/writer.h>
 
-typedef struct tensorboard {
-    tl_event_writer base;
-    char *folder;
-    tl_event_file *file; /* NULL until there is something to write */
-    tl_opt_int keep_to;
-    int64_t window;
-    int64_t written; /* the last iteration that is in the file */
-} tensorboard;
+typedef tl_tensorboard_writer_instance tensorboard;
 
 static tl_status tensorboard_init(tl_event_writer *w, const void *given)
 {
@@ -64,9 +57,18 @@ static tl_status write_media(tensorboard *t, const tl_event_storage *s, int64_t 
     return TL_OK;
 }
 
+/* A class that derives from this one may have an init of its own. */
+static tl_status check_folder(const tensorboard *t)
+{
+    if (t->folder) return TL_OK;
+    return TL_FAIL(TL_ESTATE, "the %s writer has no folder: its class has an init that must call that of its base, "
+                              "tl_tensorboard_writer", t->base.cls->cls.name);
+}
+
 static tl_status tensorboard_write(tl_event_writer *w, tl_event_storage *s)
 {
     tensorboard *t = (tensorboard *)w;
+    TL_TRY(check_folder(t));
     int64_t newest = t->written;
     tl_status st = write_scalars(t, s, &newest);
     if (st == TL_OK) st = write_media(t, s, &newest);
@@ -82,6 +84,7 @@ static tl_status tensorboard_sync(tl_event_writer *w)
 static tl_status tensorboard_rewind(tl_event_writer *w, int64_t keep_to)
 {
     tensorboard *t = (tensorboard *)w;
+    TL_TRY(check_folder(t));
     t->keep_to = (tl_opt_int){true, keep_to};
     t->written = keep_to;
     return t->file ? tl_event_file_rewind(t->file, keep_to) : tl_event_folder_rewind(t->folder, keep_to, false);

@@ -36,6 +36,7 @@ const tl_kind tl_kind_trainer = {
     .help = "a training loop",
     .class_size = sizeof(tl_trainer_class),
     .names_are_keys = true,
+    TL_INSTANCE(tl_trainer),
 };
 
 /* --- making ----------------------------------------------------------------------------------- */
@@ -117,6 +118,9 @@ static tl_status build_guard(tl_trainer *t)
 static tl_status build(tl_trainer *t)
 {
     TL_TRY(tl_ctx_new(&t->ctx, t->engine));
+    if (!t->task != !t->config)
+        return TL_FAIL(TL_EINVAL, "the trainer '%s' was given a %s without a %s: it takes both or none", t->cls->cls.name,
+                       t->task ? "task" : "config", t->task ? "config" : "task");
     if (t->task) {
         t->parts->accumulation = t->config->tilth.gradient_accumulation;
         TL_TRY(build_model(t));
@@ -130,25 +134,38 @@ static tl_status build(tl_trainer *t)
     return with ? with->start(t) : TL_OK;
 }
 
-tl_status tl_trainer_new(tl_trainer **out, const tl_trainer_args *args)
+/* A trainer with nothing in it but its class. */
+static tl_status allocate(tl_trainer **out, const tl_trainer_class *cls)
 {
-    const tl_trainer_class *cls = args->cls ? args->cls : &tl_base_trainer;
-    size_t size = cls->cls.size > sizeof(tl_trainer) ? cls->cls.size : sizeof(tl_trainer);
+    size_t size;
+    *out = NULL;
+    TL_TRY(tl_class_instance_size(&size, &tl_kind_trainer, &cls->cls));
     tl_trainer *t = tl_alloc_zero(size);
     tl_trainer_parts *parts = tl_alloc_zero(sizeof *parts);
-    tl_trainer_args given = *args;
-    *out = NULL;
     if (!t || !parts) {
         tl_free(t);
         tl_free(parts);
-        tl_optimizer_free(&given.optimizer);
-        tl_model_free(&given.model);
-        tl_dataset_free(&given.train_dataset);
-        tl_dataset_free(&given.validation_dataset);
         return TL_FAIL_NOMEM(size);
     }
     t->cls = cls;
     t->parts = parts;
+    *out = t;
+    return TL_OK;
+}
+
+tl_status tl_trainer_new(tl_trainer **out, const tl_trainer_args *args)
+{
+    tl_trainer *t;
+    tl_status st = allocate(&t, args->cls ? args->cls : &tl_base_trainer);
+    *out = NULL;
+    if (st != TL_OK) {
+        tl_trainer_args given = *args;
+        tl_optimizer_free(&given.optimizer);
+        tl_model_free(&given.model);
+        tl_dataset_free(&given.train_dataset);
+        tl_dataset_free(&given.validation_dataset);
+        return st;
+    }
     t->config = args->config;
     t->params = args->config ? args->config->trainer.value : NULL;
     t->strategy = args->strategy;
@@ -160,10 +177,10 @@ tl_status tl_trainer_new(tl_trainer **out, const tl_trainer_args *args)
     t->validation_dataset = args->validation_dataset;
     t->exporter = args->exporter;
     t->seed = args->seed;
-    parts->trains = args->train;
-    parts->evaluates = args->evaluate;
-    parts->accumulation = 1;
-    tl_status st = build(t);
+    t->parts->trains = args->train;
+    t->parts->evaluates = args->evaluate;
+    t->parts->accumulation = 1;
+    st = build(t);
     if (st != TL_OK) tl_trainer_free(&t);
     *out = t;
     return st;

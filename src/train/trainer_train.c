@@ -172,9 +172,19 @@ static tl_status leave_sum(tl_trainer *t, tl_status st)
     return st;
 }
 
+/* The base's steps are those of a task. */
+static tl_status require_task(const tl_trainer *t)
+{
+    if (t->task && t->optimizer) return TL_OK;
+    if (t->task) return TL_FAIL(TL_ESTATE, "the trainer was made without training");
+    return TL_FAIL(TL_ESTATE, "the trainer '%s' has no task to train: make it with a task and its config, or let its "
+                              "class override train_step", t->cls->cls.name);
+}
+
 tl_status tli_train_step(tl_trainer *t)
 {
     tl_trainer_parts *p = t->parts;
+    TL_TRY(require_task(t));
     bool lowers = tl_optimizer_can_lower_scale(t->optimizer);
     if (p->unfinished) TL_TRY(take_back_sum(t));
     tl_status st = p->accumulation > 1 ? run_sum(t) : run_batch(t, 0);

@@ -7,13 +7,6 @@
 #define METHOD(w, method)                                                                          \
     ((const tl_event_writer_class *)tl_class_with(&(w)->cls->cls, offsetof(tl_event_writer_class, method)))
 
-static tl_status verify_writer(const tl_class *cls)
-{
-    if (cls->size >= sizeof(tl_event_writer)) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "an instance of '%s' has no room for its head: its struct must begin with a "
-                   "tl_event_writer", cls->name);
-}
-
 static const tl_method methods[] = {
     TL_METHOD(tl_event_writer_class, init, false),    TL_METHOD(tl_event_writer_class, write, true),
     TL_METHOD(tl_event_writer_class, sync, false),    TL_METHOD(tl_event_writer_class, close, false),
@@ -27,7 +20,7 @@ const tl_kind tl_kind_event_writer = {
     .help = "where the metrics of training go",
     .class_size = sizeof(tl_event_writer_class),
     .methods = methods,
-    .verify = verify_writer,
+    TL_INSTANCE(tl_event_writer),
 };
 
 static void writer_free(tl_event_writer *w)
@@ -39,10 +32,11 @@ static void writer_free(tl_event_writer *w)
 
 tl_status tl_event_writer_new(tl_event_writer **out, const tl_event_writer_class *cls, const void *args)
 {
+    size_t size;
     *out = NULL;
-    TL_TRY(tl_class_verify(&tl_kind_event_writer, &cls->cls));
-    tl_event_writer *w = tl_alloc_zero(cls->cls.size);
-    if (!w) return TL_FAIL_NOMEM(cls->cls.size);
+    TL_TRY(tl_class_instance_size(&size, &tl_kind_event_writer, &cls->cls));
+    tl_event_writer *w = tl_alloc_zero(size);
+    if (!w) return TL_FAIL_NOMEM(size);
     w->cls = cls;
     const tl_event_writer_class *with = METHOD(w, init);
     tl_status st = with ? with->init(w, args) : TL_OK;

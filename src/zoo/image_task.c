@@ -13,25 +13,28 @@
 
 #include "zoo/image_report.h"
 
-typedef struct image_task {
-    tl_task base;
-    const tl_image_task_config *config;
-    const tl_image_model_config *model;
-    const tl_image_data_config *train_data; /* NULL: none */
-} image_task;
+typedef tl_image_task image_task;
 
-static tl_status start(tl_task *t)
+/* Filled here too: what derives from it may have a `start` that does not call this one's. */
+static image_task *image_task_of(tl_task *t)
 {
     image_task *m = (image_task *)t;
+    if (m->config) return m;
     m->config = (const tl_image_task_config *)t->config;
     m->model = t->config->model.value;
     m->train_data = (const tl_image_data_config *)t->config->train_data;
+    return m;
+}
+
+static tl_status start(tl_task *t)
+{
+    image_task_of(t);
     return TL_OK;
 }
 
 static tl_status build_model(tl_task *t, tl_model **out)
 {
-    image_task *m = (image_task *)t;
+    image_task *m = image_task_of(t);
     if (!m->model) return TL_FAIL(TL_EINVAL, "task.model is null: there is no model to build");
     const tl_data_config *data = t->config->train_data;
     TL_TRY(tl_image_classifier_new(
@@ -53,7 +56,7 @@ static bool is_multilabel(const image_task *m)
 static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_input_context *input,
                               tl_dataset **out)
 {
-    image_task *m = (image_task *)t;
+    image_task *m = image_task_of(t);
     return tl_image_inputs(out, &(tl_image_inputs_args){
                                     .data = (const tl_image_data_config *)data,
                                     .size = m->model->input_size,
@@ -102,7 +105,7 @@ static tl_tensor *multilabel_losses(tl_ctx *c, const image_task *m, tl_tensor *l
 static tl_tensor *build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels, const tl_tensors *outputs,
                                tl_tensor *aux)
 {
-    const image_task *m = (const image_task *)t;
+    const image_task *m = image_task_of(t);
     const tl_image_losses *l = &m->config->losses;
     tl_tensor *y = labels->items[0].tensor, *logits = outputs->items[0].tensor, *losses;
     double smoothing = l->one_hot ? l->label_smoothing : 0;
@@ -167,7 +170,7 @@ static tl_status add_areas(const image_task *m, tl_metrics *into)
 
 static tl_status build_metrics(tl_task *t, bool training, tl_metrics *into)
 {
-    image_task *m = (image_task *)t;
+    image_task *m = image_task_of(t);
     const tl_image_evaluation *e = &m->config->evaluation;
     if (is_multilabel(m)) return training ? TL_OK : add_areas(m, into);
     char *top = tl_arena_printf(t->arena, "top_%lld_accuracy", (long long)e->top_k);
@@ -193,7 +196,7 @@ static bool wants_vectors(const tl_metric *metric)
 
 static void process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels, const tl_tensors *outputs)
 {
-    image_task *m = (image_task *)t;
+    image_task *m = image_task_of(t);
     tl_ctx *c = s->ctx;
     if (!s->metrics || !labels->count || !outputs->count) return;
     bool taping = tl_ctx_set_taping(c, false);
@@ -223,7 +226,7 @@ static tl_status validation_step(tl_task *t, tl_step *s)
     tl_step_report(s, losses, tl_batch_weight(s->batch));
     tl_task_process_metrics(t, s, &labels, &outputs);
     // Of several classes there is no one that was taken for another.
-    if (!t->config->allow_image_summary || is_multilabel((image_task *)t)) return tl_ctx_status(s->ctx);
+    if (!t->config->allow_image_summary || is_multilabel(image_task_of(t))) return tl_ctx_status(s->ctx);
     return tli_report_step(s, labels.items[0].tensor, outputs.items[0].tensor);
 }
 
@@ -235,7 +238,7 @@ static tl_status aggregate_logs(tl_task *t, void **state, const tl_logs *step)
 static tl_status reduce_aggregated_logs(tl_task *t, void *state, int64_t global_step, tl_logs *into)
 {
     (void)global_step;
-    return tli_report_tell(t->engine, state, ((image_task *)t)->config->class_names, into);
+    return tli_report_tell(t->engine, state, image_task_of(t)->config->class_names, into);
 }
 
 static void release_aggregated(tl_task *t, void *state)
@@ -250,7 +253,7 @@ static tl_status initialize(tl_task *t, tl_model *m)
 {
     static const char *const backbone[] = {"backbone"};
     const char *from = t->config->init_checkpoint;
-    const char *modules = ((image_task *)t)->config->init_checkpoint_modules;
+    const char *modules = image_task_of(t)->config->init_checkpoint_modules;
     if (!from || !*from) return TL_OK;
     bool all = strcmp(modules, "all") == 0;
     return tl_task_initialize_from(t, m, from, all ? (tl_strings){NULL, 0} : (tl_strings){backbone, 1});
@@ -259,7 +262,7 @@ static tl_status initialize(tl_task *t, tl_model *m)
 /* There the model is a row of layers, of which the backbone is the first. */
 static tl_status original_names(tl_task *t, tl_original_names *into)
 {
-    const tl_image_model_config *model = ((image_task *)t)->model;
+    const tl_image_model_config *model = image_task_of(t)->model;
     const tl_class *cls = NULL;
     if (!model || !model->backbone.type) return TL_FAIL(TL_EINVAL, "task.model has no backbone");
     TL_TRY(tl_registry_find(&cls, t->registry, &tl_kind_backbone, model->backbone.type));
@@ -277,7 +280,7 @@ static tl_status original_names(tl_task *t, tl_original_names *into)
 
 const tl_task_class tl_image_classification_task = {
     .cls = {.class_size = sizeof(tl_task_class), .name = "image_classification",
-            .base = &tl_base_task.cls, .size = sizeof(image_task),
+            .base = &tl_base_task.cls, .size = sizeof(tl_image_task),
             .config = &tl_image_task_config_desc, .help = "tells to which class an image belongs"},
     .start = start,
     .build_model = build_model,

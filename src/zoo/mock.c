@@ -1,5 +1,6 @@
 /* The experiment `mock`: all defaults, a model of one layer, and numbers for data. For tests, and for trying out
  * configuration. */
+#include <tilth/base/alloc.h>
 #include <tilth/nn/layers.h>
 #include <tilth/nn/metrics.h>
 #include <tilth/ops/elementwise.h>
@@ -71,19 +72,13 @@ static tl_status validation_step(tl_task *t, tl_step *s)
     return tl_ctx_status(s->ctx);
 }
 
-typedef struct counted {
-    tl_task base;
-    double batches;
-} counted;
-
 static tl_status aggregate_logs(tl_task *t, void **state, const tl_logs *step)
 {
-    counted *k = (counted *)t;
     double one;
-    if (!*state) k->batches = 0;
-    *state = k;
+    (void)t;
+    if (!*state && !(*state = tl_alloc_zero(sizeof(double)))) return TL_FAIL_NOMEM(sizeof(double));
     TL_TRY(tl_logs_number(&one, step, "counter"));
-    k->batches += one;
+    *(double *)*state += one;
     return TL_OK;
 }
 
@@ -91,12 +86,18 @@ static tl_status reduce_aggregated_logs(tl_task *t, void *state, int64_t global_
 {
     (void)t;
     (void)global_step;
-    return tl_logs_put(into, "counter", ((const counted *)state)->batches);
+    return tl_logs_put(into, "counter", *(const double *)state);
+}
+
+static void release_aggregated(tl_task *t, void *state)
+{
+    (void)t;
+    tl_free(state);
 }
 
 static const tl_task_class mock_task = {
     .cls = {.class_size = sizeof(tl_task_class), .name = "mock", .base = &tl_base_task.cls,
-            .size = sizeof(counted), .config = &mock_task_desc,
+            .size = sizeof(tl_task), .config = &mock_task_desc,
             .help = "a task with nothing of its own, for tests"},
     .build_model = build_model,
     .build_inputs = build_inputs,
@@ -105,6 +106,7 @@ static const tl_task_class mock_task = {
     .validation_step = validation_step,
     .aggregate_logs = aggregate_logs,
     .reduce_aggregated_logs = reduce_aggregated_logs,
+    .release_aggregated = release_aggregated,
 };
 
 static const tl_experiment_class mock_experiment = {

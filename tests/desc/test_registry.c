@@ -143,7 +143,7 @@ static void test_what_a_class_must_have(void **state)
     c = (greeter_class){.cls =
                             TL_CLASS(greeter_class, "small", &hi.cls, greeter, NULL, .help = "h")};
     assert_fails(tl_class_verify(&greeters, &c.cls), TL_EINVAL,
-                 "its instance has 4 bytes, fewer than the 20 of its base 'hi'");
+                 "its instances have 4 bytes, fewer than the 20 of its base 'hi': let their struct begin");
 }
 
 /* --- configs of classes ----------------------------------------------------------------------- */

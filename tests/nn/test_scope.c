@@ -106,7 +106,7 @@ static const tl_layer_class small_class = {
 REFUSED(a_class_computes_something, TL_EINVAL,
         "class 'empty': it has neither 'forward' nor 'forward_all'",
         tl_scope_layer(s, "x", &empty_class, NULL))
-REFUSED(an_instance_begins_with_a_layer, TL_EINVAL, "class 'small': its instances have 4 bytes",
+REFUSED(an_instance_begins_with_a_layer, TL_EINVAL, "class 'small': its instances have 4 bytes, fewer than the",
         tl_scope_layer(s, "x", &small_class, NULL))
 
 /* --- calling ---------------------------------------------------------------------------------- */

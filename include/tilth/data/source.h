@@ -34,7 +34,7 @@ typedef struct tl_record_at {
 
 typedef struct tl_source_class {
     const char *name;
-    size_t size; /* of the source's struct, which begins with a tl_source */
+    size_t size; /* of the source's struct, which begins with a tl_source; 0: it is one */
     /* Records of a part; -1: they must be walked, by `step`. Cheap: an answer that takes a look at every
      * record is -1. */
     tl_status (*length)(tl_source *s, int64_t part, int64_t *records);

@@ -10,6 +10,11 @@
  * head carries the size of the table it was compiled with, so that methods added at the end of a table
  * later do not break older plug-ins: for them the new methods are simply not there.
  *
+ * The struct of an instance begins with that of the base's instances, which are public for this. A class
+ * that needs no members of its own may leave `size` 0: its instances are as large as those of its base.
+ * One that is too small is TL_EINVAL, when it is registered and whenever an instance is made; so is a config
+ * that does not derive from that of the base.
+ *
  * Thread word: immutable. */
 #ifndef TILTH_DESC_CLASS_H
 #define TILTH_DESC_CLASS_H
@@ -22,8 +27,8 @@ struct tl_class {
     size_t class_size;    /* of the whole table, as compiled */
     const char *name, *help;
     const tl_class *base; /* methods left NULL are taken from here */
-    size_t size;          /* of an instance, 0 when there is none; the library allocates it zeroed */
-    const tl_desc *config; /* described struct that an instance is made from, or NULL */
+    size_t size;          /* of an instance; 0: that of the base, or of the kind. Allocated zeroed */
+    const tl_desc *config; /* described struct that an instance is made from; NULL: that of the base, or none */
 };
 
 /* TL_CLASS(tl_task_class, "mine", &base.cls, my_task, &my_desc, .help = "..."), the help optional. */
@@ -51,7 +56,12 @@ struct tl_kind {
     bool names_are_keys;
     /* Optional: what else must hold of a class. */
     tl_status (*verify)(const tl_class *cls);
+    /* What each instance begins with: "tl_hook", and its size. NULL and 0: there are no instances. */
+    const char *instance;
+    size_t instance_size;
 };
+/* Both, in the table of a kind: TL_INSTANCE(tl_hook). */
+#define TL_INSTANCE(type) .instance = #type, .instance_size = sizeof(type)
 #define TL_METHOD(class_type, method, is_required)                                                 \
     {#method, offsetof(class_type, method), is_required}
 
@@ -62,11 +72,17 @@ TL_API bool tl_class_has(const tl_class *cls, size_t offset);
  *     const tl_task_class *c = tl_class_with(&t->cls->cls, offsetof(tl_task_class, train_step));
  *     return c->train_step(t, s); */
 TL_API const void *tl_class_with(const tl_class *cls, size_t offset);
+/* The config of the class, or of the nearest base that has one; NULL when none has. */
+TL_API const tl_desc *tl_class_config(const tl_class *cls);
 /* True when `base` is in the chain of `cls`. */
 TL_API bool tl_class_is(const tl_class *cls, const tl_class *base);
 /* Required methods there (the message names the one that lacks), sizes and chain sound, config
  * verified. Registration calls it. */
 TL_API TL_NODISCARD tl_status tl_class_verify(const tl_kind *kind, const tl_class *cls);
+/* How large an instance must be: what the class says, or the nearest of its bases that says something.
+ * Verifies the same but for the config, and costs little. Whatever makes instances begins with it. */
+TL_API TL_NODISCARD tl_status tl_class_instance_size(size_t *out, const tl_kind *kind,
+                                                     const tl_class *cls);
 
 TL_END
 

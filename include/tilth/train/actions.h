@@ -23,6 +23,9 @@
  *
  * A metric is named as in the configuration of a trainer: "accuracy", and "a|b" for b in a.
  *
+ * The struct of each hook's objects is here, to begin that of a class which derives from it (hook.h); its members
+ * are private to the hook.
+ *
  * Ownership: the caller's. Configs are copied when a hook is made; what they point to is borrowed, but for
  * texts, which are copied too. Thread word: one thread at a time. */
 #ifndef TILTH_TRAIN_ACTIONS_H
@@ -142,6 +145,10 @@ typedef struct tl_conditional_config {
     int64_t hook_count;
     bool after_loops; /* after each loop of the training instead, and their after_loop */
 } tl_conditional_config;
+typedef struct tl_conditional_instance {
+    tl_hook base;
+    tl_conditional_config config;
+} tl_conditional_instance;
 TL_API extern const tl_hook_class tl_conditional_hook;
 
 /* Writes the model's weights to NAME/model.safetensors, where NAME is the manager's next, after each
@@ -151,6 +158,10 @@ typedef struct tl_export_model_config {
     bool averages;    /* averaged weights, where the optimizer keeps them */
     bool after_loops; /* after each loop of the training instead */
 } tl_export_model_config;
+typedef struct tl_export_model_instance {
+    tl_hook base;
+    tl_export_model_config config;
+} tl_export_model_instance;
 TL_API extern const tl_hook_class tl_export_model_hook;
 
 /* After each evaluation, averaged weights as a checkpoint of the model alone:
@@ -159,6 +170,11 @@ typedef struct tl_ema_checkpoint_config {
     const char *dir;
     int64_t max_to_keep; /* (optional: 1) the newest; negative: all */
 } tl_ema_checkpoint_config;
+typedef struct tl_ema_checkpoint_instance {
+    tl_hook base;
+    const char *dir;
+    tl_opt_int max_to_keep;
+} tl_ema_checkpoint_instance;
 TL_API extern const tl_hook_class tl_ema_checkpoint_hook;
 
 /* Goes back to the last checkpoint when the loss of a loop is above a bound, or numbers are not finite; fails
@@ -169,10 +185,24 @@ typedef struct tl_recovery_config {
     int64_t recovery_begin_steps; /* the bound holds from this step on; NaN is looked for from the start */
     int64_t recovery_max_trials;  /* 0: fails at once */
 } tl_recovery_config;
+typedef struct tl_recovery_instance {
+    tl_hook base;
+    tl_recovery_config config;
+    int64_t trials; /* that were needed so far */
+} tl_recovery_instance;
 TL_API extern const tl_hook_class tl_recovery_hook;
 
 /* Ends the training when a metric of the evaluations has not become better `patience` times in a row. Its config
  * is a tl_early_stopping_config. A run that was ended so is not gone on with, unless `patience` is raised. */
+typedef struct tl_early_stopping_instance {
+    tl_hook base;
+    tl_early_stopping_config config;
+    /* In checkpoints: */
+    double best;
+    int64_t best_step; /* -1 before the first */
+    int64_t waited;    /* evaluations since then */
+    int64_t seen;      /* step of the last evaluation; -1: none */
+} tl_early_stopping_instance;
 TL_API extern const tl_hook_class tl_early_stopping_hook;
 
 TL_END

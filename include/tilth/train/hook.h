@@ -18,6 +18,18 @@
  * where something is due. A hook that fails ends the training (but see tl_hook_files); one that has seen enough
  * asks for it with tl_controller_request_stop, which is honoured after the step.
  *
+ * A hook that derives from one that is here begins with its struct (tl_best_checkpointer_hook makes objects of
+ * tl_best_checkpointer_instance), and takes its config; with a `start` of its own, it calls that of the base:
+ *
+ *     typedef struct my_best { tl_best_checkpointer_instance base; int64_t mine; } my_best;
+ *     static tl_status my_start(tl_hook *h, const void *config)
+ *     {
+ *         ((my_best *)h)->mine = 3;
+ *         return tl_best_checkpointer_hook.start(h, config);
+ *     }
+ *     static const tl_hook_class my_class = {
+ *         .cls = TL_CLASS(tl_hook_class, "my_best", &tl_best_checkpointer_hook.cls, my_best, NULL), .start = my_start};
+ *
  * What a hook has bound in `state` is in checkpoints, below hooks/NAME, and is there again after a resume.
  *
  * Ownership: the caller's, as long as the controller lives. Thread word: one thread at a time. */
@@ -61,6 +73,9 @@ typedef struct tl_hook_class {
     tl_status (*state)(tl_hook *h, tl_state *into);
     void (*dispose)(tl_hook *h);
     tl_hook_files files; /* (optional: that of the class that it derives from) */
+    /* (optional: false) No method works before `start`, which sets `started`: a class that derives from it and
+     * forgets to call that makes no hooks. */
+    bool needs_start;
 } tl_hook_class;
 TL_API extern const tl_kind tl_kind_hook;
 
@@ -71,6 +86,7 @@ struct tl_hook {
     int64_t period;            /* of before_step and after_step */
     tl_controller *controller; /* NULL before it is given to one */
     tl_arena *arena;           /* lives as long as the hook */
+    bool started;              /* set by the `start` of a class with needs_start */
 };
 
 typedef struct tl_hook_args {

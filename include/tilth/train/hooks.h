@@ -21,6 +21,9 @@
  * steps. Where a hook also does something at the end, that is when the training has reached its last step, and
  * not when it failed or was stopped before.
  *
+ * The struct of each hook's objects is here, to begin that of a class which derives from it (hook.h); its members
+ * are private to the hook.
+ *
  * Ownership: the caller's. Configs are copied when a hook is made; what they point to is borrowed, but for
  * texts, which are copied too. Thread word: one thread at a time. */
 #ifndef TILTH_TRAIN_HOOKS_H
@@ -37,6 +40,15 @@ TL_BEGIN
 typedef struct tl_iteration_timer_config {
     int64_t warmup; /* (optional: 3) the first step that is timed; negative: all are */
 } tl_iteration_timer_config;
+typedef struct tl_iteration_timer_instance {
+    tl_hook base;
+    int64_t warmup;
+    int64_t done, timed;    /* steps */
+    int64_t begin_ns;       /* of the training, without what is not timed */
+    int64_t step_ns;        /* when this step began */
+    int64_t in_steps_ns;
+    tl_event_scalar *time;
+} tl_iteration_timer_instance;
 TL_API extern const tl_hook_class tl_iteration_timer_hook;
 
 /* Puts the learning rate that a step uses as "lr", which is not smoothed. */
@@ -45,6 +57,11 @@ typedef struct tl_lr_scheduler_config {
     int64_t every; /* (optional: 1) steps; computing it takes some microseconds, and more often than it is
                     * written is of no use. It is always put at the last step */
 } tl_lr_scheduler_config;
+typedef struct tl_lr_scheduler_instance {
+    tl_hook base;
+    tl_lr_scheduler_config config;
+    tl_event_scalar *lr;
+} tl_lr_scheduler_instance;
 TL_API extern const tl_hook_class tl_lr_scheduler_hook;
 
 /* Evaluates at its period, except at the last step, and at the end; puts all results into the storage, those of
@@ -57,6 +74,10 @@ typedef struct tl_eval_config {
     void *payload;
     bool only_at_end, not_at_end;
 } tl_eval_config;
+typedef struct tl_eval_instance {
+    tl_hook base;
+    tl_eval_config config;
+} tl_eval_instance;
 TL_API extern const tl_hook_class tl_eval_hook;
 
 /* Writes at its period and at the end, also of a training that failed; then closes the writers. Checkpoints do
@@ -65,6 +86,11 @@ typedef struct tl_periodic_writer_config {
     tl_event_writer *const *writers; /* must outlive the hook */
     int64_t count;
 } tl_periodic_writer_config;
+typedef struct tl_periodic_writer_instance {
+    tl_hook base;
+    tl_periodic_writer_config config;
+    int64_t written; /* the last iteration that was; -1: none */
+} tl_periodic_writer_instance;
 TL_API extern const tl_hook_class tl_periodic_writer_hook;
 
 /* Saves checkpoints at its period and at the end, through the controller's manager, which says how many are kept
@@ -75,6 +101,12 @@ TL_API extern const tl_hook_class tl_periodic_writer_hook;
 typedef struct tl_periodic_checkpointer_config {
     const char *final; /* (optional: "model_final") */
 } tl_periodic_checkpointer_config;
+typedef struct tl_periodic_checkpointer_instance {
+    tl_hook base;
+    const char *final;
+    bool due;     /* at the end of this loop */
+    tl_str saved; /* the file that last_checkpoint is to name once it is complete; "": none */
+} tl_periodic_checkpointer_instance;
 TL_API extern const tl_hook_class tl_periodic_checkpointer_hook;
 
 /* Gives the checkpoint with the best metric the name model_best.safetensors, likewise; model_best.json tells of
@@ -85,6 +117,15 @@ typedef struct tl_best_checkpointer_config {
     tl_metric_comp comp; /* (optional: higher is better) */
     const char *name;   /* (optional: "model_best") */
 } tl_best_checkpointer_config;
+typedef struct tl_best_checkpointer_instance {
+    tl_hook base;
+    const char *metric, *name;
+    tl_metric_comp comp;
+    bool due;   /* at the end of this loop */
+    bool known; /* something is the best */
+    double value;
+    int64_t iteration;
+} tl_best_checkpointer_instance;
 TL_API extern const tl_hook_class tl_best_checkpointer_hook;
 
 /* Times every kernel of some training steps, and writes into a folder
@@ -97,6 +138,14 @@ typedef struct tl_profiler_config {
     const char *dir;      /* required; made when it is not there */
     int64_t first, steps; /* (optional: from step 10 on, 5 steps) */
 } tl_profiler_config;
+typedef struct tl_profiler_instance {
+    tl_hook base;
+    const char *dir;
+    int64_t first, steps;
+    tl_program *timed; /* NULL: none is */
+    int64_t count;     /* steps that were timed */
+    bool over;
+} tl_profiler_instance;
 TL_API extern const tl_hook_class tl_profiler_hook;
 
 /* Puts the most memory that tensors have taken so far as "memory_bytes", which the console shows as max_mem, and
@@ -104,6 +153,11 @@ TL_API extern const tl_hook_class tl_profiler_hook;
 typedef struct tl_memory_stats_config {
     int64_t max_runs; /* (optional: 10) how often it logs; negative: never */
 } tl_memory_stats_config;
+typedef struct tl_memory_stats_instance {
+    tl_hook base;
+    int64_t max_runs, runs;
+    tl_event_scalar *bytes;
+} tl_memory_stats_instance;
 TL_API extern const tl_hook_class tl_memory_stats_hook;
 
 /* Puts at its period how fast the training is, by the times that the iteration timer and LiBai's trainer have put (as
@@ -118,6 +172,11 @@ typedef struct tl_throughput_config {
     int64_t window;    /* (optional: 20) steps that are averaged */
     double peak_flops; /* (optional: no mfu) additions and multiplications a second that the machine can do */
 } tl_throughput_config;
+typedef struct tl_throughput_instance {
+    tl_hook base;
+    tl_throughput_config config;
+    double flops; /* of one example in training; 0: is not known */
+} tl_throughput_instance;
 TL_API extern const tl_hook_class tl_throughput_hook;
 
 TL_END

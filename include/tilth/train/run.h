@@ -50,6 +50,7 @@ typedef struct tl_runner_class {
 } tl_runner_class;
 TL_API extern const tl_runner_class tl_base_runner;
 
+/* First member of what derives from it. Members are for reading. */
 struct tl_runner {
     const tl_runner_class *cls;
     const tl_run_args *args;

@@ -18,6 +18,9 @@
  *
  * Iterations count from 0, as in LiBai: the step of iteration i is i + 1.
  *
+ * A writer that derives from one that is here begins with its struct, tl_NAME_writer_instance, whose members are
+ * private; with an `init` of its own, it calls that of the base.
+ *
  * Ownership: the caller's. Thread word: one thread at a time. */
 #ifndef TILTH_TRAIN_WRITER_H
 #define TILTH_TRAIN_WRITER_H
@@ -107,6 +110,13 @@ typedef struct tl_console_writer_args {
     void (*say)(const char *line, void *payload); /* (optional: a message of level info) */
     void *payload;
 } tl_console_writer_args;
+typedef struct tl_console_writer_instance {
+    tl_event_writer base;
+    tl_console_writer_args args;
+    bool wrote;             /* before there was a "time" */
+    int64_t last_iteration; /* then */
+    int64_t last_ns;
+} tl_console_writer_instance;
 TL_API extern const tl_event_writer_class tl_console_writer;
 
 /* --- metrics.json ------------------------------------------------------------------------------ */
@@ -123,6 +133,19 @@ typedef struct tl_json_writer_args {
     tl_opt_int keep_to; /* (optional: all stay) lines of iterations after this one are removed: the run goes
                          * on after it. {true, step - 1} for a run resumed at `step` */
 } tl_json_writer_args;
+typedef struct tl_event_latest_list {
+    tl_event_latest *items;
+    int64_t count, capacity;
+} tl_event_latest_list;
+typedef struct tl_json_writer_instance {
+    tl_event_writer base;
+    char *path;
+    struct tli_append *file; /* NULL when it could not be opened again */
+    int64_t window;
+    int64_t written;         /* the last iteration that is in the file */
+    tl_event_latest_list fresh;
+    tl_str lines;
+} tl_json_writer_instance;
 TL_API extern const tl_event_writer_class tl_json_writer;
 
 /* --- TensorBoard ------------------------------------------------------------------------------- */
@@ -134,6 +157,14 @@ typedef struct tl_tensorboard_writer_args {
     int64_t window;     /* (optional: TL_EVENT_WINDOW) of the median of what is smoothed */
     tl_opt_int keep_to; /* (optional: all stay) as for metrics.json; done at once */
 } tl_tensorboard_writer_args;
+typedef struct tl_tensorboard_writer_instance {
+    tl_event_writer base;
+    char *folder;
+    struct tl_event_file *file; /* NULL until there is something to write */
+    tl_opt_int keep_to;
+    int64_t window;
+    int64_t written;            /* the last iteration that is in the file */
+} tl_tensorboard_writer_instance;
 TL_API extern const tl_event_writer_class tl_tensorboard_writer;
 
 TL_END

@@ -221,6 +221,15 @@ typedef struct tl_image_task_config {
     tl_strings class_names; /* ours: for people; none: numbers */
 } tl_image_task_config;
 extern TL_API const tl_desc tl_image_task_config_desc;
+/* First member of what derives from the task below:
+ *     typedef struct my_task { tl_image_task base; int64_t mine; } my_task;
+ * Members are for reading. */
+typedef struct tl_image_task {
+    tl_task base;
+    const tl_image_task_config *config;
+    const tl_image_model_config *model;
+    const tl_image_data_config *train_data; /* NULL: none */
+} tl_image_task;
 TL_API extern const tl_task_class tl_image_classification_task;
 
 /* The starter example: Model Garden's template for tasks of one's own, and so is src/zoo/example_task.c. */
@@ -229,7 +238,7 @@ typedef struct tl_example_model_config {
     tl_ints input_size;
 } tl_example_model_config;
 extern TL_API const tl_desc tl_example_task_config_desc;
-TL_API extern const tl_task_class tl_example_task;
+TL_API extern const tl_task_class tl_example_task; /* what derives from it begins with a tl_task */
 
 /* Backbones, tasks and experiments, ready for a registry. */
 TL_API extern const tl_module tl_vision_module;
