@@ -58,9 +58,9 @@ static tl_status to_yaml(tl_str *out, const char *text)
 
 /* Values are taken as they are, so that `*.tfrecord` needs no quotes; what starts like a list, a map
  * or a quoted string is read as one. */
-static tl_status word_value(const tl_value **out, tl_arena *arena, const char *text,
-                            const char *source)
+tl_status tl_word_value(const tl_value **out, tl_arena *arena, const char *text, const char *source)
 {
+    *out = NULL;
     tl_place place = {tl_arena_strdup(arena, source), 0, 0};
     if (!place.source) return TL_ENOMEM;
     while (isspace((unsigned char)*text)) text++;
@@ -251,7 +251,9 @@ static tl_status check_mode(tl_config *c, const tli_path *path, const char *text
     return TL_OK;
 }
 
-static tl_status apply_word(tl_config *c, tl_arena *scratch, const char *word, const char *source)
+/* `value` stands for what is behind the `=`, which is read when it is NULL. */
+static tl_status apply_word(tl_config *c, tl_arena *scratch, const char *word, const tl_value *value,
+                            const char *source)
 {
     word_mode mode = WORD_SET;
     const char *p = word;
@@ -269,13 +271,12 @@ static tl_status apply_word(tl_config *c, tl_arena *scratch, const char *word, c
     if (!text) return TL_ENOMEM;
     TL_TRY(tli_path_parse(&path, scratch, text));
     if (mode == WORD_DELETE) return delete_path(c, &path, text, source);
-    const tl_value *value = NULL;
-    TL_TRY_NOTE(word_value(&value, c->arena, equals + 1, source), "%s", text);
+    if (!value) TL_TRY_NOTE(tl_word_value(&value, c->arena, equals + 1, source), "%s", text);
     TL_TRY(check_mode(c, &path, text, mode));
     return set_path(c, &path, text, value);
 }
 
-tl_status tl_config_words(tl_config *c, const tl_word *words, int64_t count)
+static tl_status apply_words(tl_config *c, const tl_word *words, int64_t count, const tl_value *value)
 {
     TL_TRY(tli_config_open(c));
     tl_arena *scratch;
@@ -283,7 +284,7 @@ tl_status tl_config_words(tl_config *c, const tl_word *words, int64_t count)
     tli_diags diags = TLI_DIAGS_INIT;
     for (int64_t i = 0; i < count && diags.code != TL_ENOMEM; i++) {
         const tl_word *w = &words[i];
-        tl_status st = apply_word(c, scratch, w->text, w->source);
+        tl_status st = apply_word(c, scratch, w->text, value, w->source);
         if (st == TL_OK) continue;
         // What was applied names its source already; what is wrong with the word itself does not.
         bool named = strncmp(tl_error_message(), w->source, strlen(w->source)) == 0;
@@ -297,7 +298,17 @@ tl_status tl_config_words(tl_config *c, const tl_word *words, int64_t count)
     return st;
 }
 
+tl_status tl_config_words(tl_config *c, const tl_word *words, int64_t count)
+{
+    return apply_words(c, words, count, NULL);
+}
+
 tl_status tl_config_word(tl_config *c, const char *word, const char *source)
 {
-    return tl_config_words(c, &(tl_word){word, source}, 1);
+    return apply_words(c, &(tl_word){word, source}, 1, NULL);
+}
+
+tl_status tl_config_word_value(tl_config *c, const char *word, const tl_value *value, const char *source)
+{
+    return apply_words(c, &(tl_word){word, source}, 1, value);
 }

@@ -13,9 +13,7 @@ static const tl_libai_config *value_of(const tl_config *c)
 
 /* --- maps ------------------------------------------------------------------------------------- */
 
-/* `map` with all keys but these two; NULL when there is no memory. */
-static const tl_value *without(tl_arena *arena, const tl_value *map, const char *one,
-                               const char *two)
+const tl_value *tli_libai_without(tl_arena *arena, const tl_value *map, const char *one, const char *two)
 {
     tl_value_pair *pairs = tl_arena_array(arena, map->count ? map->count : 1, sizeof *pairs);
     int64_t count = 0;
@@ -66,7 +64,7 @@ static tl_status apply_model(tl_config *c, const tl_value *model)
         if (!map) return TL_ENOMEM;
         TL_TRY(tl_config_apply(c, map));
     }
-    const tl_value *rest = without(arena, model, "_target_", "_recursive_");
+    const tl_value *rest = tli_libai_without(arena, model, "_target_", "_recursive_");
     if (!rest) return TL_ENOMEM;
     return rest->count ? apply_to_task(c, "model", rest) : TL_OK;
 }
@@ -80,24 +78,37 @@ static tl_status wrong_loader(const tl_value *at, const char *what)
     return st;
 }
 
+tl_status tli_libai_read_loader(const char **key, const tl_value **value, tl_arena *arena, const char *name,
+                                const tl_value *given)
+{
+    bool train = strcmp(name, "train") == 0;
+    if (!train && strcmp(name, "test") != 0)
+        return wrong_loader(given, ": unknown key (known: train, test)");
+    if (!train && given->kind == TL_VALUE_LIST) {
+        if (given->count != 1)
+            return wrong_loader(given, ".test: there is one test loader, and a list has one item");
+        given = given->items[0];
+    }
+    *key = train ? "train_data" : "validation_data";
+    *value = given->kind == TL_VALUE_MAP ? tli_libai_without(arena, given, "_target_", "_recursive_") : given;
+    return *value ? TL_OK : TL_ENOMEM;
+}
+
+tl_status tli_libai_check_loaders(const tl_value *loaders)
+{
+    if (loaders->kind == TL_VALUE_MAP) return TL_OK;
+    return wrong_loader(loaders, ": expected a map with train and test");
+}
+
 static tl_status apply_loaders(tl_config *c, const tl_value *loaders)
 {
-    if (loaders->kind != TL_VALUE_MAP)
-        return wrong_loader(loaders, ": expected a map with train and test");
+    TL_TRY(tli_libai_check_loaders(loaders));
     for (int64_t i = 0; i < loaders->count; i++) {
-        const tl_value *v = loaders->pairs[i].value;
-        bool train = strcmp(loaders->pairs[i].key, "train") == 0;
-        if (!train && strcmp(loaders->pairs[i].key, "test") != 0)
-            return wrong_loader(v, ": unknown key (known: train, test)");
-        if (!train && v->kind == TL_VALUE_LIST) {
-            if (v->count != 1)
-                return wrong_loader(v, ".test: there is one test loader, and a list has one item");
-            v = v->items[0];
-        }
-        const tl_value *rest =
-            v->kind == TL_VALUE_MAP ? without(tl_config_arena(c), v, "_target_", "_recursive_") : v;
-        if (!rest) return TL_ENOMEM;
-        TL_TRY(apply_to_task(c, train ? "train_data" : "validation_data", rest));
+        const char *key;
+        const tl_value *value;
+        TL_TRY(tli_libai_read_loader(&key, &value, tl_config_arena(c), loaders->pairs[i].key,
+                                     loaders->pairs[i].value));
+        TL_TRY(apply_to_task(c, key, value));
     }
     return TL_OK;
 }
@@ -106,7 +117,7 @@ static tl_status apply_file(tl_config *c, const tl_value *map)
 {
     if (!map || map->kind != TL_VALUE_MAP) return tl_config_apply(c, map);
     const tl_value *model = tl_value_get(map, "model"), *loaders = tl_value_get(map, "dataloader");
-    const tl_value *rest = without(tl_config_arena(c), map, "model", "dataloader");
+    const tl_value *rest = tli_libai_without(tl_config_arena(c), map, "model", "dataloader");
     if (!rest) return TL_ENOMEM;
     TL_TRY(tl_config_apply(c, rest));
     if (model) TL_TRY(apply_model(c, model));
@@ -129,71 +140,4 @@ tl_status tl_libai_yaml(tl_config *c, const char *text, const char *source)
     const tl_value *map;
     TL_TRY(tl_yaml_parse(&map, tl_config_arena(c), text, strlen(text), source));
     return apply_file(c, map);
-}
-
-/* --- words ------------------------------------------------------------------------------------ */
-
-static const char *after(const char *text, const char *prefix)
-{
-    size_t length = strlen(prefix);
-    return strncmp(text, prefix, length) == 0 ? text + length : NULL;
-}
-
-static const char *past_signs(const char *word)
-{
-    return word + strspn(word, "+~");
-}
-
-/* What of a word follows model._target_= or task.type=; NULL when it is none of them. */
-static const char *task_named_by(const char *word)
-{
-    const char *rest = after(past_signs(word), "model._target_=");
-    if (rest) return tli_last_part(rest);
-    return after(past_signs(word), "task.type=");
-}
-
-/* The word in the words of the section `task`; NULL when there is no memory. */
-static const char *translate(tl_arena *arena, const char *word, const char *task)
-{
-    static const struct {
-        const char *from, *to;
-    } sections[] = {
-        {"model.", "model."},
-        {"dataloader.train.", "train_data."},
-        {"dataloader.test[0].", "validation_data."},
-        {"dataloader.test.", "validation_data."},
-    };
-    const char *body = past_signs(word), *rest = after(body, "model._target_=");
-    int signs = (int)(body - word);
-    if (rest) return tl_arena_printf(arena, "%.*stask.type=%s", signs, word, tli_last_part(rest));
-    for (int64_t i = 0; i < TL_COUNT(sections); i++)
-        if ((rest = after(body, sections[i].from)))
-            return tl_arena_printf(arena, "%.*stask.%s.%s%s", signs, word, task, sections[i].to,
-                                   rest);
-    return word;
-}
-
-tl_status tl_libai_words(tl_config *c, const tl_word *words, int64_t count)
-{
-    tl_arena *arena = tl_config_arena(c);
-    const char *task = value_of(c)->task.type;
-    tl_word *translated = tl_arena_array(arena, count ? count : 1, sizeof *translated);
-    if (!translated) return TL_ENOMEM;
-    for (int64_t i = 0; i < count; i++) {
-        const char *named = task_named_by(words[i].text);
-        if (named) task = named;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        const char *body = past_signs(words[i].text);
-        if (!task && (after(body, "model.") || after(body, "dataloader.")))
-            return TL_FAIL(
-                TL_EINVAL,
-                "%s: this belongs to a task, and none is named: say model._target_=NAME (the "
-                "command `list tasks` shows the names)",
-                words[i].text);
-        translated[i] =
-            (tl_word){translate(arena, words[i].text, task ? task : ""), words[i].source};
-        if (!translated[i].text) return TL_ENOMEM;
-    }
-    return tl_config_words(c, translated, count);
 }

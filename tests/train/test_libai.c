@@ -83,6 +83,45 @@ static void test_model_and_dataloader_name_a_task(void **state)
     tl_config_free(&c);
 }
 
+/* What a file may say of a section, one word may. */
+static void test_sections_as_words(void **state)
+{
+    (void)state;
+    tl_config *c = config_of("model: {_target_: mock}\ndataloader: {test: {shuffle_buffer_size: 8}}",
+                             "dataloader.train={_target_:build_loader,shuffle_buffer_size:7} "
+                             "dataloader.test=[{cache:true}] optim={lr:0.25} train.train_iter=3");
+    const tl_task_config *task = value_of(c)->task.value;
+    assert_int_equal(task->train_data->shuffle_buffer_size, 7);
+    assert_int_equal(task->validation_data->shuffle_buffer_size, 8); // merged, as in a file
+    assert_true(task->validation_data->cache);
+    assert_near(value_of(c)->optim.lr, 0.25, 0);
+    tl_config_free(&c);
+    c = config_of("train: {train_iter: 3}", "model={_target_:a.mock} dataloader={train:{block_length:3},test:{}} "
+                                            "~dataloader.test");
+    task = value_of(c)->task.value;
+    assert_string_equal(value_of(c)->task.type, "mock");
+    assert_int_equal(task->train_data->block_length, 3);
+    assert_null(task->validation_data);
+    tl_config_free(&c);
+    static const tl_word words[] = {{"dataloader.train={block_length:3}", "words"}, {"task={type:mock}", "words"}};
+    c = config_of("train: {train_iter: 3}", "");
+    assert_ok(tl_libai_words(c, words, TL_COUNT(words)));
+    task = value_of(c)->task.value;
+    assert_int_equal(task->train_data->block_length, 3);
+    tl_config_free(&c);
+
+    assert_fails(finish_with(mock, "dataloader.valid={cache:true}"), TL_ENOTFOUND,
+                 "words: dataloader.valid: unknown key (known: dataloader.train, dataloader.test)");
+    assert_fails(finish_with(mock, "dataloader={valid:{cache:true}}"), TL_EINVAL, "words: dataloader: unknown key");
+    assert_fails(finish_with(mock, "dataloader=3"), TL_EINVAL, "words: dataloader: expected a map with train and test");
+    assert_fails(finish_with(mock, "dataloader.test=[{},{}]"), TL_EINVAL, "one test loader");
+    assert_fails(finish_with(mock, "dataloader.train={cash:true}"), TL_ENOTFOUND,
+                 "words: task.mock.train_data.cash: unknown key, did you mean 'cache'");
+    assert_fails(finish_with(mock, "model={units:3}"), TL_EINVAL, "words: task.mock.model: ");
+    assert_fails(finish_with(mock, "dataloader.train={cache"), TL_EINVAL, "words: dataloader.train: ");
+    assert_fails(finish_with("train: {train_iter: 3}", "dataloader.train={cache:true}"), TL_EINVAL, "none is named");
+}
+
 static void test_what_is_wrong_is_said(void **state)
 {
     (void)state;
@@ -427,6 +466,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LIBAI_TEST(test_defaults_are_those_of_libai),
         LIBAI_TEST(test_model_and_dataloader_name_a_task),
+        LIBAI_TEST(test_sections_as_words),
         LIBAI_TEST(test_what_is_wrong_is_said),
         LIBAI_TEST(test_sizes_of_one_process_are_one),
         LIBAI_TEST(test_layers_of_the_stages_there_are),

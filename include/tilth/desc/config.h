@@ -56,6 +56,12 @@ typedef struct tl_word {
     const char *text, *source;
 } tl_word;
 TL_API TL_NODISCARD tl_status tl_config_words(tl_config *c, const tl_word *words, int64_t count);
+/* What stands behind the `=` of a word, in the arena; and a word with this in its place: for who has words of their own
+ * (libai.h). */
+TL_API TL_NODISCARD tl_status tl_word_value(const tl_value **out, tl_arena *arena, const char *text,
+                                            const char *source);
+TL_API TL_NODISCARD tl_status tl_config_word_value(tl_config *c, const char *word, const tl_value *value,
+                                                   const char *source);
 /* The CSV form alone, as a map. Fails when the text is not of that form. */
 TL_API TL_NODISCARD tl_status tl_csv_parse(const tl_value **out, tl_arena *arena, const char *text,
                                            const char *source);
