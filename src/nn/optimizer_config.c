@@ -81,9 +81,19 @@ const tl_kind tl_kind_optimizer = {
 
 /* --- checks ----------------------------------------------------------------------------------- */
 
+/* What clips to 0 would train nothing, and none is what null says. */
+static tl_status check_clip(tl_opt_double limit, const char *key)
+{
+    if (!limit.set || limit.value > 0) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "%s: must be more than 0, found %g (null clips nothing)", key, limit.value);
+}
+
 static tl_status check_clipping(const void *value)
 {
     const tl_optimizer_config *c = value;
+    TL_TRY(check_clip(c->clipnorm, "clipnorm"));
+    TL_TRY(check_clip(c->clipvalue, "clipvalue"));
+    TL_TRY(check_clip(c->global_clipnorm, "global_clipnorm"));
     if (c->clipnorm.set && c->global_clipnorm.set)
         return TL_FAIL(TL_EINVAL,
                        "clipnorm: it (each variable alone) and global_clipnorm (all together) exclude "
@@ -104,7 +114,7 @@ static tl_status check_group(const void *value)
     if (!g->group || !*g->group) return TL_FAIL(TL_EINVAL, "group: must be set, it is empty");
     TL_TRY(check_least(g->rate, 0, "rate"));
     TL_TRY(check_least(g->weight_decay, 0, "weight_decay"));
-    TL_TRY(check_least(g->clip_norm, 0, "clip_norm"));
+    TL_TRY(check_clip(g->clip_norm, "clip_norm"));
     return check_least(g->norm_type, 1, "norm_type");
 }
 
@@ -294,7 +304,7 @@ OPTIMIZER(adagrad, "gradients divided by the root of the sum of all their square
 
 static const tl_field adafactor_keras_fields[] = {
     NAME_ROW(tl_adafactor_keras_config, "Adafactor"),
-    TL_F(tl_adafactor_keras_config, learning_rate, .d = 0.001, .flags = TL_FIELD_UNREAD,
+    TL_F(tl_adafactor_keras_config, learning_rate, .d = 0.001, TL_AT_LEAST(0), .flags = TL_FIELD_UNREAD,
          .help = "optimizer_config.learning_rate takes its place"),
     TL_F(tl_adafactor_keras_config, beta_2_decay, .d = -0.8,
          .help = "power of the step number by which the decay of averages approaches 1"),

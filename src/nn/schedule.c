@@ -137,6 +137,25 @@ bool tl_schedule_constant(const tl_schedule *s)
     return !s->warmup && s->rate->rate == tli_constant_rate;
 }
 
+tl_status tl_schedule_length_of(bool *ends, tl_schedule_length *out, const tl_optimization_config *config,
+                                const tl_registry *registry)
+{
+    const tl_oneof *rate = &config->learning_rate;
+    tl_registry *own = NULL;
+    const tl_class *cls = NULL;
+    tl_status st = TL_OK;
+    *ends = false;
+    *out = (tl_schedule_length){0};
+    if (!rate->type || !rate->value) return TL_OK;
+    if (!registry) TL_TRY(tli_optimization_registry(&own));
+    st = tl_registry_find(&cls, registry ? registry : own, &tl_kind_learning_rate, rate->type);
+    const tl_learning_rate_class *knowing =
+        st == TL_OK ? tl_class_with(cls, offsetof(tl_learning_rate_class, length)) : NULL;
+    if (knowing) *ends = knowing->length(out, rate->value);
+    tl_registry_free(&own);
+    return st;
+}
+
 static tl_status rate_with(double *out, tl_ctx *c, const tl_schedule *s, int64_t iteration)
 {
     tl_tensor *rate = tl_schedule_apply(c, s, tl_number(c, TL_F64, (double)iteration));

@@ -41,13 +41,16 @@ const tl_kind tl_kind_warmup = {
 #define OFFSET_ROW(T)                                                                              \
     TL_F(T, offset, .help = "subtracted from the number of updates; s is what is left")
 #define INITIAL_ROW(T)                                                                             \
-    TL_F(T, initial_learning_rate, .help = "what the schedule starts from; must be set")
+    TL_F(T, initial_learning_rate, TL_AT_LEAST(0), .help = "what the schedule starts from; must be set")
 #define STEPS_ROW(T, member, text) TL_F(T, member, TL_AT_LEAST(1), .help = text)
 #define LIST_ROW(T, member, text)                                                                  \
     TL_F(T, member, .flags = TL_FIELD_NULLABLE, .help = text)
+#define RATES_ROW(T, text)                                                                         \
+    TL_F(T, values, TL_AT_LEAST(0), .flags = TL_FIELD_NULLABLE, .help = text)
 
 /* The description of a schedule's configuration and the class that is made from it. */
-#define SCHEDULE(label, text, check_fn, missing_fn)                                                \
+#define SCHEDULE(label, text, check_fn, missing_fn) SCHEDULE_THAT_ENDS(label, text, check_fn, missing_fn, NULL)
+#define SCHEDULE_THAT_ENDS(label, text, check_fn, missing_fn, length_fn)                           \
     const tl_desc tl_##label##_config_desc = {                                                     \
         .name = #label,                                                                            \
         .help = text,                                                                              \
@@ -59,7 +62,7 @@ const tl_kind tl_kind_warmup = {
     static const tl_learning_rate_class label##_class = {                                          \
         .cls = {.class_size = sizeof(tl_learning_rate_class), .name = #label, .help = text,        \
                 .config = &tl_##label##_config_desc},                                              \
-        .rate = tli_##label##_rate, .check = missing_fn}
+        .rate = tli_##label##_rate, .check = missing_fn, .length = length_fn}
 #define WARMUP(label, text)                                                                        \
     const tl_desc tl_##label##_warmup_config_desc = {                                              \
         .name = #label,                                                                            \
@@ -203,6 +206,21 @@ static tl_status missing_in_stable_decay(const void *value)
     return want(c->decay_steps.set, "decay_steps");
 }
 
+/* --- where they end --------------------------------------------------------------------------- */
+
+/* Those that are not here never stop changing, or in steps of their own. */
+#define LENGTH(label, member, condition)                                                           \
+    static bool length_of_##label(tl_schedule_length *out, const void *value)                      \
+    {                                                                                              \
+        const tl_##label##_config *c = value;                                                      \
+        *out = (tl_schedule_length){#member, c->member, c->offset};                                \
+        return condition;                                                                          \
+    }
+LENGTH(polynomial, decay_steps, !c->cycle)
+LENGTH(cosine, decay_steps, true)
+LENGTH(power_linear, total_decay_steps, true)
+LENGTH(stable_decay, total_steps, true)
+
 /* --- learning rates --------------------------------------------------------------------------- */
 
 static const tl_field learning_rate_fields[] = {
@@ -218,7 +236,7 @@ const tl_desc tl_learning_rate_config_desc = {
 
 static const tl_field constant_fields[] = {
     NAME_ROW(tl_constant_config, "Constant"),
-    TL_F(tl_constant_config, learning_rate, .d = 0.1, .help = "the learning rate of all steps"),
+    TL_F(tl_constant_config, learning_rate, .d = 0.1, TL_AT_LEAST(0), .help = "the learning rate of all steps"),
     TL_F_END,
 };
 SCHEDULE(constant, "one learning rate for all steps", NULL, NULL);
@@ -226,7 +244,7 @@ SCHEDULE(constant, "one learning rate for all steps", NULL, NULL);
 static const tl_field stepwise_fields[] = {
     NAME_ROW(tl_stepwise_config, "PiecewiseConstantDecay"),
     LIST_ROW(tl_stepwise_config, boundaries, "last steps of all intervals but the last one"),
-    LIST_ROW(tl_stepwise_config, values, "rates of the intervals, one more than boundaries"),
+    RATES_ROW(tl_stepwise_config, "rates of the intervals, one more than boundaries"),
     OFFSET_ROW(tl_stepwise_config),
     TL_F_END,
 };
@@ -239,7 +257,7 @@ static const tl_field exponential_fields[] = {
     INITIAL_ROW(tl_exponential_config),
     STEPS_ROW(tl_exponential_config, decay_steps,
               "steps in which the rate falls by decay_rate; must be set"),
-    TL_F(tl_exponential_config, decay_rate, .help = "factor that decay_steps bring; must be set"),
+    TL_F(tl_exponential_config, decay_rate, TL_AT_LEAST(0), .help = "factor that decay_steps bring; must be set"),
     TL_F(tl_exponential_config, staircase,
          .help = "fall once in decay_steps, not a little each step"),
     OFFSET_ROW(tl_exponential_config),
@@ -251,25 +269,25 @@ static const tl_field polynomial_fields[] = {
     NAME_ROW(tl_polynomial_config, "PolynomialDecay"),
     INITIAL_ROW(tl_polynomial_config),
     STEPS_ROW(tl_polynomial_config, decay_steps, "steps until end_learning_rate; must be set"),
-    TL_F(tl_polynomial_config, end_learning_rate, .d = 0.0001,
+    TL_F(tl_polynomial_config, end_learning_rate, .d = 0.0001, TL_AT_LEAST(0),
          .help = "what the schedule ends with"),
     TL_F(tl_polynomial_config, power, .d = 1, .help = "1 for a straight line"),
     TL_F(tl_polynomial_config, cycle, .help = "lengthen decay_steps each time they are over"),
     OFFSET_ROW(tl_polynomial_config),
     TL_F_END,
 };
-SCHEDULE(polynomial, "(initial - end) * (1 - s / decay_steps) ^ power + end", NULL,
-         missing_in_polynomial);
+SCHEDULE_THAT_ENDS(polynomial, "(initial - end) * (1 - s / decay_steps) ^ power + end", NULL,
+                   missing_in_polynomial, length_of_polynomial);
 
 static const tl_field cosine_fields[] = {
     NAME_ROW(tl_cosine_config, "CosineDecay"),
     INITIAL_ROW(tl_cosine_config),
     STEPS_ROW(tl_cosine_config, decay_steps, "steps until the end of the fall; must be set"),
-    TL_F(tl_cosine_config, alpha, .help = "share of the initial rate that is left at the end"),
+    TL_F(tl_cosine_config, alpha, TL_AT_LEAST(0), .help = "share of the initial rate that is left at the end"),
     OFFSET_ROW(tl_cosine_config),
     TL_F_END,
 };
-SCHEDULE(cosine, "half a cosine wave, then constant", NULL, missing_in_cosine);
+SCHEDULE_THAT_ENDS(cosine, "half a cosine wave, then constant", NULL, missing_in_cosine, length_of_cosine);
 
 static const tl_field cosine_restarts_fields[] = {
     NAME_ROW(tl_cosine_restarts_config, "CosineDecayRestarts"),
@@ -278,9 +296,9 @@ static const tl_field cosine_restarts_fields[] = {
               "length of the first fall; must be set"),
     TL_F(tl_cosine_restarts_config, t_mul, .d = 2, TL_AT_LEAST(1),
          .help = "how much longer each fall is than the one before it"),
-    TL_F(tl_cosine_restarts_config, m_mul, .d = 1,
+    TL_F(tl_cosine_restarts_config, m_mul, .d = 1, TL_AT_LEAST(0),
          .help = "share of the height that each restart reaches of the one before it"),
-    TL_F(tl_cosine_restarts_config, alpha,
+    TL_F(tl_cosine_restarts_config, alpha, TL_AT_LEAST(0),
          .help = "share of the initial rate that is left at the end"),
     OFFSET_ROW(tl_cosine_restarts_config),
     TL_F_END,
@@ -306,15 +324,15 @@ static const tl_field power_linear_fields[] = {
     OFFSET_ROW(tl_power_linear_config),
     TL_F_END,
 };
-SCHEDULE(power_linear, "initial * s ^ power, with a linear fall to 0 at the end", NULL,
-         missing_in_power_linear);
+SCHEDULE_THAT_ENDS(power_linear, "initial * s ^ power, with a linear fall to 0 at the end", NULL,
+                   missing_in_power_linear, length_of_power_linear);
 
 static const tl_field power_with_offset_fields[] = {
     NAME_ROW(tl_power_with_offset_config, "PowerDecayWithOffset"),
     INITIAL_ROW(tl_power_with_offset_config),
     TL_F(tl_power_with_offset_config, power, .d = -0.5, .help = "power of s"),
     TL_F(tl_power_with_offset_config, offset, .help = "the fall starts after this step"),
-    TL_F(tl_power_with_offset_config, pre_offset_learning_rate, .d = 1e6,
+    TL_F(tl_power_with_offset_config, pre_offset_learning_rate, .d = 1e6, TL_AT_LEAST(0),
          .help = "rate until then, and the largest one later"),
     TL_F_END,
 };
@@ -325,7 +343,7 @@ static const tl_field step_cosine_with_offset_fields[] = {
     NAME_ROW(tl_step_cosine_with_offset_config, "StepCosineDecayWithOffset"),
     LIST_ROW(tl_step_cosine_with_offset_config, boundaries,
              "first steps of the intervals, from 0 on"),
-    LIST_ROW(tl_step_cosine_with_offset_config, values, "learning rates at the boundaries"),
+    RATES_ROW(tl_step_cosine_with_offset_config, "learning rates at the boundaries"),
     OFFSET_ROW(tl_step_cosine_with_offset_config),
     TL_F_END,
 };
@@ -337,7 +355,7 @@ static const tl_field multistep_fields[] = {
     NAME_ROW(tl_multistep_config, "MultiStep"),
     INITIAL_ROW(tl_multistep_config),
     LIST_ROW(tl_multistep_config, milestones, "steps from which on the rate is lower; must be set"),
-    TL_F(tl_multistep_config, gamma, .d = 0.1, .help = "factor that each milestone brings"),
+    TL_F(tl_multistep_config, gamma, .d = 0.1, TL_AT_LEAST(0), .help = "factor that each milestone brings"),
     OFFSET_ROW(tl_multistep_config),
     TL_F_END,
 };
@@ -349,7 +367,7 @@ static const tl_field cosine_annealing_fields[] = {
     INITIAL_ROW(tl_cosine_annealing_config),
     STEPS_ROW(tl_cosine_annealing_config, decay_steps,
               "length of a fall, and of a rise; must be set"),
-    TL_F(tl_cosine_annealing_config, end_learning_rate, .help = "what the rate falls to"),
+    TL_F(tl_cosine_annealing_config, end_learning_rate, TL_AT_LEAST(0), .help = "what the rate falls to"),
     OFFSET_ROW(tl_cosine_annealing_config),
     TL_F_END,
 };
@@ -362,14 +380,14 @@ static const tl_field stable_decay_fields[] = {
     STEPS_ROW(tl_stable_decay_config, total_steps, "steps until the end of the fall; must be set"),
     STEPS_ROW(tl_stable_decay_config, decay_steps,
               "the last of them, in which it falls; must be set"),
-    TL_F(tl_stable_decay_config, end_learning_rate, .help = "what the schedule ends with"),
+    TL_F(tl_stable_decay_config, end_learning_rate, TL_AT_LEAST(0), .help = "what the schedule ends with"),
     TL_F(tl_stable_decay_config, shape, .names = decay_shapes,
          .help = "how it falls: linear, cosine or sqrt (fast at first)"),
     OFFSET_ROW(tl_stable_decay_config),
     TL_F_END,
 };
-SCHEDULE(stable_decay, "constant, then a fall at the end", check_stable_decay,
-         missing_in_stable_decay);
+SCHEDULE_THAT_ENDS(stable_decay, "constant, then a fall at the end", check_stable_decay,
+                   missing_in_stable_decay, length_of_stable_decay);
 
 /* --- warm-ups --------------------------------------------------------------------------------- */
 
@@ -388,7 +406,7 @@ const tl_desc tl_warmup_config_desc = {
 
 static const tl_field linear_warmup_fields[] = {
     NAME_ROW(tl_linear_warmup_config, "linear"),
-    TL_F(tl_linear_warmup_config, warmup_learning_rate, .help = "learning rate of step 0"),
+    TL_F(tl_linear_warmup_config, warmup_learning_rate, TL_AT_LEAST(0), .help = "learning rate of step 0"),
     TL_F_END,
 };
 WARMUP(linear, "a straight line to what the schedule gives at warmup_steps");
@@ -402,14 +420,14 @@ WARMUP(polynomial, "(step / warmup_steps) ^ power of what the schedule gives at 
 
 static const tl_field constant_warmup_fields[] = {
     NAME_ROW(tl_constant_warmup_config, "constant"),
-    TL_F(tl_constant_warmup_config, warmup_learning_rate, .help = "learning rate of the warm-up"),
+    TL_F(tl_constant_warmup_config, warmup_learning_rate, TL_AT_LEAST(0), .help = "learning rate of the warm-up"),
     TL_F_END,
 };
 WARMUP(constant, "one learning rate for all steps of the warm-up");
 
 static const tl_field peak_warmup_fields[] = {
     NAME_ROW(tl_peak_warmup_config, "peak"),
-    TL_F(tl_peak_warmup_config, peak_learning_rate, .d = 0.1, .help = "learning rate at its end"),
+    TL_F(tl_peak_warmup_config, peak_learning_rate, .d = 0.1, TL_AT_LEAST(0), .help = "learning rate at its end"),
     TL_F(tl_peak_warmup_config, power, .d = 1, .help = "1 for a straight line"),
     TL_F_END,
 };

@@ -6,6 +6,8 @@
 #include <tilth/base/str.h>
 #include <tilth/desc/gin.h>
 
+#include "train/schedule_end.h"
+
 static const tl_field experiment_fields[] = {
     TL_F(tl_experiment_config, task, .desc = &tl_task_config_desc, .set = true,
          .help = "what is learned: model, data, losses and metrics"),
@@ -222,6 +224,7 @@ tl_status tl_experiment_finish(tl_config *config, const tl_registry *registry, c
     TL_TRY(tl_registry_find(&cls, registry, &tl_kind_experiment, experiment));
     TL_TRY(complete(config, cls));
     if (tl_gin_current()) TL_TRY(tl_gin_configure(tl_gin_current(), config));
+    TL_TRY(tli_stretch_schedule(config, registry));
     return tl_config_finish(config);
 }
 

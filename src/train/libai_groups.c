@@ -157,6 +157,9 @@ static tl_status read_override(tl_group_config *into, const tl_value_pair *pair,
 tl_status tli_libai_check_params(const void *value)
 {
     const tl_libai_params_config *p = value;
+    if (p->clip_grad_max_norm.set && !(p->clip_grad_max_norm.value > 0))
+        return TL_FAIL(TL_EINVAL, "clip_grad_max_norm: must be more than 0, found %g (null clips nothing)",
+                       p->clip_grad_max_norm.value);
     for (int64_t i = 0; p->overrides && i < p->overrides->count; i++) {
         tl_group_config read = {0};
         const tl_value_pair *pair = &p->overrides->pairs[i];

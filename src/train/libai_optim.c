@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include <tilth/base/log.h>
+#include <tilth/nn/schedule.h>
 
 #include "train/libai.h"
 
@@ -172,6 +173,19 @@ static tl_status fill_rate(tl_oneof *into, tl_arena *arena, const tl_libai_confi
     }
 }
 
+/* max_iter may be less than there is to train. */
+static tl_status tell_end(const tl_optimization_config *made, const tl_libai_config *config)
+{
+    tl_schedule_length length;
+    bool ends;
+    TL_TRY(tl_schedule_length_of(&ends, &length, made, NULL));
+    if (ends && length.steps.value < config->train.train_iter)
+        TL_LOG_WARNING("the schedule ends at step %lld (train.scheduler.max_iter), and training goes on to step %lld "
+                       "with its last rate: set train.scheduler.max_iter=null to give it that length",
+                       (long long)length.steps.value, (long long)config->train.train_iter);
+    return TL_OK;
+}
+
 tl_status tl_libai_schedule(tl_optimization_config *into, tl_arena *arena,
                             const tl_libai_config *config)
 {
@@ -180,6 +194,7 @@ tl_status tl_libai_schedule(tl_optimization_config *into, tl_arena *arena,
     int64_t warmup = s->warmup_iter.set ? s->warmup_iter.value : 0;
     double start = config->optim.lr * s->warmup_factor;
     TL_TRY(fill_rate(&into->learning_rate, arena, config, steps));
+    TL_TRY(tell_end(into, config));
     into->warmup = (tl_oneof){0};
     if (warmup > steps)
         TL_LOG_WARNING("the warm-up of %lld steps is longer than the schedule, %lld",

@@ -8,6 +8,7 @@
 #include <tilth/base/vec.h>
 
 #include "train/configurables.h"
+#include "train/schedule_end.h"
 
 /* --- modes ------------------------------------------------------------------------------------ */
 
@@ -230,6 +231,7 @@ static tl_status check_weights(const tl_runner *r)
 
 static tl_status run(tl_runner *r, tl_logs *logs)
 {
+    if (r->trains) tli_tell_schedule_end(r->args->params, r->args->task ? r->args->task->registry : NULL);
     TL_TRY(CALL(r, build_exporter)(r, &r->exporter));
     TL_TRY(CALL(r, build_trainer)(r, &r->trainer));
     TL_TRY(tli_gin_note(r));

@@ -59,11 +59,19 @@ static const tl_field trainer_fields[] = {
          .help = "save a checkpoint when the system asks the process to end; false ends it without one"),
     TL_F_END,
 };
+/* An evaluation of nothing has no metrics, and would end the run when it comes. */
+static tl_status check_trainer(const void *value)
+{
+    const tl_trainer_config *t = value;
+    if (t->validation_steps != 0) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "validation_steps: must be at least 1, or -1 for all examples, found 0");
+}
 const tl_desc tl_trainer_config_desc = {
     .name = "trainer",
     .help = "how long and how often: steps, intervals, checkpoints, optimizer",
     .size = sizeof(tl_trainer_config),
     .fields = trainer_fields,
+    .check = check_trainer,
 };
 
 /* --- tilth: ----------------------------------------------------------------------------------- */
@@ -108,6 +116,10 @@ static const tl_field own_fields[] = {
     TL_F(tl_own_config, survive_write_failures, OWN_FLAGS,
          .help = "train on when a checkpoint or summary cannot be written (a full disk), and try again at the next "
                  "one; false ends the run. The last checkpoint must be written"),
+    TL_F(tl_own_config, schedule_to_end, OWN_FLAGS,
+         .help = "give the learning rate the length of the training: decay_steps of cosine and polynomial (without "
+                 "cycle), total_decay_steps of power_linear and total_steps of stable_decay become train_steps less "
+                 "offset. Warm-ups stay"),
     TL_F_END,
 };
 

@@ -250,6 +250,17 @@ static void test_clipping_is_one_of_two(void **state)
     assert_accepted("optimizer: {type: adam, sgd: {clipnorm: 1, global_clipnorm: 2}}");
 }
 
+static void test_clipping_to_nothing_is_refused(void **state)
+{
+    (void)state;
+    assert_refused("optimizer: {type: sgd, sgd: {clipnorm: 0}}", TL_EINVAL,
+                   "optimizer.sgd.clipnorm: must be more than 0, found 0 (null clips nothing)");
+    assert_refused("optimizer: {type: adam, adam: {clipvalue: 0.0}}", TL_EINVAL, "optimizer.adam.clipvalue: must be");
+    assert_refused("optimizer: {type: adamw_experimental, adamw_experimental: {global_clipnorm: 0}}", TL_EINVAL,
+                   "optimizer.adamw_experimental.global_clipnorm: must be");
+    assert_accepted("optimizer: {type: adamw, adamw: {gradient_clip_norm: 0}}"); // as in Model Garden: none
+}
+
 static void test_unpublished_optimizers_are_refused_when_chosen(void **state)
 {
     (void)state;
@@ -313,6 +324,15 @@ static void test_ranges_and_names(void **state)
         {"optimizer: {adam: {beta_1: -0.1}}", "optimizer.adam.beta_1", TL_EINVAL},
         {"optimizer: {adam: {clipnorm: -1}}", "optimizer.adam.clipnorm", TL_EINVAL},
         {"learning_rate: {cosine: {decay_steps: 0}}", "rate.cosine.decay_steps", TL_EINVAL},
+        {"learning_rate: {cosine: {initial_learning_rate: -0.1}}",
+         "learning_rate.cosine.initial_learning_rate: must be at least 0.0, found -0.1", TL_EINVAL},
+        {"learning_rate: {constant: {learning_rate: -1e-9}}", "rate.constant.learning_rate", TL_EINVAL},
+        {"learning_rate: {constant: {learning_rate: .nan}}", "rate.constant.learning_rate", TL_EINVAL},
+        {"learning_rate: {stepwise: {values: [0.1, -0.1]}}", "rate.stepwise.values[1]: must be at least 0.0", TL_EINVAL},
+        {"learning_rate: {polynomial: {end_learning_rate: -1}}", "rate.polynomial.end_learning_rate", TL_EINVAL},
+        {"learning_rate: {cosine: {alpha: -1}}", "rate.cosine.alpha", TL_EINVAL},
+        {"warmup: {linear: {warmup_learning_rate: -1}}", "warmup.linear.warmup_learning_rate", TL_EINVAL},
+        {"warmup: {peak: {peak_learning_rate: -1}}", "warmup.peak.peak_learning_rate", TL_EINVAL},
         {"ema: {average_decay: 2}", "ema.average_decay", TL_EINVAL},
         {"warmup: {linear: {warmup_steps: -1}}", "warmup.linear.warmup_steps", TL_EINVAL},
         {"optimizer: {type: adma}", "did you mean 'adam'", TL_ENOTFOUND},
@@ -348,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_every_branch_is_listed_above),
         cmocka_unit_test(test_values_arrive_in_the_structs),
         cmocka_unit_test(test_clipping_is_one_of_two),
+        cmocka_unit_test(test_clipping_to_nothing_is_refused),
         cmocka_unit_test(test_unpublished_optimizers_are_refused_when_chosen),
         cmocka_unit_test(test_stepwise_lengths),
         cmocka_unit_test(test_step_cosine_lengths),

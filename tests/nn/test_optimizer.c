@@ -480,7 +480,7 @@ static void test_bad_groups(void **state)
     twice[0] = (tl_group_config){.group = "a", .rate = {true, -1}};
     assert_fails(try_optimizer(&o, &l, sgd, twice, 1), TL_EINVAL, "rate: must be at least 0");
     twice[0] = (tl_group_config){.group = "a", .clip_norm = {true, NAN}};
-    assert_fails(try_optimizer(&o, &l, sgd, twice, 1), TL_EINVAL, "clip_norm: must be at least 0");
+    assert_fails(try_optimizer(&o, &l, sgd, twice, 1), TL_EINVAL, "clip_norm: must be more than 0");
     twice[0] = (tl_group_config){.group = "a", .norm_type = {true, 0.5}};
     assert_fails(try_optimizer(&o, &l, sgd, twice, 1), TL_EINVAL, "norm_type: must be at least 1");
     tl_group_config pattern = {.group = "b", .pattern = "("};

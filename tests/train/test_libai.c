@@ -156,6 +156,10 @@ static void test_what_is_wrong_is_said(void **state)
     assert_fails(finish_with(mock, "optim.amsgrad=true"), TL_EINVAL, "SGD has no such setting");
     assert_fails(finish_with(mock, "train.scheduler.gamma=0.5"), TL_EINVAL,
                  "WarmupCosineLR has no such setting");
+    assert_fails(finish_with(mock, "optim.lr=-1"), TL_EINVAL, "words: optim.lr: must be at least 0.0, found -1");
+    assert_fails(finish_with(mock, "train.scheduler.alpha=-1"), TL_EINVAL, "train.scheduler.alpha");
+    assert_fails(finish_with(mock, "optim.params.clip_grad_max_norm=0"), TL_EINVAL,
+                 "words: optim.params.clip_grad_max_norm: must be more than 0, found 0 (null clips nothing)");
     assert_fails(finish_with(mock, "train.warmup_ratio=1"), TL_EINVAL, "less than 1");
     assert_fails(finish_with(mock, "dataloader.valid.cache=true"), TL_ENOTFOUND, "dataloader");
     assert_fails(finish_with("model: {_target_: mock}\ndataloader: {test: [{}, {}]}", NULL),

@@ -48,6 +48,13 @@ typedef struct tl_optimizer_class {
     bool decays; /* it heeds the weight decay of a block */
 } tl_optimizer_class;
 
+/* How long a learning rate changes. */
+typedef struct tl_schedule_length {
+    const char *key;  /* of its configuration: how many steps */
+    tl_opt_int steps; /* what that is */
+    int64_t offset;   /* from which they count */
+} tl_schedule_length;
+
 /* A learning rate as a function of the number of updates done so far: float64 scalars, both. Only
  * calls ops. */
 typedef struct tl_learning_rate_class {
@@ -55,6 +62,8 @@ typedef struct tl_learning_rate_class {
     tl_tensor *(*rate)(tl_ctx *c, const void *config, tl_tensor *step);
     /* Optional: what is still missing to compute it; the message begins with the key. */
     tl_status (*check)(const void *config);
+    /* Optional: false when the rate goes on changing. Without it nobody knows, as of constant ones. */
+    bool (*length)(tl_schedule_length *out, const void *config);
 } tl_learning_rate_class;
 
 /* What takes the place of `rate` in the first warmup_steps steps; `rate_at_end` is that of step

@@ -123,6 +123,7 @@ typedef struct tl_own_config {
     tl_recompute recompute;
     tl_early_stopping_config *early_stopping; /* or NULL */
     bool survive_write_failures; /* as in tl_controller_args */
+    bool schedule_to_end;
 } tl_own_config;
 
 /* --- the whole -------------------------------------------------------------------------------- */
@@ -182,8 +183,8 @@ extern TL_API const tl_desc tl_parse_options_desc;
  * `registry` must outlive the config. *out is NULL after a failure. */
 TL_API TL_NODISCARD tl_status tl_experiment_begin(tl_config **out, const tl_registry *registry,
                                                   const tl_parse_options *options);
-/* Completes what an experiment leaves to its data, puts in what gin binds (tl_gin_current), and finishes. `experiment` is
- * the name it began with. */
+/* Completes what an experiment leaves to its data, puts in what gin binds (tl_gin_current), stretches the learning rate
+ * where tilth.schedule_to_end says so, and finishes. `experiment` is the name it began with. */
 TL_API TL_NODISCARD tl_status tl_experiment_finish(tl_config *config, const tl_registry *registry,
                                                    const char *experiment);
 /* Whether an experiment completes itself by its data: a run of it that goes on takes its params.yaml as the first
