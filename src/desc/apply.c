@@ -175,10 +175,11 @@ bool tli_accepts(const tl_field *f, const tl_value *v)
     return f->accept & TL_ACCEPT_STRING;
 }
 
-/* Free-form maps are merged key by key, as described structs are. NULL when there is no memory. */
+/* Free-form maps are merged key by key, as described structs are; an empty one, which has no keys to merge, empties
+ * them. NULL when there is no memory. */
 static const tl_value *merge_maps(tl_arena *arena, const tl_value *old, const tl_value *new)
 {
-    if (!old || old->kind != TL_VALUE_MAP || new->kind != TL_VALUE_MAP)
+    if (!old || old->kind != TL_VALUE_MAP || new->kind != TL_VALUE_MAP || !new->count)
         return tl_value_copy(arena, new);
     tl_value_pair *pairs = tl_arena_array(arena, old->count + new->count, sizeof *pairs);
     if (!pairs) return NULL;

@@ -147,6 +147,16 @@ tl_status tl_config_override(tl_config *c, const char *text, const char *source)
     return override_with_file(c, text, source, &csv);
 }
 
+tl_status tl_config_mark_base(tl_config *c)
+{
+    TL_TRY(tli_config_open(c));
+    void *copy = tl_arena_alloc(c->arena, c->desc->size);
+    if (!copy) return TL_ENOMEM;
+    TL_TRY(tl_desc_copy(c->arena, c->desc, copy, c->value));
+    c->base = copy;
+    return TL_OK;
+}
+
 /* --- finishing ---------------------------------------------------------------------------------- */
 
 tl_status tl_config_restrict(tl_config *c, const char *text)
@@ -175,7 +185,7 @@ tl_status tl_config_finish(tl_config *c)
 
 /* Inside a free-form value each part knows its place itself; the others are remembered. False when
  * there is no memory to find out. */
-static bool source_of(tl_place *out, tl_config *c, const char *path)
+static bool source_of(tl_place *out, const tl_config *c, const char *path)
 {
     tl_error before;
     tl_error_save(&before); // a path that leads nowhere is no failure here
@@ -191,7 +201,7 @@ static bool source_of(tl_place *out, tl_config *c, const char *path)
     return st != TL_ENOMEM;
 }
 
-static void write_source(tl_str *out, tl_config *c, const char *path)
+static void write_source(tl_str *out, const tl_config *c, const char *path)
 {
     tl_place place;
     if (!source_of(&place, c, path)) out->failed = true;
@@ -244,7 +254,7 @@ static bool line_is_key(const char *line, const written_key *key)
 }
 
 /* Puts the source behind the last line of each value: a comment inside a folded text would end it. */
-static void explain(tl_str *out, tl_config *c, const char *yaml, const char *keys)
+static void explain(tl_str *out, const tl_config *c, const char *yaml, const char *keys)
 {
     enum { COLUMN = 58 };
     tl_str path = TL_STR_INIT;
@@ -275,11 +285,11 @@ static void explain(tl_str *out, tl_config *c, const char *yaml, const char *key
     tl_str_deinit(&path);
 }
 
-tl_status tl_config_write(tl_str *out, tl_config *c, bool explained)
+tl_status tl_config_write(tl_str *out, const tl_config *c, bool explained)
 {
-    if (!explained) return tl_yaml_write(out, c->desc, c->value);
+    if (!explained) return tli_yaml_write_keys(out, NULL, c->desc, c->value, c->base);
     tl_str yaml = TL_STR_INIT, keys = TL_STR_INIT;
-    tl_status st = tli_yaml_write_keys(&yaml, &keys, c->desc, c->value);
+    tl_status st = tli_yaml_write_keys(&yaml, &keys, c->desc, c->value, c->base);
     if (st == TL_OK) st = tl_str_status(&keys);
     if (st == TL_OK) {
         explain(out, c, tl_str_text(&yaml), tl_str_text(&keys));

@@ -11,6 +11,7 @@ struct tl_config {
     const tl_registry *registry;
     const tl_desc *desc;
     void *value;
+    void *base; /* a copy of what readers of the YAML start from; NULL: the defaults */
     bool strict, finished;
     tli_sources sources;
     struct { const char **items; int64_t count, capacity; } restrictions;

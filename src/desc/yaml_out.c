@@ -245,27 +245,40 @@ static void put_value(writer *w, const tl_value *v)
 
 /* --- described structs -------------------------------------------------------------------------- */
 
-static void put_struct(writer *w, const tl_desc *desc, const void *value);
-static void put_one(writer *w, const tl_field *f, const void *member);
+/* Each goes together with `base`, what a reader has in its place before it reads: the same type, or NULL where the
+ * reader makes a fresh one. */
+static void put_struct(writer *w, const tl_desc *desc, const void *value, const void *base);
+static void put_one(writer *w, const tl_field *f, const void *member, const void *base);
 
-static void put_list(writer *w, const tl_field *f, const tl_structs *list)
+static void put_list(writer *w, const tl_field *f, const tl_structs *list, const tl_structs *base)
 {
     if (tli_list_is_null(f, list)) {
         put_text(w, "null", true);
         return;
     }
     tl_field element = tli_element_field(f);
+    bool merged = base && base->count == list->count; // readers make other lists anew
     begin_list(w);
     size_t length = w->path.length;
     for (int64_t i = 0; i < list->count; i++) {
+        size_t offset = (size_t)i * element.size;
         tli_path_index(&w->path, i);
-        put_one(w, &element, (const char *)list->items + (size_t)i * element.size);
+        put_one(w, &element, (const char *)list->items + offset,
+                merged ? (const char *)base->items + offset : NULL);
         tl_str_cut(&w->path, length);
     }
     end_list(w);
 }
 
-static void put_oneof(writer *w, const tl_oneof *o)
+/* The struct of a branch, chosen or not; NULL when nobody has touched it. */
+static const void *branch_of(const tl_oneof *o, const char *name, const tl_desc *desc)
+{
+    for (const tl_oneof_part *p = o ? o->parts : NULL; p; p = p->next)
+        if (p->desc == desc && strcmp(p->name, name) == 0) return p->value;
+    return NULL;
+}
+
+static void put_oneof(writer *w, const tl_oneof *o, const tl_oneof *base)
 {
     begin_map(w);
     size_t length = w->path.length;
@@ -275,7 +288,7 @@ static void put_oneof(writer *w, const tl_oneof *o)
         if ((turn == 0) == branch_first && o->type) {
             tli_path_name(&w->path, o->type);
             put_key(w, o->type, false);
-            if (o->value) put_struct(w, o->desc, o->value);
+            if (o->value) put_struct(w, o->desc, o->value, branch_of(base, o->type, o->desc));
             else begin_map(w), end_map(w);
         } else if ((turn == 0) != branch_first) {
             tli_path_name(&w->path, "type");
@@ -287,7 +300,7 @@ static void put_oneof(writer *w, const tl_oneof *o)
     end_map(w);
 }
 
-static void put_optional(writer *w, const tl_field *f, const void *m)
+static void put_optional(writer *w, const tl_field *f, const void *m, const void *base)
 {
     if (f->type == TL_TYPE_BOOL && ((const tl_opt_bool *)m)->set)
         put_bool(w, ((const tl_opt_bool *)m)->value);
@@ -296,18 +309,24 @@ static void put_optional(writer *w, const tl_field *f, const void *m)
     else if (f->type == TL_TYPE_DOUBLE && ((const tl_opt_double *)m)->set)
         put_double(w, ((const tl_opt_double *)m)->value);
     else if (f->type == TL_TYPE_STRUCT && *(void *const *)m)
-        put_struct(w, f->desc, *(void *const *)m);
+        put_struct(w, f->desc, *(void *const *)m, base ? *(void *const *)base : NULL);
     else put_text(w, "null", true);
 }
 
-static void put_one(writer *w, const tl_field *f, const void *m)
+static void put_object(writer *w, const tl_object *o, const tl_object *base)
+{
+    if (o->value) put_struct(w, o->desc, o->value, base && base->desc == o->desc ? base->value : NULL);
+    else put_text(w, "null", true);
+}
+
+static void put_one(writer *w, const tl_field *f, const void *m, const void *base)
 {
     if (f->arity == TL_LIST) {
-        put_list(w, f, m);
+        put_list(w, f, m, base);
         return;
     }
     if (f->arity == TL_OPTIONAL) {
-        put_optional(w, f, m);
+        put_optional(w, f, m, base);
         return;
     }
     switch (f->type) {
@@ -320,14 +339,10 @@ static void put_one(writer *w, const tl_field *f, const void *m)
         put_string(w, strcmp(name, "null") == 0 ? NULL : name);
         break;
     }
-    case TL_TYPE_STRUCT: put_struct(w, f->desc, m); break;
-    case TL_TYPE_OBJECT:
-        if (((const tl_object *)m)->value)
-            put_struct(w, ((const tl_object *)m)->desc, ((const tl_object *)m)->value);
-        else put_text(w, "null", true);
-        break;
+    case TL_TYPE_STRUCT: put_struct(w, f->desc, m, base); break;
+    case TL_TYPE_OBJECT: put_object(w, m, base); break;
     case TL_TYPE_ONEOF:
-        if (((const tl_oneof *)m)->type || !(f->flags & TL_FIELD_NULLABLE)) put_oneof(w, m);
+        if (((const tl_oneof *)m)->type || !(f->flags & TL_FIELD_NULLABLE)) put_oneof(w, m, base);
         else put_text(w, "null", true);
         break;
     case TL_TYPE_VALUE: put_value(w, *(const tl_value *const *)m); break;
@@ -346,7 +361,15 @@ static void put_one(writer *w, const tl_field *f, const void *m)
     }
 }
 
-static void put_struct(writer *w, const tl_desc *desc, const void *value)
+/* Quiet rows are left out while a reader has their value without them. */
+static bool is_omitted(writer *w, const tl_desc *desc, const tl_field *f, const void *value, const void *base)
+{
+    bool omit = false;
+    if (f->flags & TL_FIELD_QUIET) w->status = tl_field_is_default(&omit, desc, f, value);
+    return omit && (!base || tli_field_equal(f, value, base));
+}
+
+static void put_struct(writer *w, const tl_desc *desc, const void *value, const void *base)
 {
     int64_t count = 0;
     const tl_field **fields = tl_desc_sorted(w->scratch, desc, &count);
@@ -357,10 +380,7 @@ static void put_struct(writer *w, const tl_desc *desc, const void *value)
     begin_map(w);
     size_t length = w->path.length;
     for (int64_t i = 0; i < count && w->status == TL_OK; i++) {
-        bool omit = false;
-        if (fields[i]->flags & TL_FIELD_QUIET)
-            w->status = tl_field_is_default(&omit, desc, fields[i], value);
-        if (omit || w->status != TL_OK) continue;
+        if (is_omitted(w, desc, fields[i], value, base) || w->status != TL_OK) continue;
         tli_path_name(&w->path, fields[i]->name);
         const tl_type type = fields[i]->type;
         const void *member = tl_field_at(fields[i], value);
@@ -368,7 +388,7 @@ static void put_struct(writer *w, const tl_desc *desc, const void *value)
                          && (type == TL_TYPE_STRUCT || type == TL_TYPE_OBJECT || type == TL_TYPE_ONEOF);
         bool is_map = type == TL_TYPE_VALUE && has_lines(*(const tl_value *const *)member);
         put_key(w, fields[i]->name, !is_struct && !is_map);
-        put_one(w, fields[i], member);
+        put_one(w, fields[i], member, base ? tl_field_at(fields[i], base) : NULL);
         tl_str_cut(&w->path, length);
     }
     end_map(w);
@@ -407,17 +427,18 @@ static tl_status write_end(writer *w)
     return w->status;
 }
 
-tl_status tli_yaml_write_keys(tl_str *out, tl_str *keys, const tl_desc *desc, const void *value)
+tl_status tli_yaml_write_keys(tl_str *out, tl_str *keys, const tl_desc *desc, const void *value,
+                              const void *base)
 {
     writer w = {.keys = keys, .sorted = true};
     TL_TRY(write_begin(&w, out, WIDTH));
-    put_struct(&w, desc, value);
+    put_struct(&w, desc, value, base);
     return write_end(&w);
 }
 
 tl_status tl_yaml_write(tl_str *out, const tl_desc *desc, const void *value)
 {
-    return tli_yaml_write_keys(out, NULL, desc, value);
+    return tli_yaml_write_keys(out, NULL, desc, value, NULL);
 }
 
 tl_status tl_yaml_write_value(tl_str *out, const tl_value *value)
@@ -435,7 +456,7 @@ tl_status tli_field_text(tl_str *out, const tl_field *field, const void *value)
     tl_status st = write_begin(&w, &text, UNLIMITED);
     if (st == TL_OK) {
         begin_list(&w); // flow style, on one line
-        put_one(&w, field, tl_field_at(field, value));
+        put_one(&w, field, tl_field_at(field, value), NULL);
         end_list(&w);
         st = write_end(&w);
     }

@@ -38,7 +38,7 @@ static tl_status write_weights(const tli_finished *f, const char *path)
 static tl_status write_config(const tli_finished *f, const char *path)
 {
     tl_str text = TL_STR_INIT;
-    tl_status st = tl_yaml_write(&text, tl_config_desc(f->config), f->params);
+    tl_status st = tl_config_write(&text, f->config, false);
     if (st == TL_OK) st = tl_file_write_atomic(path, tl_str_text(&text), text.length);
     tl_str_deinit(&text);
     return st;

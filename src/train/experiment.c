@@ -200,6 +200,7 @@ tl_status tl_experiment_begin(tl_config **out, const tl_registry *registry,
     if (st != TL_OK && strncmp(tl_error_message(), "experiment '", 12) != 0)
         st = tl_error_note(st, "experiment '%s'", cls->name);
     if (st != TL_OK) goto done;
+    TL_TRY_DONE(st, tl_config_mark_base(c)); // params.yaml is read on top of the same experiment
     const tl_task_class *task; // an experiment without one could be configured, but never run
     TL_TRY_DONE(st, tl_get_task_class(&task, registry,
                                       &((const tl_experiment_config *)tl_config_value(c))->task));
@@ -252,7 +253,7 @@ tl_status tl_serialize_config(const tl_config *config, const char *model_dir)
     tl_str text = TL_STR_INIT;
     tl_arena *scratch;
     TL_TRY(tl_arena_new(&scratch));
-    tl_status st = tl_yaml_write(&text, tl_config_desc(config), tl_config_value(config));
+    tl_status st = tl_config_write(&text, config, false);
     if (st != TL_OK) goto done;
     TL_TRY_DONE(st, tl_str_status(&text));
     TL_TRY_DONE(st, tl_mkdirs(model_dir));

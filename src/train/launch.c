@@ -100,7 +100,7 @@ static tl_status check_flags(const tl_train_flags *flags)
 static tl_status log_params(const tl_config *config)
 {
     tl_str text = TL_STR_INIT;
-    tl_status st = tl_yaml_write(&text, tl_config_desc(config), tl_config_value(config));
+    tl_status st = tl_config_write(&text, config, false);
     if (st == TL_OK) TL_LOG_INFO("Final experiment parameters:\n%s", tl_str_text(&text));
     tl_str_deinit(&text);
     return st;

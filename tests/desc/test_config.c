@@ -492,6 +492,9 @@ static void test_sources_outlive_their_text(void **state)
     assert_string_equal(now()->extra->pairs[0].place.source, "temporary");
     assert_string_equal(now()->names.items[0], "x");
     yaml("extra: {c: d}"); // merged with what is there
+    assert_int_equal(now()->extra->count, 2);
+    yaml("extra: {}"); // but what is emptied stays empty when it is read again
+    assert_int_equal(now()->extra->count, 0);
 }
 
 /* Each line says where its value came from; and it is still the same YAML. */

@@ -37,7 +37,8 @@ TL_API const void *tl_config_value(const tl_config *c);
 TL_API void *tl_config_edit(tl_config *c);
 TL_API tl_arena *tl_config_arena(tl_config *c);
 
-/* Sources. A map is merged into structs, key by key; lists and scalars replace. `source` names the
+/* Sources. A map is merged into structs and free-form maps, key by key, and an empty one empties a free-form map; lists
+ * and scalars replace. `source` names the
  * text in messages and in tl_config_source. */
 TL_API TL_NODISCARD tl_status tl_config_apply(tl_config *c, const tl_value *map);
 TL_API TL_NODISCARD tl_status tl_config_read(tl_config *c, const char *path);
@@ -71,14 +72,19 @@ TL_API TL_NODISCARD tl_status tl_config_finish(tl_config *c);
 /* One more restriction, "a.b <= c.d"; `text` must outlive the config. */
 TL_API TL_NODISCARD tl_status tl_config_restrict(tl_config *c, const char *text);
 
+/* What is in the configuration now, such as an experiment's own defaults, is what a reader of its YAML will start from:
+ * tl_config_write then leaves a quiet field out only when it has its default there too. */
+TL_API TL_NODISCARD tl_status tl_config_mark_base(tl_config *c);
+
 /* Where the value at a dotted path came from: "a.yaml:7:3", "--params_override", "default". This and
  * the explained form below keep texts in the config: one thread at a time. */
 TL_API const char *tl_config_source(tl_config *c, const char *path);
 /* Whether somebody has set the value at a dotted path, or one below it: not when it is the default of its row, or what an
  * experiment's own defaults say. */
 TL_API bool tl_config_is_given(tl_config *c, const char *path);
-/* What tl_yaml_write writes. With `explain`, each line says where its value came from. */
-TL_API TL_NODISCARD tl_status tl_config_write(tl_str *out, tl_config *c, bool explain);
+/* What tl_yaml_write writes, and what must be written beside it to be read again (tl_config_mark_base). With `explain`,
+ * each line says where its value came from. */
+TL_API TL_NODISCARD tl_status tl_config_write(tl_str *out, const tl_config *c, bool explain);
 
 /* Chooses a branch of a one-of by name, from its closed list or from the registry, and gives the
  * branch's struct to fill. The registry may be NULL for closed lists. */
