@@ -128,6 +128,7 @@
 #include <tilth/train/initialize.h>
 #include <tilth/train/launch.h>
 #include <tilth/train/libai.h>
+#include <tilth/train/metrics_file.h>
 #include <tilth/train/notes.h>
 #include <tilth/train/original.h>
 #include <tilth/train/progress.h>

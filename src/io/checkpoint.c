@@ -7,6 +7,8 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/crc32c.h>
 
+#include "io/json_text.h"
+
 /* Every checkpoint begins with its checksum, eight digits that count as '0' in what they sum up. It
  * stands at a fixed place so that nothing has to be believed before it is checked. */
 #define CRC_NOTE "tilth.crc32c"

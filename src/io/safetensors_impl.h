@@ -90,8 +90,6 @@ TL_NODISCARD tl_status tli_st_draft_data(const tli_st_draft *d, tli_st_sink *sin
 
 /* TL_EINVAL with the parser's words when it is no JSON, or an object has a name twice. */
 TL_NODISCARD tl_status tli_json_parse(json_t **out, const char *text, size_t size);
-/* A string as JSON has it, with its quotes; TL_EINVAL when it is not UTF-8. */
-TL_NODISCARD tl_status tli_json_add_string(tl_str *out, const char *text);
 
 /* --- reading ---------------------------------------------------------------------------------- */
 

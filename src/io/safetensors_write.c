@@ -4,35 +4,8 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/vec.h>
 
+#include "io/json_text.h"
 #include "io/safetensors_impl.h"
-#include "io/utf8.h"
-
-/* --- JSON text -------------------------------------------------------------------------------- */
-
-tl_status tli_json_add_string(tl_str *out, const char *text)
-{
-    static const char shorts[] = {
-        ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
-    tl_str_addc(out, '"');
-    for (const unsigned char *p = (const unsigned char *)text; *p;) {
-        int length = tli_utf8_length((const char *)p);
-        if (!length)
-            return TL_FAIL(TL_EINVAL,
-                           "'%s' is not UTF-8 (byte %zu), which names and notes of files must be",
-                           text, (size_t)(p - (const unsigned char *)text));
-        if (*p == '"' || *p == '\\')
-            tl_str_addf(out, "\\%c", *p);
-        else if (*p < sizeof shorts && shorts[*p])
-            tl_str_addf(out, "\\%c", shorts[*p]);
-        else if (*p < 0x20)
-            tl_str_addf(out, "\\u%04x", *p);
-        else
-            tl_str_addn(out, (const char *)p, (size_t)length);
-        p += length;
-    }
-    tl_str_addc(out, '"');
-    return tl_str_status(out);
-}
 
 /* --- drafts ----------------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
 #include <tilth/train/launch.h>
+#include <tilth/train/metrics_file.h>
 #include <tilth/train/progress.h>
 
 #include "tool/experiment.h"
@@ -124,6 +125,7 @@ static tl_status tell_files(tli_run *run, const tl_trainer_config *t, const char
     const char *latest;
     tl_str_addf(&run->text, "\nfiles in %s:\n  %-24s %s\n", model_dir, "params.yaml", "the whole configuration");
     TL_TRY(tl_checkpoint_latest(&latest, run->arena, model_dir));
+    tl_str_addf(&run->text, "  %-24s %s\n", TL_METRICS_FILE, "what was measured, a JSON object a line");
     if (latest)
         tl_str_addf(&run->text, "  %-24s %s\n", "ckpt-*.safetensors",
                     "checkpoints: the same command goes on from the last one");
@@ -193,7 +195,8 @@ static tl_status make_hooks(hooks *h, tli_run *run, const tl_task_config *task, 
 static tl_status launch(tli_run *run, tl_config *config, tl_gin *gin, const hooks *h, bool bar)
 {
     tl_logs *logs;
-    tl_run_args more = {.hooks = h->items, .hook_count = h->count, .quiet = bar};
+    const tl_parse_options *parse = run->given[EXPERIMENT];
+    tl_run_args more = {.hooks = h->items, .hook_count = h->count, .quiet = bar, .experiment = parse->experiment};
     const tl_train_flags *flags = run->given[RUN];
     int64_t begin = tl_clock_ns();
     TL_TRY(tl_logs_new(&logs));

@@ -140,6 +140,18 @@ static tl_status hooks_on_save(tl_controller *c, const char *path)
     return TL_OK;
 }
 
+static tl_status hooks_on_restore(tl_controller *c, const char *path)
+{
+    EACH_HOOK(c, on_restore, h, path)
+    return TL_OK;
+}
+
+tl_status tli_hooks_on_summary(tl_controller *c, const tl_logs *logs)
+{
+    EACH_HOOK(c, on_summary, h, logs)
+    return TL_OK;
+}
+
 /* --- making ----------------------------------------------------------------------------------- */
 
 static tl_status check_args(const tl_controller_args *a)
@@ -191,6 +203,7 @@ static tl_status take_hooks(tl_controller *c, const tl_controller_args *args)
         args->hooks[i]->controller = c;
         c->hooks[c->hook_count++] = args->hooks[i];
         for (int k = 0; k < 2; k++) c->steps_watched |= tl_hook_has(args->hooks[i], step_phases[k]);
+        c->summaries_watched |= tl_hook_has(args->hooks[i], offsetof(tl_hook_class, on_summary));
     }
     return TL_OK;
 }
@@ -355,7 +368,7 @@ tl_status tl_controller_restore_checkpoint(tl_controller *c, const char *path, c
     if (c->trainer && from) TL_TRY(note_bundle(c, from));
     if (from) tli_controller_say(c, "restored model from %s.", from);
     if (restored) *restored = from;
-    return TL_OK;
+    return hooks_on_restore(c, from);
 }
 
 /* What could not be written is tried again at the next interval, and not at each step. */

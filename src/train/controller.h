@@ -38,6 +38,7 @@ struct tl_controller {
     bool in_step;           /* hooks are being called after a step */
     bool save_at_end;       /* one of them wants a checkpoint when the loop is told */
     bool steps_watched;     /* some hook is called at steps */
+    bool summaries_watched; /* some hook is called with summaries */
     struct { tli_told *items; int64_t count, capacity; } told; /* what steps log, by its place */
     double away_s;          /* spent in saving and hooks since the loop began */
     double steps_per_second;
@@ -61,6 +62,7 @@ TL_NODISCARD tl_status tli_hooks_after_train(tl_controller *c, tl_status so_far)
 TL_NODISCARD tl_status tli_hooks_after_loop(tl_controller *c, tl_logs *logs);
 TL_NODISCARD tl_status tli_hooks_before_eval(tl_controller *c);
 TL_NODISCARD tl_status tli_hooks_after_eval(tl_controller *c, tl_logs *logs);
+TL_NODISCARD tl_status tli_hooks_on_summary(tl_controller *c, const tl_logs *logs);
 TL_NODISCARD tl_status tli_hooks_on_error(tl_controller *c, tl_status status, bool *handled);
 /* Saves when it is due, or whenever it is not saved. When an earlier checkpoint has failed in the background and that
  * is not forgiven, the failure is handed on after the state was saved, due or not: the training ends with it. */

@@ -88,7 +88,7 @@ static tl_status call_after_step(tl_controller *c, tl_trainer *t)
 /* What the step tells beside its loss, at every summary_interval. */
 static tl_status write_outputs(tl_controller *c, const tl_trainer *t)
 {
-    if (!c->summaries || !c->given.summary_interval || !t->outputs
+    if ((!c->summaries && !c->summaries_watched) || !c->given.summary_interval || !t->outputs
         || t->global_step % c->given.summary_interval != 0)
         return TL_OK;
     tl_logs *logs;
@@ -99,9 +99,10 @@ static tl_status write_outputs(tl_controller *c, const tl_trainer *t)
         bool told = strcmp(o->name, TL_LOSS) == 0; // as the mean of the loop
         if (!told && tl_tensor_count(o->tensor) == 1) st = tl_logs_put_tensor(logs, o->name, o->tensor);
     }
-    if (st == TL_OK) st = tl_summary_manager_write(c->summaries, logs);
+    if (st == TL_OK) st = tli_controller_forgive(c, tl_summary_manager_write(c->summaries, logs));
+    if (st == TL_OK && tl_logs_count(logs)) st = tli_hooks_on_summary(c, logs);
     tl_logs_free(&logs);
-    return tli_controller_forgive(c, st);
+    return st;
 }
 
 /* At the end of a loop the checkpoint comes after its report. */

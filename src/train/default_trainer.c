@@ -4,6 +4,7 @@
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/log.h>
+#include <tilth/train/metrics_file.h>
 
 /* --- the base's pieces ------------------------------------------------------------------------ */
 
@@ -362,7 +363,9 @@ tl_status tl_default_trainer_train(tl_default_trainer *t)
 {
     if (t->eval_only) return TL_FAIL(TL_ESTATE, "the trainer was made to evaluate only");
     TL_LOG_INFO("Starting training from iteration %" PRId64, t->trainer->global_step);
-    return tl_controller_train(t->controller, t->max_iter, true);
+    tl_status st = tl_controller_train(t->controller, t->max_iter, true);
+    if (t->metrics_file) tl_metrics_file_end(t->metrics_file, st);
+    return st;
 }
 
 static tl_status tell_result(const tl_logs_entry *entry, void *payload)

@@ -7,6 +7,7 @@
 
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
+#include <tilth/train/metrics_file.h>
 
 #include "train/default_trainer.h"
 
@@ -128,6 +129,7 @@ static bool is_of_a_run(const char *name)
     return begins(name, "ckpt-") || begins(name, "model_best.") || begins(name, "model_final.")
            || begins(name, "events.out.tfevents.") || strcmp(name, "checkpoint") == 0
            || strcmp(name, "last_checkpoint") == 0 || strcmp(name, "metrics.json") == 0
+           || strcmp(name, TL_METRICS_FILE) == 0
            || strcmp(name, "config.yaml") == 0;
 }
 

@@ -1,5 +1,6 @@
 #include <tilth/base/file.h>
 #include <tilth/base/vec.h>
+#include <tilth/train/metrics_file.h>
 
 #include "train/controller.h"
 #include "train/default_trainer.h"
@@ -126,6 +127,9 @@ tl_status tli_default_build_hooks(tl_default_trainer *t)
         &(tl_hook_args){.period = train->log_period,
                         .config = &(tl_throughput_config){
                             .peak_flops = t->config->tilth.peak_tflops * 1e12}}));
+    tl_metrics_file_config file = {.dir = train->output_dir, .experiment = t->task->cls->cls.name};
+    TL_TRY(tl_hooks_add(&t->hooks, &t->metrics_file, &tl_metrics_file_steps_hook,
+                        &(tl_hook_args){.period = train->log_period, .config = &file}));
     TL_TRY(tl_hooks_add(&t->hooks, NULL, &tl_periodic_checkpointer_hook,
                         &(tl_hook_args){.period = train->checkpointer.period}));
     if (train->evaluation.enabled) TL_TRY(add_evaluation(t));

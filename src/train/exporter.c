@@ -12,6 +12,7 @@
 #include <tilth/io/checkpoint_manager.h>
 
 #include "io/checkpoint_list.h"
+#include "io/json_text.h"
 #include "train/metric_name.h"
 
 #define NAME "best_ckpt"
@@ -33,50 +34,18 @@ struct tl_exporter {
 /* Laid out as Python's json does it with an indent of 4, as the original's is; but what is not finite is null,
  * since JSON has no such numbers. */
 typedef struct writer {
-    tl_str text;
-    int depth;
-    bool first; /* of this object */
+    tli_json json;
     tl_status status;
 } writer;
 
-static void add_number(tl_str *out, double value)
-{
-    char text[40];
-    tl_double_text(text, value);
-    tl_str_add(out, isfinite(value) ? text : "null");
-}
-
-static void add_key(writer *w, const char *name)
-{
-    json_t *text = json_string_nocheck(name);
-    char *quoted = text ? json_dumps(text, JSON_ENCODE_ANY | JSON_ENSURE_ASCII) : NULL;
-    tl_str_add(&w->text, w->first ? "\n" : ",\n");
-    tl_str_pad(&w->text, ' ', (int64_t)INDENT * w->depth);
-    if (quoted) tl_str_addf(&w->text, "%s: ", quoted);
-    else if (w->status == TL_OK)
-        w->status = TL_FAIL(TL_EINVAL, "the name of the metric '%s' cannot be written: it is no UTF-8, or there "
-                                       "is no memory", name);
-    w->first = false;
-    free(quoted);
-    json_decref(text);
-}
-
-static void add_vector(writer *w, const tl_tensor *t)
+static void add_vector(writer *w, const char *name, const tl_tensor *t)
 {
     int64_t count = tl_tensor_count(t);
     double *values = tl_alloc((size_t)(count ? count : 1) * sizeof *values);
     tl_status st = values ? tl_tensor_get_doubles(t, values, count) : TL_FAIL_NOMEM(count * 8);
-    tl_str_addc(&w->text, '[');
-    for (int64_t i = 0; st == TL_OK && i < count; i++) {
-        tl_str_add(&w->text, i ? ",\n" : "\n");
-        tl_str_pad(&w->text, ' ', (int64_t)INDENT * (w->depth + 1));
-        add_number(&w->text, values[i]);
-    }
-    if (count) {
-        tl_str_addc(&w->text, '\n');
-        tl_str_pad(&w->text, ' ', (int64_t)INDENT * w->depth);
-    }
-    tl_str_addc(&w->text, ']');
+    tli_json_begin(&w->json, name, '[');
+    for (int64_t i = 0; st == TL_OK && i < count; i++) tli_json_number(&w->json, NULL, values[i]);
+    tli_json_end(&w->json, ']');
     tl_free(values);
     if (w->status == TL_OK) w->status = st;
 }
@@ -88,66 +57,43 @@ static void add_entry(writer *w, const tl_logs_entry *e)
 {
     double number;
     if (e->kind == TL_LOGS_LOGS) {
-        add_key(w, e->name);
+        tli_json_begin(&w->json, e->name, '{');
         add_logs(w, e->logs);
+        tli_json_end(&w->json, '}');
     } else if (e->kind == TL_LOGS_NUMBER) {
         tl_status st = tl_logs_entry_number(&number, e);
         if (w->status == TL_OK) w->status = st;
-        if (st != TL_OK) return;
-        add_key(w, e->name);
-        add_number(&w->text, number);
+        if (st == TL_OK) tli_json_number(&w->json, e->name, number);
     } else if (e->kind == TL_LOGS_TENSOR && e->tensor->shape.rank <= 1
                && tl_tensor_count(e->tensor) <= LONGEST_VECTOR) {
-        add_key(w, e->name);
-        add_vector(w, e->tensor);
+        add_vector(w, e->name, e->tensor);
     }
-}
-
-static void open_object(writer *w)
-{
-    tl_str_addc(&w->text, '{');
-    w->first = true;
-    w->depth++;
-}
-
-static void close_object(writer *w)
-{
-    w->depth--;
-    if (!w->first) {
-        tl_str_addc(&w->text, '\n');
-        tl_str_pad(&w->text, ' ', (int64_t)INDENT * w->depth);
-    }
-    tl_str_addc(&w->text, '}');
-    w->first = false;
 }
 
 static void add_logs(writer *w, const tl_logs *logs)
 {
-    if (w->depth >= DEEPEST && w->status == TL_OK)
+    if (w->json.depth > DEEPEST && w->status == TL_OK)
         w->status = TL_FAIL(TL_ELIMIT, "metrics are nested more than %d deep", DEEPEST);
     if (w->status != TL_OK) return;
-    open_object(w);
     for (int64_t i = 0; i < tl_logs_count(logs); i++) {
         tl_logs_entry e;
         tl_logs_at(&e, logs, i);
-        if (w->depth > 1 || strcmp(e.name, STEP_KEY) != 0) add_entry(w, &e);
+        if (w->json.depth > 1 || strcmp(e.name, STEP_KEY) != 0) add_entry(w, &e);
     }
-    if (w->depth > 1) close_object(w);
 }
 
 static tl_status write_info(const tl_exporter *e, const tl_logs *logs, int64_t step)
 {
-    writer w = {.text = TL_STR_INIT};
+    tl_str text = TL_STR_INIT;
+    writer w = {.json = {.out = &text, .indent = INDENT, .ascii = true}};
+    tli_json_begin(&w.json, NULL, '{');
     add_logs(&w, logs);
-    if (w.status == TL_OK) {
-        add_key(&w, STEP_KEY);
-        add_number(&w.text, (double)step);
-        close_object(&w);
-        tl_str_addc(&w.text, '\n');
-    }
-    tl_status st = w.status == TL_OK ? tl_str_status(&w.text) : w.status;
-    if (st == TL_OK) st = tl_file_write_atomic(e->info, tl_str_text(&w.text), w.text.length);
-    tl_str_deinit(&w.text);
+    tli_json_number(&w.json, STEP_KEY, (double)step);
+    tli_json_end(&w.json, '}');
+    tl_str_addc(&text, '\n');
+    tl_status st = w.status == TL_OK ? tl_str_status(&text) : w.status;
+    if (st == TL_OK) st = tl_file_write_atomic(e->info, tl_str_text(&text), text.length);
+    tl_str_deinit(&text);
     return st;
 }
 

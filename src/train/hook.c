@@ -7,7 +7,8 @@ static const tl_method methods[] = {
     TL_METHOD(tl_hook_class, before_step, false),  TL_METHOD(tl_hook_class, after_step, false),
     TL_METHOD(tl_hook_class, after_loop, false),   TL_METHOD(tl_hook_class, before_eval, false),
     TL_METHOD(tl_hook_class, after_eval, false),   TL_METHOD(tl_hook_class, on_save, false),
-    TL_METHOD(tl_hook_class, on_error, false),     {NULL, 0, false},
+    TL_METHOD(tl_hook_class, on_error, false),     TL_METHOD(tl_hook_class, on_summary, false),
+    TL_METHOD(tl_hook_class, on_restore, false),   {NULL, 0, false},
 };
 const tl_kind tl_kind_hook = {
     .name = "hook",

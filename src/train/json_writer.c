@@ -1,117 +1,30 @@
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <tilth/base/alloc.h>
-#include <tilth/base/file.h>
-#include <tilth/base/log.h>
 #include <tilth/base/vec.h>
 #include <tilth/train/writer.h>
 
 #include "io/append.h"
-#include "io/utf8.h"
+#include "io/json_lines.h"
+#include "io/json_text.h"
 
 typedef tl_event_latest_list metrics;
 typedef tl_json_writer_instance json;
 
 /* --- what is there already -------------------------------------------------------------------- */
 
-// Where the string that opens at `at` ends: behind its quote, or NULL when it does not.
-static const char *string_end(const char *at, const char *end)
+static bool is_early(const char *line, const char *end, void *payload)
 {
-    for (at++; at < end && *at != '"'; at++)
-        if (*at == '\\') at++;
-    return at < end ? at + 1 : NULL;
-}
-
-// The iteration of a line: the number behind that key of the outermost object. False when there is none.
-// It also reads lines with bare NaN in them, which are no JSON, and others write.
-static bool line_iteration(int64_t *out, const char *at, const char *end)
-{
-    static const char key[] = "\"iteration\"";
-    int depth = 0;
-    while (at < end) {
-        if (*at == '"') {
-            const char *after = string_end(at, end);
-            if (!after) return false;
-            bool is_key = depth == 1 && (size_t)(after - at) == sizeof key - 1
-                          && memcmp(at, key, sizeof key - 1) == 0;
-            at = after;
-            while (is_key && at < end && (*at == ' ' || *at == ':')) at++;
-            if (!is_key || after == at) continue;
-            char number[24] = "";
-            memcpy(number, at, (size_t)(end - at) < sizeof number - 1 ? (size_t)(end - at) : sizeof number - 1);
-            char *stop;
-            *out = strtoll(number, &stop, 10);
-            return stop != number;
-        }
-        depth += (*at == '{' || *at == '[') - (*at == '}' || *at == ']');
-        at++;
-    }
-    return false;
-}
-
-// True when the line is an object that was written to its end.
-static bool is_whole(const char *at, const char *end)
-{
-    int depth = 0;
-    while (at < end) {
-        if (*at == '"') {
-            at = string_end(at, end);
-            if (!at) return false;
-            continue;
-        }
-        if (*at == '{') depth++;
-        if (*at == '}' && --depth == 0) return at + 1 == end;
-        at++;
-    }
-    return false;
-}
-
-// The lines that stay. `changed` says whether that is less than there is, or a newline more.
-static void keep_lines(tl_str *out, bool *changed, const tl_file_mapping *file, tl_opt_int keep_to)
-{
-    const char *end = file->data + file->size;
-    *changed = false;
-    for (const char *at = file->data, *next; at < end; at = next) {
-        const char *newline = memchr(at, '\n', (size_t)(end - at));
-        const char *stop = newline ? newline : end;
-        int64_t iteration;
-        next = newline ? newline + 1 : end;
-        bool late = keep_to.set && line_iteration(&iteration, at, stop) && iteration > keep_to.value;
-        *changed |= late || !newline;
-        if (late || (!newline && !is_whole(at, stop))) continue;
-        tl_str_addn(out, at, (size_t)(stop - at));
-        tl_str_addc(out, '\n');
-    }
+    const tl_opt_int *keep_to = payload;
+    int64_t iteration;
+    return !keep_to->set || !tli_json_line_int(&iteration, line, end, "iteration") || iteration <= keep_to->value;
 }
 
 static tl_status mend(const char *path, tl_opt_int keep_to)
 {
-    tl_file_mapping file = TL_FILE_MAPPING_INIT;
-    tl_str kept = TL_STR_INIT;
-    bool changed;
-    if (!tl_file_exists(path)) return TL_OK;
-    tl_status st;
-    TL_TRY_DONE(st, tl_file_map(&file, path));
-    keep_lines(&kept, &changed, &file, keep_to);
-    TL_TRY_DONE(st, tl_str_status(&kept));
-    if (changed) st = tl_file_write_atomic(path, tl_str_text(&kept), kept.length);
-done:
-    tl_file_unmap(&file);
-    tl_str_deinit(&kept);
-    return st;
-}
-
-static tl_status make_folder_of(const char *path)
-{
-    tl_arena *arena = NULL;
-    TL_TRY(tl_arena_new(&arena));
-    const char *folder = tl_path_dirname(arena, path);
-    tl_status st = folder ? tl_mkdirs(folder) : TL_ENOMEM;
-    tl_arena_free(&arena);
-    return st;
+    return tli_json_lines_mend(path, is_early, &keep_to);
 }
 
 static tl_status json_init(tl_event_writer *w, const void *given)
@@ -123,39 +36,19 @@ static tl_status json_init(tl_event_writer *w, const void *given)
     j->written = args->keep_to.set ? args->keep_to.value : -1;
     j->path = tl_strdup(args->path);
     if (!j->path) return TL_FAIL_NOMEM(strlen(args->path) + 1);
-    TL_TRY(make_folder_of(j->path));
+    TL_TRY(tli_make_folder_of(j->path));
     TL_TRY(mend(j->path, args->keep_to));
     return tli_append_open(&j->file, j->path, false, false);
 }
 
 /* --- lines ------------------------------------------------------------------------------------ */
 
-static void add_string(tl_str *out, const char *text)
-{
-    tl_str_addc(out, '"');
-    for (int length; *text; text += length) {
-        length = tli_utf8_length(text);
-        if (!length) {
-            tl_str_add(out, TLI_UTF8_REPLACEMENT);
-            length = 1;
-        } else if (*text == '"' || *text == '\\') {
-            tl_str_addf(out, "\\%c", *text);
-        } else if ((unsigned char)*text < 0x20) {
-            tl_str_addf(out, "\\u%04x", (unsigned)*text);
-        } else {
-            tl_str_addn(out, text, (size_t)length);
-        }
-    }
-    tl_str_addc(out, '"');
-}
-
 static void add_member(tl_str *out, bool first, const tl_event_latest *metric)
 {
-    char number[32];
     tl_str_add(out, first ? "{" : ", ");
-    add_string(out, metric->name);
-    tl_double_text(number, metric->value);
-    tl_str_addf(out, ": %s", isfinite(metric->value) ? number : "null");
+    tli_json_add_text(out, metric->name, false);
+    tl_str_add(out, ": ");
+    tli_json_add_number(out, metric->value);
 }
 
 // By iteration, then by name.

@@ -6,6 +6,7 @@
 
 #include <tilth/base/alloc.h>
 
+#include "io/json_lines.h"
 #include "train/metric_name.h"
 
 /* --- a number that outlives the process ------------------------------------------------------- */
@@ -41,16 +42,6 @@ static tl_status write_number(const char *path, double value)
     return tl_file_write_atomic(path, text, strlen(text));
 }
 
-static tl_status make_folder(const char *path)
-{
-    tl_arena *arena;
-    TL_TRY(tl_arena_new(&arena));
-    const char *folder = tl_path_dirname(arena, path);
-    tl_status st = folder ? tl_mkdirs(folder) : TL_ENOMEM;
-    tl_arena_free(&arena);
-    return st;
-}
-
 static tl_status begin(tl_persisted_value *v, const char *path)
 {
     bool found = false;
@@ -59,7 +50,7 @@ static tl_status begin(tl_persisted_value *v, const char *path)
     if (!v->path) return TL_FAIL_NOMEM(strlen(path) + 1);
     TL_TRY(read_number(&v->value, &found, path));
     if (found || !v->write) return TL_OK;
-    TL_TRY(make_folder(path));
+    TL_TRY(tli_make_folder_of(path));
     return tl_persisted_value_set(v, v->value);
 }
 

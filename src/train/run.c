@@ -6,6 +6,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/log.h>
 #include <tilth/base/vec.h>
+#include <tilth/train/metrics_file.h>
 
 #include "train/configurables.h"
 #include "train/schedule_end.h"
@@ -229,8 +230,19 @@ static tl_status check_weights(const tl_runner *r)
                                  "task.init_checkpoint is not set", r->args->model_dir);
 }
 
+/* Behind all others: they may change what is told. */
+static tl_status add_metrics_file(tl_runner *r, tl_hook **out)
+{
+    const tl_run_args *a = r->args;
+    *out = NULL;
+    if (a->without_metrics_file || !a->model_dir || !*a->model_dir) return TL_OK;
+    tl_metrics_file_config config = {.dir = a->model_dir, .experiment = a->experiment, .mode = a->mode};
+    return tl_hooks_add(&r->hooks, out, &tl_metrics_file_hook, &(tl_hook_args){.config = &config});
+}
+
 static tl_status run(tl_runner *r, tl_logs *logs)
 {
+    tl_hook *metrics;
     if (r->trains) tli_tell_schedule_end(r->args->params, r->args->task ? r->args->task->registry : NULL);
     TL_TRY(CALL(r, build_exporter)(r, &r->exporter));
     TL_TRY(CALL(r, build_trainer)(r, &r->trainer));
@@ -241,8 +253,11 @@ static tl_status run(tl_runner *r, tl_logs *logs)
     if (r->manager) TL_TRY(check_weights(r));
     TL_TRY(CALL(r, build_hooks)(r));
     if (r->args->gin && r->trains) TL_TRY(tl_gin_check_used(r->args->gin, r->args->gin_strict));
+    TL_TRY(add_metrics_file(r, &metrics));
     TL_TRY(CALL(r, build_controller)(r, &r->controller));
-    return CALL(r, run)(r, logs);
+    tl_status st = CALL(r, run)(r, logs);
+    if (metrics) tl_metrics_file_end(metrics, st);
+    return st;
 }
 
 // Nobody chooses one by its name: the kind is for its instances alone.

@@ -219,7 +219,7 @@ static void json_holds_what_python_would(void **state)
     assert_ok(tl_exporter_maybe_export(e, f.state, f.logs, 1000000, NULL));
     assert_file("best_ckpt/info.json", "{\n"
                                        "    \"loss\": 0.1,\n"
-                                       "    \"bad \\\"\\u00E4\\\"\": null,\n"
+                                       "    \"bad \\\"\\u00e4\\\"\": null,\n"
                                        "    \"vector\": [\n"
                                        "        0.5,\n"
                                        "        9.999999747378752e-06\n"

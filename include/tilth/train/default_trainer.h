@@ -44,6 +44,7 @@
  *     model_best.safetensors, .json       the one with the best metric
  *     model_final.safetensors             the one at the end
  *     metrics.json, events.out.tfevents.* what was told
+ *     metrics.jsonl                       the same for programs, with all that happened (metrics_file.h)
  *     config.yaml, log.txt                the configuration as it was used, and messages; both
  *                                         by tl_train_net
  *
@@ -119,7 +120,7 @@ typedef struct tl_default_trainer_class {
     tl_status (*build_trainer)(tl_default_trainer *t, tl_trainer **out);
     tl_status (*build_checkpointer)(tl_default_trainer *t, tl_checkpoint_manager **out);
     /* Adds hooks to t->hooks, which are called in this order. Base: timer, learning rate, metrics
-     * of training, checkpoints, evaluation, best checkpoint, writers. */
+     * of training, metrics.jsonl, checkpoints, evaluation, best checkpoint, writers. */
     tl_status (*build_hooks)(tl_default_trainer *t);
     /* Adds writers, with tl_default_trainer_add_writer. Called by build_hooks. Base: console,
      * metrics.json, TensorBoard. */
@@ -153,6 +154,7 @@ struct tl_default_trainer {
     tl_checkpoint_manager *checkpointer; /* NULL: nothing is saved or restored */
     tl_hooks hooks;
     tl_event_writers writers;
+    tl_hook *metrics_file; /* one of the hooks, or NULL */
     tl_controller *controller;
     int64_t start_iter, max_iter, global_batch_size;
     tl_logs *last_eval_results; /* empty before the first evaluation */

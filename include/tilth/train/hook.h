@@ -76,6 +76,11 @@ typedef struct tl_hook_class {
     /* (optional: false) No method works before `start`, which sets `started`: a class that derives from it and
      * forgets to call that makes no hooks. */
     bool needs_start;
+    /* What the step tells beside its loss, at each summary_interval of the controller. */
+    tl_status (*on_summary)(tl_hook *h, const tl_logs *logs);
+    /* The model has the weights of this checkpoint now, or (NULL) those of a beginning: when the controller is made,
+     * before before_train, and when the training goes back. */
+    tl_status (*on_restore)(tl_hook *h, const char *path);
 } tl_hook_class;
 TL_API extern const tl_kind tl_kind_hook;
 

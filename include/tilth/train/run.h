@@ -75,6 +75,8 @@ struct tl_run_args {
     const char *model_dir;
     bool run_post_eval;    /* evaluate once at the end, whatever the mode */
     bool without_summaries; /* no event files */
+    bool without_metrics_file; /* no metrics.jsonl (metrics_file.h) */
+    const char *experiment; /* (optional: none) its name, for metrics.jsonl */
     tl_hook *const *hooks; /* (optional: none) called before those that the experiment asks for */
     int64_t hook_count;
     const tl_trainer_class *trainer_cls; /* (optional: tl_base_trainer) */

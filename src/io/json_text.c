@@ -1,0 +1,136 @@
+#include "io/json_text.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "io/utf8.h"
+
+/* --- values ----------------------------------------------------------------------------------- */
+
+/* A character below 0x80, with a backslash where one is needed. */
+static void add_plain(tl_str *out, unsigned char c)
+{
+    static const char shorts[] = {
+        ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
+    if (c == '"' || c == '\\')
+        tl_str_addf(out, "\\%c", c);
+    else if (c < sizeof shorts && shorts[c])
+        tl_str_addf(out, "\\%c", shorts[c]);
+    else if (c < 0x20)
+        tl_str_addf(out, "\\u%04x", c);
+    else
+        tl_str_addc(out, (char)c);
+}
+
+/* A character of several bytes as \uXXXX, or, beyond U+FFFF, as two of them. */
+static void add_code(tl_str *out, const char *text, int length)
+{
+    uint32_t code = (unsigned char)*text & (0x7fu >> length);
+    for (int i = 1; i < length; i++) code = code << 6 | ((unsigned char)text[i] & 0x3f);
+    if (code > 0xffff) tl_str_addf(out, "\\u%04x\\u%04x", 0xd7c0 + (code >> 10), 0xdc00 + (code & 0x3ff));
+    else tl_str_addf(out, "\\u%04x", code);
+}
+
+static void add_wide(tl_str *out, const char *text, int length, bool ascii)
+{
+    if (ascii) add_code(out, text, length);
+    else tl_str_addn(out, text, (size_t)length);
+}
+
+void tli_json_add_text(tl_str *out, const char *text, bool ascii)
+{
+    static const char replacement[] = TLI_UTF8_REPLACEMENT;
+    if (!text) {
+        tl_str_add(out, "null");
+        return;
+    }
+    tl_str_addc(out, '"');
+    for (int length; *text; text += length) {
+        length = tli_utf8_length(text);
+        if (length == 1) add_plain(out, (unsigned char)*text);
+        else if (length) add_wide(out, text, length, ascii);
+        else add_wide(out, replacement, (int)sizeof replacement - 1, ascii);
+        if (!length) length = 1;
+    }
+    tl_str_addc(out, '"');
+}
+
+tl_status tli_json_add_string(tl_str *out, const char *text)
+{
+    for (const char *p = text; *p;) {
+        int length = tli_utf8_length(p);
+        if (!length)
+            return TL_FAIL(TL_EINVAL,
+                           "'%s' is not UTF-8 (byte %zu), which names and notes of files must be",
+                           text, (size_t)(p - text));
+        p += length;
+    }
+    tli_json_add_text(out, text, false);
+    return tl_str_status(out);
+}
+
+void tli_json_add_number(tl_str *out, double value)
+{
+    char text[40];
+    tl_double_text(text, value);
+    tl_str_add(out, isfinite(value) ? text : "null");
+}
+
+/* --- objects and lists ------------------------------------------------------------------------ */
+
+static void new_line(tli_json *j)
+{
+    tl_str_addc(j->out, '\n');
+    tl_str_pad(j->out, ' ', (int64_t)j->indent * j->depth);
+}
+
+/* What stands before a value. */
+static void prepare(tli_json *j, const char *key)
+{
+    if (j->begun) tl_str_add(j->out, j->indent ? "," : ", ");
+    if (j->indent && j->depth) new_line(j);
+    j->begun = true;
+    if (!key) return;
+    tli_json_add_text(j->out, key, j->ascii);
+    tl_str_add(j->out, ": ");
+}
+
+void tli_json_begin(tli_json *j, const char *key, char bracket)
+{
+    prepare(j, key);
+    tl_str_addc(j->out, bracket);
+    j->depth++;
+    j->begun = false;
+}
+
+void tli_json_end(tli_json *j, char bracket)
+{
+    j->depth--;
+    if (j->indent && j->begun) new_line(j);
+    tl_str_addc(j->out, bracket);
+    j->begun = true;
+}
+
+void tli_json_text(tli_json *j, const char *key, const char *text)
+{
+    prepare(j, key);
+    tli_json_add_text(j->out, text, j->ascii);
+}
+
+void tli_json_number(tli_json *j, const char *key, double value)
+{
+    prepare(j, key);
+    tli_json_add_number(j->out, value);
+}
+
+void tli_json_int(tli_json *j, const char *key, int64_t value)
+{
+    prepare(j, key);
+    tl_str_addf(j->out, "%" PRId64, value);
+}
+
+void tli_json_bool(tli_json *j, const char *key, bool value)
+{
+    prepare(j, key);
+    tl_str_add(j->out, value ? "true" : "false");
+}
