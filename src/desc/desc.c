@@ -379,7 +379,7 @@ bool tli_field_equal(const tl_field *field, const void *a, const void *b)
 bool tl_desc_equal(const tl_desc *desc, const void *a, const void *b)
 {
     for (tli_rows r = tli_rows_of(desc); tli_rows_next(&r);)
-        if (!tli_field_equal(r.field, a, b)) return false;
+        if (!(r.field->flags & TL_FIELD_UNSAVED) && !tli_field_equal(r.field, a, b)) return false;
     return true;
 }
 
@@ -452,6 +452,6 @@ uint64_t tl_desc_hash(uint64_t seed, const tl_desc *desc, const void *value)
 {
     uint64_t h = hash_string(seed, desc->name);
     for (tli_rows r = tli_rows_of(desc); tli_rows_next(&r);)
-        h = hash_field(h, r.field, tl_field_at(r.field, value));
+        if (!(r.field->flags & TL_FIELD_UNSAVED)) h = hash_field(h, r.field, tl_field_at(r.field, value));
     return h;
 }

@@ -380,7 +380,8 @@ static void put_struct(writer *w, const tl_desc *desc, const void *value, const 
     begin_map(w);
     size_t length = w->path.length;
     for (int64_t i = 0; i < count && w->status == TL_OK; i++) {
-        if (is_omitted(w, desc, fields[i], value, base) || w->status != TL_OK) continue;
+        bool unsaved = fields[i]->flags & TL_FIELD_UNSAVED;
+        if (unsaved || is_omitted(w, desc, fields[i], value, base) || w->status != TL_OK) continue;
         tli_path_name(&w->path, fields[i]->name);
         const tl_type type = fields[i]->type;
         const void *member = tl_field_at(fields[i], value);

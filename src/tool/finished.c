@@ -91,28 +91,38 @@ static tl_status forget_machine(tl_config *c)
     return tl_desc_defaults(tl_config_arena(c), &tl_runtime_config_desc, &e->runtime);
 }
 
+/* Whoever has made the folder must not make us run something. */
+static void forget_command(tl_config *c, const char *file)
+{
+    tl_experiment_config *e = tl_config_edit(c);
+    if (!e->tilth.notify) return;
+    TL_LOG_WARNING("%s: tilth.notify is left out: commands are not taken from the folder of a run", file);
+    e->tilth.notify = NULL;
+}
+
+static tl_status apply_changes(tl_config *c, tli_run *run, const tli_finished_changes *changes)
+{
+    for (int64_t i = 0; i < changes->config_file.count; i++) TL_TRY(tl_config_read(c, changes->config_file.items[i]));
+    if (changes->params_override && *changes->params_override)
+        TL_TRY(tl_config_override(c, changes->params_override, "--params_override"));
+    return tli_experiment_words(c, run);
+}
+
 static tl_status read_config(tli_finished *f, tli_run *run, const tli_finished_flags *flags, config_use use,
                              const tli_finished_changes *changes)
 {
-    int64_t more = changes ? changes->config_file.count : 0;
-    const char **files = tl_arena_array(run->arena, more + 1, sizeof *files);
+    const char *file = tl_path_join(run->arena, flags->model_dir, "params.yaml");
     tl_parse_options parse = TL_PARSE_OPTIONS_INIT;
-    if (!files) return TL_ENOMEM;
-    files[0] = tl_path_join(run->arena, flags->model_dir, "params.yaml");
-    if (!files[0]) return TL_ENOMEM;
-    for (int64_t i = 0; i < more; i++) files[i + 1] = changes->config_file.items[i];
-    if (!tl_file_exists(files[0]))
+    if (!file) return TL_ENOMEM;
+    if (!tl_file_exists(file))
         return TL_FAIL(TL_ENOTFOUND, "'%s' is no folder of a run: it has no params.yaml", flags->model_dir);
     TL_TRY(recall(&parse.experiment, run, flags));
-    parse.config_file = (tl_strings){files, more + 1};
-    if (changes) parse.params_override = changes->params_override;
-    if (use == OVERRIDDEN) {
-        TL_TRY(tli_experiment_of(&f->config, run, &parse));
-    } else {
-        TL_TRY(tl_experiment_begin(&f->config, run->registry, &parse));
-        if (use == MODEL_ALONE) TL_TRY(forget_machine(f->config));
-        TL_TRY(tl_experiment_finish(f->config, run->registry, parse.experiment));
-    }
+    parse.config_file = (tl_strings){&file, 1};
+    TL_TRY(tl_experiment_begin(&f->config, run->registry, &parse));
+    forget_command(f->config, file);
+    if (use == MODEL_ALONE) TL_TRY(forget_machine(f->config));
+    if (use == OVERRIDDEN) TL_TRY(apply_changes(f->config, run, changes));
+    TL_TRY(tl_experiment_finish(f->config, run->registry, parse.experiment));
     f->params = tl_config_value(f->config);
     return TL_OK;
 }

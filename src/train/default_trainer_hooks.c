@@ -127,7 +127,8 @@ tl_status tli_default_build_hooks(tl_default_trainer *t)
         &(tl_hook_args){.period = train->log_period,
                         .config = &(tl_throughput_config){
                             .peak_flops = t->config->tilth.peak_tflops * 1e12}}));
-    tl_metrics_file_config file = {.dir = train->output_dir, .experiment = t->task->cls->cls.name};
+    tl_metrics_file_config file = {.dir = train->output_dir, .experiment = t->task->cls->cls.name,
+                                   .notify = t->config->tilth.notify};
     TL_TRY(tl_hooks_add(&t->hooks, &t->metrics_file, &tl_metrics_file_steps_hook,
                         &(tl_hook_args){.period = train->log_period, .config = &file}));
     TL_TRY(tl_hooks_add(&t->hooks, NULL, &tl_periodic_checkpointer_hook,

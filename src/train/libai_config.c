@@ -305,6 +305,9 @@ static const tl_field own_fields[] = {
     TL_F(tl_libai_own_config, survive_write_failures, .flags = TL_FIELD_QUIET,
          .help = "train on when a checkpoint or a line of metrics cannot be written (a full disk), and try again at "
                  "the next one; false ends the run. The last checkpoint must be written"),
+    TL_F(tl_libai_own_config, notify, .flags = TL_FIELD_NULLABLE | TL_FIELD_UNSAVED,
+         .help = "shell command that gets each event of metrics.jsonl, a line of JSON, on its standard input; it is "
+                 "not kept with the run, nor taken from the folder of one"),
     TL_F_END,
 };
 static const tl_desc own_desc = {

@@ -12,12 +12,15 @@
 #include "io/json_lines.h"
 #include "io/json_text.h"
 #include "train/controller.h"
+#include "train/notify.h"
 
 typedef struct metrics_file {
     tl_hook base;
     const char *path, *dir, *experiment, *mode;
+    tli_notify *notify; /* NULL: nobody is told */
     tli_append *file; /* of a run that trains; NULL: not open */
     tl_str line;
+    const char *event; /* of the line */
     tl_str restored;  /* the checkpoint that was; "": none */
     tl_str saved;     /* one that is being written; "": none */
     int64_t begun;    /* when, on the clock of tl_clock_ns */
@@ -38,12 +41,14 @@ static tl_status start(tl_hook *h, const void *config)
     m->mode = tl_arena_strdup(h->arena, given->mode ? given->mode : "train");
     if (given->experiment) m->experiment = tl_arena_strdup(h->arena, given->experiment);
     m->told = m->evaluated = -1;
+    if (given->notify && *given->notify) TL_TRY(tli_notify_new(&m->notify, given->notify, given->dir));
     return m->dir && m->path && m->mode && (m->experiment || !given->experiment) ? TL_OK : TL_ENOMEM;
 }
 
 static void dispose(tl_hook *h)
 {
     metrics_file *m = (metrics_file *)h;
+    tli_notify_free(&m->notify);
     if (tli_append_close(&m->file) != TL_OK) TL_LOG_WARNING("%s", tl_error_message());
     tl_str_deinit(&m->line);
     tl_str_deinit(&m->restored);
@@ -98,6 +103,7 @@ static void add_time(tli_json *j)
 static tli_json begin_line(metrics_file *m, const char *event, int64_t step)
 {
     tli_json j = {.out = &m->line};
+    m->event = event;
     m->line.failed = false;
     tl_str_cut(&m->line, 0);
     tli_json_begin(&j, NULL, '{');
@@ -118,6 +124,7 @@ static tl_status end_line(metrics_file *m, tli_json *j)
     tli_json_end(j, '}');
     tl_str_addc(&m->line, '\n');
     TL_TRY(tl_str_status(&m->line));
+    if (m->notify) tli_notify_send(m->notify, m->event, m->line.data, m->line.length);
     if (!m->file) TL_TRY(tli_append_open(&m->file, m->path, false, false));
     tl_status st = tli_append_record(m->file, m->line.data, m->line.length);
     if (st == TL_OK) st = tli_append_sync(m->file, true);

@@ -236,7 +236,8 @@ static tl_status add_metrics_file(tl_runner *r, tl_hook **out)
     const tl_run_args *a = r->args;
     *out = NULL;
     if (a->without_metrics_file || !a->model_dir || !*a->model_dir) return TL_OK;
-    tl_metrics_file_config config = {.dir = a->model_dir, .experiment = a->experiment, .mode = a->mode};
+    tl_metrics_file_config config = {.dir = a->model_dir, .experiment = a->experiment, .mode = a->mode,
+                                     .notify = a->params->tilth.notify};
     return tl_hooks_add(&r->hooks, out, &tl_metrics_file_hook, &(tl_hook_args){.config = &config});
 }
 

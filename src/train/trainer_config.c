@@ -120,6 +120,9 @@ static const tl_field own_fields[] = {
          .help = "give the learning rate the length of the training: decay_steps of cosine and polynomial (without "
                  "cycle), total_decay_steps of power_linear and total_steps of stable_decay become train_steps less "
                  "offset. Warm-ups stay"),
+    TL_F(tl_own_config, notify, .flags = TL_FIELD_NULLABLE | TL_FIELD_UNSAVED,
+         .help = "shell command that gets each event of metrics.jsonl, a line of JSON, on its standard input; it is "
+                 "not kept with the run, nor taken from the folder of one"),
     TL_F_END,
 };
 

@@ -1,12 +1,17 @@
-/* metrics.jsonl: the events of a run, a JSON object a line, each step once whatever happens. */
+/* metrics.jsonl: the events of a run, a JSON object a line, each step once whatever happens; and who is told of them.
+ * needs: threads */
 #include "train/mock.h"
 
 #include <jansson.h>
+#include <errno.h>
+#include <sys/wait.h>
 
 #include <tilth/train/actions.h>
 #include <tilth/train/default_trainer.h>
 #include <tilth/train/metrics_file.h>
 #include <tilth/train/run.h>
+
+#include "train/notify.h"
 
 #define SGD "optimizer: {type: sgd}\nlearning_rate: {type: constant, constant: {learning_rate: 0.125}}\n"
 #define FILE_OF_RUN "run/" TL_METRICS_FILE
@@ -239,6 +244,94 @@ static void checkpoints_hold_nothing_of_it(void **state)
     tl_free(with);
 }
 
+/* --- who is told ------------------------------------------------------------------------------ */
+
+static void run_told(toy *y, const char *command)
+{
+    tl_hook *h;
+    tl_metrics_file_config config = {.dir = "run", .notify = command};
+    assert_ok(tl_hook_new(&h, &tl_metrics_file_hook, &(tl_hook_args){.config = &config}));
+    toy_open(y, SGD, NULL);
+    toy_control(y, &h, 1, (toy_options){.steps_per_loop = 1, .interval = 4});
+    assert_ok(tl_controller_train_and_evaluate(y->c, 4, -1, 0, NULL));
+    tl_metrics_file_end(h, TL_OK);
+    toy_close(y);
+    tl_hook_free(&h);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); // no child is left
+    assert_int_equal(errno, ECHILD);
+}
+
+static void a_command_is_told_of_each_event(void **state)
+{
+    run_told(*state, "cat >>told; echo \"$TILTH_EVENT $TILTH_MODEL_DIR\" >>names; echo noise");
+    char *text = toy_read(FILE_OF_RUN);
+    assert_file("told", text);
+    tl_free(text);
+    assert_file("names", "start run\ntrain run\ntrain run\ntrain run\ntrain run\ncheckpoint run\nevaluation run\n"
+                         "end run\n");
+    assert_int_equal(toy_count("tilth.notify"), 0);
+}
+
+static void a_command_that_fails_harms_nobody(void **state)
+{
+    run_told(*state, "exit 7");
+    assert_int_equal(toy_count("tilth.notify: the command ended with 7 at the event 'start'"), 1);
+    assert_int_equal(toy_count("tilth.notify"), 1);
+    run_told(*state, "kill -9 $$");
+    assert_int_equal(toy_count("was ended by signal 9"), 1);
+    run_told(*state, "no-such-command-anywhere 2>/dev/null");
+    assert_int_equal(toy_count("ended with 127"), 1);
+}
+
+static void a_command_that_hangs_is_ended(void **state)
+{
+    int64_t limit = tli_notify_limit_ms;
+    tli_notify_limit_ms = 60;
+    run_told(*state, "sleep 1000 & sleep 1000");
+    tli_notify_limit_ms = limit;
+    assert_int_equal(toy_count("took too long"), 1);
+    json_t *lines = lines_of(FILE_OF_RUN);
+    assert_member(last_of(lines, "end"), "reason", "\"done\"");
+    json_decref(lines);
+}
+
+/* What waits is bounded, and so is the end. */
+static void too_many_events_are_left_out(void **state)
+{
+    (void)state;
+    int64_t limit = tli_notify_limit_ms;
+    tli_notify *n;
+    tli_notify_limit_ms = 60;
+    assert_ok(tli_notify_new(&n, "sleep 1000", "run"));
+    for (int i = 0; i < 1000; i++) tli_notify_send(n, "train", "{}\n", 3);
+    assert_int_equal(toy_count("some are left out"), 1);
+    tli_notify_free(&n);
+    tli_notify_limit_ms = limit;
+}
+
+static void a_command_is_not_kept(void **state)
+{
+    (void)state;
+    tl_parse_options o = TL_PARSE_OPTIONS_INIT;
+    tl_config *with, *without;
+    o.experiment = "mock";
+    assert_ok(tl_experiment_parse(&without, all, &o));
+    o.params_override = "tilth.notify='secret word'";
+    assert_ok(tl_experiment_parse(&with, all, &o));
+    assert_string_equal(((const tl_experiment_config *)tl_config_value(with))->tilth.notify, "secret word");
+    assert_true(tl_desc_equal(&tl_experiment_config_desc, tl_config_value(with), tl_config_value(without)));
+    assert_int_equal(tl_desc_hash(0, &tl_experiment_config_desc, tl_config_value(with)),
+                     tl_desc_hash(0, &tl_experiment_config_desc, tl_config_value(without)));
+    assert_ok(tl_serialize_config(without, "without"));
+    assert_ok(tl_serialize_config(with, "with"));
+    char *text = toy_read("without/params.yaml");
+    assert_file("with/params.yaml", text);
+    assert_null(strstr(text, "tilth"));
+    tl_free(text);
+    tl_config_free(&with);
+    tl_config_free(&without);
+}
+
 /* --- front doors ------------------------------------------------------------------------------ */
 
 static void run_mock(const char *mode, bool without)
@@ -294,9 +387,12 @@ static tl_default_trainer *begin_net(const char *words)
 static void train_net_tells_each_period(void **state)
 {
     (void)state;
-    tl_default_trainer *t = begin_net("train.log_period=5");
+    tl_default_trainer *t = begin_net("train.log_period=5 tilth.notify=cat>>told");
     assert_ok(tl_default_trainer_train(t));
     tl_default_trainer_free(&t);
+    char *text = toy_read("out/metrics.jsonl");
+    assert_file("told", text);
+    tl_free(text);
     json_t *lines = lines_of("out/metrics.jsonl"), *line;
     tl_str trained = TL_STR_INIT, evaluated = TL_STR_INIT;
     size_t i;
@@ -337,6 +433,11 @@ int main(void)
         TOY_TEST(the_end_says_why),
         TOY_TEST(what_cannot_be_written_is_told),
         TOY_TEST(checkpoints_hold_nothing_of_it),
+        TOY_TEST(a_command_is_told_of_each_event),
+        TOY_TEST(a_command_that_fails_harms_nobody),
+        TOY_TEST(a_command_that_hangs_is_ended),
+        TOY_TEST(too_many_events_are_left_out),
+        LIBAI_TEST(a_command_is_not_kept),
         LIBAI_TEST(every_experiment_has_one),
         LIBAI_TEST(train_net_tells_each_period),
     };

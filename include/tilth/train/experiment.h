@@ -124,6 +124,7 @@ typedef struct tl_own_config {
     tl_early_stopping_config *early_stopping; /* or NULL */
     bool survive_write_failures; /* as in tl_controller_args */
     bool schedule_to_end;
+    const char *notify; /* NULL: nobody is told; as in tl_metrics_file_config */
 } tl_own_config;
 
 /* --- the whole -------------------------------------------------------------------------------- */

@@ -49,6 +49,11 @@ typedef struct tl_metrics_file_config {
     const char *dir;        /* required: of the run; made when it is not there */
     const char *experiment; /* (optional: null) */
     const char *mode;       /* (optional: "train") */
+    /* (optional: nobody is told) A command, which /bin/sh runs for each event, one after the other and beside the
+     * training, with the line as its standard input, and TILTH_EVENT (its name) and TILTH_MODEL_DIR in its
+     * environment. What it writes goes to standard error. One that fails, or takes more than half a minute and is
+     * ended, is warned of once. The end waits for what is left, no longer than that. */
+    const char *notify;
 } tl_metrics_file_config;
 
 /* A line `train` for each loop. */

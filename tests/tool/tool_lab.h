@@ -1,0 +1,95 @@
+/* What tests of commands that look at runs have in common: `tilth WORDS` as people see it, in a folder of its own. */
+#ifndef TILTH_TESTS_TOOL_TOOL_LAB_H
+#define TILTH_TESTS_TOOL_TOOL_LAB_H
+
+#include "zoo/zoo_lab.h"
+
+#include "tool/tool.h"
+
+static char *out, *err;
+static int code, width = 100;
+static tl_str tool_log = TL_STR_INIT;
+static int64_t tool_sink;
+
+static inline void tool_forget(void)
+{
+    free(out);
+    free(err);
+    out = err = NULL;
+}
+
+static inline void tool_hear(const tl_log_record *record, void *payload)
+{
+    (void)payload;
+    tl_str_addf(&tool_log, "%s\n", record->text);
+}
+
+static inline int tool_open(void **state)
+{
+    assert_ok(tl_log_sink_add(&tool_sink, &(tl_log_sink){TL_LEVEL_DEBUG, tool_hear, NULL, NULL}));
+    return lab_open(state);
+}
+
+static inline int tool_close(void **state)
+{
+    tool_forget();
+    tl_log_sink_remove(tool_sink);
+    tl_str_deinit(&tool_log);
+    tool_log = (tl_str)TL_STR_INIT;
+    width = 100;
+    return lab_close(state);
+}
+
+/* Runs `tilth WORDS` and keeps what it wrote. */
+static inline void run_list(const char *const *words)
+{
+    static const tl_main_options options;
+    char *argv[32] = {"tilth"};
+    int argc = 1;
+    size_t out_size, err_size;
+    tool_forget();
+    for (; *words; words++) argv[argc++] = (char *)(uintptr_t)*words;
+    tli_tool tool = {.program = "tilth", .options = &options, .out = open_memstream(&out, &out_size),
+                     .err = open_memstream(&err, &err_size), .width = width};
+    assert_non_null(tool.out);
+    assert_non_null(tool.err);
+    code = tli_tool_main(&tool, argc, argv);
+    fclose(tool.out);
+    fclose(tool.err);
+}
+#define run(...) run_list((const char *const[]){__VA_ARGS__, NULL})
+
+/* With this exit code, and this on standard error. */
+static inline void ended(int expected, const char *message)
+{
+    const char *told = err ? err : "";
+    if (code != expected) fail_msg("exit code %d, not %d: %s", code, expected, told);
+    if (!strstr(told, message)) fail_msg("this is missing:\n%s\nin:\n%s", message, told);
+}
+
+static inline void has(const char *part)
+{
+    if (!strstr(out, part)) fail_msg("this is missing:\n%s\nin:\n%s", part, out);
+}
+
+static inline void has_not(const char *part)
+{
+    if (strstr(out, part)) fail_msg("this should be missing:\n%s\nin:\n%s", part, out);
+}
+
+static inline void put_text(const char *path, const char *text)
+{
+    assert_ok(tl_file_write_atomic(path, text, strlen(text)));
+}
+
+static inline void add_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "a");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+#define TOOL_TEST(f) cmocka_unit_test_setup_teardown(f, tool_open, tool_close)
+
+#endif
