@@ -150,19 +150,24 @@ static void add_type(writer *w, tl_str *out, const tl_field *f)
     else tl_field_type_text(out, f);
 }
 
+static void help_text(tl_str *text, const tl_field *f)
+{
+    tl_str_add(text, f->help ? f->help : "");
+    if (f->ranged) {
+        tl_str_add(text, " (");
+        tl_help_range(text, f);
+        tl_str_addc(text, ')');
+    }
+    if (f->pattern) tl_str_addf(text, " (matches %s)", f->pattern);
+    if (f->flags & TL_FIELD_LATER)
+        tl_str_add(text, " [not available yet: only the default is accepted]");
+    if (f->flags & TL_FIELD_UNREAD) tl_str_add(text, " [has no effect]");
+}
+
 static void add_help(writer *w, const tl_field *f)
 {
     tl_str text = TL_STR_INIT;
-    tl_str_add(&text, f->help ? f->help : "");
-    if (f->ranged) {
-        tl_str_add(&text, " (");
-        tl_help_range(&text, f);
-        tl_str_addc(&text, ')');
-    }
-    if (f->pattern) tl_str_addf(&text, " (matches %s)", f->pattern);
-    if (f->flags & TL_FIELD_LATER)
-        tl_str_add(&text, " [not available yet: only the default is accepted]");
-    if (f->flags & TL_FIELD_UNREAD) tl_str_add(&text, " [has no effect]");
+    help_text(&text, f);
     if (text.failed) w->out->failed = true;
     if (text.length) {
         tl_str_pad(w->out, ' ', 4);
@@ -184,10 +189,27 @@ static bool is_missing(const tl_field *f, const void *member)
     return true;
 }
 
+static tl_status hand_on(writer *w, const tl_field *f, const char *text)
+{
+    tl_str type = TL_STR_INIT, help = TL_STR_INIT;
+    add_type(w, &type, f);
+    help_text(&help, f);
+    tl_status st = tl_str_status(&type);
+    if (st == TL_OK) st = tl_str_status(&help);
+    if (st == TL_OK) st = tl_str_status(&w->path);
+    tl_help_entry entry = {.key = tl_str_text(&w->path), .type = tl_str_text(&type), .help = tl_str_text(&help),
+                           .text = text && *text ? text : NULL, .required = text && !*text, .field = f};
+    if (st == TL_OK) st = w->options->entry(&entry, w->options->payload);
+    tl_str_deinit(&type);
+    tl_str_deinit(&help);
+    return st;
+}
+
 /* "key: type, default x" and the help below it. `text` is the default, "" when it must be given (an
  * empty string is ''), NULL for none. */
 static tl_status write_entry(writer *w, const tl_field *f, const char *text)
 {
+    if (w->options->entry) return hand_on(w, f, text);
     tl_str_add(w->out, tl_str_text(&w->path));
     if (w->options->names_only) {
         tl_str_addc(w->out, '\n');

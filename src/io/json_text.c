@@ -129,6 +129,18 @@ void tli_json_int(tli_json *j, const char *key, int64_t value)
     tl_str_addf(j->out, "%" PRId64, value);
 }
 
+void tli_json_raw(tli_json *j, const char *key, const char *json)
+{
+    prepare(j, key);
+    tl_str_add(j->out, json);
+}
+
+tli_json tli_json_row(tli_json *list)
+{
+    prepare(list, NULL);
+    return (tli_json){.out = list->out, .ascii = list->ascii};
+}
+
 void tli_json_bool(tli_json *j, const char *key, bool value)
 {
     prepare(j, key);

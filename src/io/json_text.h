@@ -37,5 +37,9 @@ void tli_json_text(tli_json *j, const char *key, const char *text);
 void tli_json_number(tli_json *j, const char *key, double value);
 void tli_json_int(tli_json *j, const char *key, int64_t value);
 void tli_json_bool(tli_json *j, const char *key, bool value);
+/* A value that is JSON already. */
+void tli_json_raw(tli_json *j, const char *key, const char *json);
+/* An element of a list that is written in one line, whatever the layout of the list. */
+tli_json tli_json_row(tli_json *list);
 
 #endif

@@ -11,7 +11,7 @@
 #include "io/checkpoint_impl.h"
 
 typedef struct ckpt_flags {
-    bool stats;
+    bool stats, json;
     double tolerance;
     bool overwrite;
     const char *experiment;
@@ -20,6 +20,7 @@ static const tl_field ckpt_fields[] = {
     TL_F(ckpt_flags, stats,
          .help = "show: the least, mean and greatest element of each tensor, and how many "
                  "are not finite"),
+    TL_F(ckpt_flags, json, .help = "show: a JSON object, {\"checkpoints\": [{\"file\", ..., \"entries\": [...]}, ...]}"),
     TL_F(ckpt_flags, tolerance,
          .help = "diff: numbers that are apart by no more than this are equal"),
     TL_F(ckpt_flags, overwrite, .help = "convert: replaces files that exist"),
@@ -87,19 +88,23 @@ tl_status tli_ckpt_add_row(tli_ckpt *k, tl_arena *arena, const char *path,
                            const tl_state_entry *value, const tl_safetensors_entry *e)
 {
     tli_ckpt_row *row = &k->rows[k->count];
-    tl_str text = TL_STR_INIT, clean = TL_STR_INIT;
+    tl_str text = TL_STR_INIT, clean = TL_STR_INIT, json = TL_STR_INIT;
     if (value)
         add_value(&text, value);
     else
         add_spec(&text, e);
+    if (value) tli_ckpt_json_value(&json, value);
     tli_ckpt_add_clean(&clean, tl_str_text(&text));
     *row = (tli_ckpt_row){.path = tl_arena_strdup(arena, path),
                           .text = tl_str_copy(&clean, arena),
                           .entry = e,
-                          .tensor = !value};
+                          .tensor = !value,
+                          .kind = value ? tl_state_kind_name(value->kind) : "tensor",
+                          .value = tl_str_copy(&json, arena)};
     tl_str_deinit(&text);
     tl_str_deinit(&clean);
-    if (!row->path || !row->text) return TL_ENOMEM;
+    tl_str_deinit(&json);
+    if (!row->path || !row->text || !row->value) return TL_ENOMEM;
     k->count++;
     return tl_map_set(&k->by_path, path, row);
 }
@@ -220,24 +225,32 @@ static void add_notes(tl_str *out, const tl_safetensors *f)
     }
 }
 
-static void add_stats(tl_str *out, const tl_safetensors_entry *e)
+tli_ckpt_stats tli_ckpt_measure(const tl_safetensors_entry *e)
 {
-    double least = INFINITY, greatest = -INFINITY, sum = 0, element[1];
+    tli_ckpt_stats s = {.least = INFINITY, .greatest = -INFINITY};
+    double sum = 0, element[1];
     size_t size = tl_dtype_size(e->dtype);
-    int64_t count = (int64_t)(e->bytes / size), finite = 0;
+    int64_t count = (int64_t)(e->bytes / size);
     for (int64_t i = 0; i < count; i++) {
         memcpy(element, (const char *)e->data + (size_t)i * size, size); // files are not aligned
         double x = tli_element_get(e->dtype, element, 0);
         if (!isfinite(x)) continue;
-        least = fmin(least, x);
-        greatest = fmax(greatest, x);
+        s.least = fmin(s.least, x);
+        s.greatest = fmax(s.greatest, x);
         sum += x;
-        finite++;
+        s.finite++;
     }
-    if (finite)
-        tl_str_addf(out, "  least %.6g, mean %.6g, greatest %.6g", least, sum / (double)finite,
-                    greatest);
-    if (finite < count) tl_str_addf(out, "  %" PRId64 " NOT FINITE", count - finite);
+    s.strange = count - s.finite;
+    if (!s.finite) return (tli_ckpt_stats){.strange = s.strange};
+    s.mean = sum / (double)s.finite;
+    return s;
+}
+
+static void add_stats(tl_str *out, const tl_safetensors_entry *e)
+{
+    tli_ckpt_stats s = tli_ckpt_measure(e);
+    if (s.finite) tl_str_addf(out, "  least %.6g, mean %.6g, greatest %.6g", s.least, s.mean, s.greatest);
+    if (s.strange) tl_str_addf(out, "  %" PRId64 " NOT FINITE", s.strange);
 }
 
 static tl_status show(tli_run *run, const char *word, bool stats)
@@ -272,9 +285,37 @@ done:
     return st;
 }
 
+static tl_status show_json(tli_run *run, tli_json *j, const char *word, bool stats)
+{
+    tli_ckpt k = {0};
+    const char *file;
+    bool bundle;
+    tl_status st;
+    TL_TRY_DONE(st, tl_checkpoint_locate(&file, &bundle, run->arena, word));
+    TL_TRY_DONE(st, tli_ckpt_open(&k, run->arena, file, bundle, false));
+    tli_ckpt_add_json(j, &k, stats);
+    st = tl_str_status(&run->text);
+done:
+    tli_ckpt_deinit(&k);
+    return st;
+}
+
+static tl_status show_all_json(tli_run *run, bool stats)
+{
+    tli_json j = {.out = &run->text, .indent = 2};
+    tli_json_begin(&j, NULL, '{');
+    tli_json_begin(&j, "checkpoints", '[');
+    for (int64_t i = 1; i < run->words.count; i++) TL_TRY(show_json(run, &j, run->words.items[i], stats));
+    tli_json_end(&j, ']');
+    tli_json_end(&j, '}');
+    tl_str_addc(&run->text, '\n');
+    return tl_str_status(&run->text);
+}
+
 static tl_status show_all(tli_run *run, const void *flags)
 {
     const ckpt_flags *given = flags;
+    if (given->json) return show_all_json(run, given->stats);
     for (int64_t i = 1; i < run->words.count; i++) {
         if (i > 1) tl_str_addc(&run->text, '\n');
         TL_TRY(show(run, run->words.items[i], given->stats));

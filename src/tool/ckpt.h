@@ -7,6 +7,7 @@
 #include <tilth/io/checkpoint.h>
 #include <tilth/io/tensorbundle.h>
 
+#include "io/json_text.h"
 #include "tool/tool.h"
 
 typedef struct tli_ckpt_row {
@@ -15,6 +16,7 @@ typedef struct tli_ckpt_row {
     const char *same_as;               /* NULL: it has elements of its own */
     const tl_safetensors_entry *entry; /* its bytes, whatever it is; no data: they are in pieces */
     bool tensor;                       /* no scalar */
+    const char *kind, *value;          /* of a scalar: "int", and what it is as JSON */
 } tli_ckpt_row;
 
 typedef struct tli_ckpt {
@@ -38,6 +40,17 @@ TL_NODISCARD tl_status tli_ckpt_add_row(tli_ckpt *k, tl_arena *arena, const char
                                         const tl_state_entry *value, const tl_safetensors_entry *e);
 /* The rows of k->b. */
 TL_NODISCARD tl_status tli_ckpt_add_bundle(tli_ckpt *k, tl_arena *arena, bool alike);
+
+/* The finite elements of a tensor that can be read; 0 of them: the rest is 0 too. */
+typedef struct tli_ckpt_stats {
+    double least, mean, greatest;
+    int64_t finite, strange;
+} tli_ckpt_stats;
+tli_ckpt_stats tli_ckpt_measure(const tl_safetensors_entry *e);
+/* What `show` tells of it, as a JSON object. */
+void tli_ckpt_add_json(tli_json *j, const tli_ckpt *k, bool stats);
+/* A scalar as JSON. */
+void tli_ckpt_json_value(tl_str *out, const tl_state_entry *e);
 
 /* Bytes that a terminal would obey are shown as numbers. */
 void tli_ckpt_add_clean(tl_str *out, const char *text);

@@ -1,15 +1,19 @@
+#include <stdlib.h>
 #include <string.h>
 
 #include <tilth/base/vec.h>
 #include <tilth/train/experiment.h>
 
+#include "io/json_text.h"
 #include "tool/tool.h"
 
 typedef struct describe_flags {
-    bool names;
+    bool names, json;
 } describe_flags;
 static const tl_field describe_fields[] = {
     TL_F(describe_flags, names, .help = "the keys alone, one a line, for scripts"),
+    TL_F(describe_flags, json, .help = "a JSON object: {\"name\", \"kind\", \"module\", \"base\", \"help\", \"fields\": "
+                                       "[{\"key\", \"type\", \"default\", \"required\", \"help\"}, ...]}"),
     TL_F_END
 };
 static const tl_desc describe_flags_desc = {
@@ -103,23 +107,79 @@ done:
     return st;
 }
 
+/* *fields, which may be NULL: whether it has any. */
+static tl_status tell_keys(tl_str *out, bool *fields, const tli_run *run, const thing *t, const char *path,
+                           const tl_help_options *o)
+{
+    bool experiment = t->kind == &tl_kind_experiment;
+    if (fields) *fields = experiment || t->cls->config;
+    if (experiment) return tli_describe_experiment(out, run->registry, t->cls->name, path, o);
+    if (t->cls->config) return tl_help_config(out, t->cls->config, NULL, path, o);
+    if (*path) return TL_FAIL(TL_ENOTFOUND, "%s '%s' has no keys", t->kind->name, t->cls->name);
+    return TL_OK;
+}
+
 static tl_status describe_keys(tl_str *out, const tli_run *run, const thing *t, const char *path,
                                bool names)
 {
     tl_help_options o = {.registry = run->registry, .width = run->tool->width, .names_only = names};
-    if (t->kind == &tl_kind_experiment)
-        return tli_describe_experiment(out, run->registry, t->cls->name, path, &o);
-    if (t->cls->config) return tl_help_config(out, t->cls->config, NULL, path, &o);
-    if (*path) return TL_FAIL(TL_ENOTFOUND, "%s '%s' has no keys", t->kind->name, t->cls->name);
-    if (!names) tl_str_add(out, "It has no fields.\n");
+    bool fields;
+    TL_TRY(tell_keys(out, &fields, run, t, path, &o));
+    if (!fields && !names) tl_str_add(out, "It has no fields.\n");
     return TL_OK;
+}
+
+/* Numbers, booleans and null as they are; all else as the text that YAML would have. */
+static void add_default(tli_json *j, const tl_help_entry *e)
+{
+    const tl_field *f = e->field;
+    bool one = f->arity != TL_LIST;
+    char *end;
+    if (strcmp(e->text, "null") == 0) tli_json_text(j, "default", NULL);
+    else if (one && f->type == TL_TYPE_BOOL) tli_json_bool(j, "default", strcmp(e->text, "true") == 0);
+    else if (one && f->type == TL_TYPE_INT) tli_json_int(j, "default", strtoll(e->text, &end, 10));
+    else if (one && f->type == TL_TYPE_DOUBLE) tli_json_number(j, "default", tl_strtod(e->text, &end));
+    else tli_json_text(j, "default", e->text);
+}
+
+static tl_status add_field(const tl_help_entry *e, void *payload)
+{
+    tli_json inner = tli_json_row(payload), *j = &inner;
+    tli_json_begin(j, NULL, '{');
+    tli_json_text(j, "key", e->key);
+    tli_json_text(j, "type", e->type);
+    if (e->text) add_default(j, e);
+    if (e->required) tli_json_bool(j, "required", true);
+    tli_json_text(j, "help", e->help);
+    tli_json_end(j, '}');
+    return TL_OK;
+}
+
+static tl_status describe_json(tli_run *run, const thing *t, const char *path)
+{
+    tli_json j = {.out = &run->text, .indent = 2};
+    tl_help_options o = {.registry = run->registry, .entry = add_field, .payload = &j};
+    tl_str none = TL_STR_INIT;
+    tli_json_begin(&j, NULL, '{');
+    tli_json_text(&j, "name", t->cls->name);
+    tli_json_text(&j, "kind", t->kind->name);
+    tli_json_text(&j, "module", tl_registry_origin(run->registry, t->kind, t->cls->name));
+    tli_json_text(&j, "base", t->cls->base ? t->cls->base->name : NULL);
+    tli_json_text(&j, "help", tli_class_help(t->cls));
+    tli_json_begin(&j, "fields", '[');
+    tl_status st = tell_keys(&none, NULL, run, t, path, &o);
+    tli_json_end(&j, ']');
+    tli_json_end(&j, '}');
+    tl_str_addc(&run->text, '\n');
+    tl_str_deinit(&none);
+    return st == TL_OK ? tl_str_status(&run->text) : st;
 }
 
 static tl_status describe_thing(tli_run *run, const thing *t, const char *path, bool names)
 {
     const tl_class *cls = t->cls;
     if (!names && !*path) {
-        const char *help = cls->help ? cls->help : cls->config ? cls->config->help : NULL;
+        const char *help = tli_class_help(cls);
         tl_str_addf(&run->text, "%s: %s", cls->name, t->kind->name);
         const char *origin = tl_registry_origin(run->registry, t->kind, cls->name);
         if (origin) tl_str_addf(&run->text, " of the module '%s'", origin);
@@ -201,7 +261,9 @@ static tl_status run_describe(tli_run *run)
         return TL_FAIL(TL_EINVAL, "a name is missing: `%s list` tells what there is",
                        run->tool->program);
     const tl_kind *kind = tli_peek_kind(run->registry, run->words.items[0]);
-    if (kind && run->words.count == 1) return describe_kind(run, kind, given->names);
+    if (given->names && given->json) return TL_FAIL(TL_EINVAL, "--names and --json: one of them");
+    if (kind && run->words.count == 1)
+        return given->json ? tli_list_json(run, kind) : describe_kind(run, kind, given->names);
 
     thing_list things = {0};
     int64_t used = 0;
@@ -212,7 +274,9 @@ static tl_status run_describe(tli_run *run)
     if (st == TL_OK && things.count > 1 && *path) st = keep_those_with(&things, run, path);
     if (st == TL_OK && things.count > 1 && !prefer_experiment(&things, run))
         st = several(run, &things);
-    if (st == TL_OK) st = describe_thing(run, &things.items[0], path, given->names);
+    if (st == TL_OK)
+        st = given->json ? describe_json(run, &things.items[0], path)
+                         : describe_thing(run, &things.items[0], path, given->names);
     TL_VEC_FREE(&things);
     return st;
 }

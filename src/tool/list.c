@@ -1,14 +1,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/json_text.h"
 #include "tool/tool.h"
 
 typedef struct list_flags {
-    bool names;
+    bool names, json;
 } list_flags;
 static const tl_field list_fields[] = {
     TL_F(list_flags, names, .help = "the names alone, one a line, for scripts; without a kind they "
                                     "are written kind:name, as `describe` takes them"),
+    TL_F(list_flags, json, .help = "a JSON object: {\"experiments\": [{\"name\", \"help\"}, ...], ...}"),
     TL_F_END
 };
 static const tl_desc list_flags_desc = {
@@ -77,17 +79,75 @@ static tl_status list_all(tli_run *run, bool names)
     return tl_str_status(&run->text);
 }
 
+/* --- for programs ------------------------------------------------------------------------------- */
+
+static void add_named(tli_json *list, const char *name, const char *help)
+{
+    tli_json j = tli_json_row(list);
+    tli_json_begin(&j, NULL, '{');
+    tli_json_text(&j, "name", name);
+    tli_json_text(&j, "help", help);
+    tli_json_end(&j, '}');
+}
+
+static void add_kind(tli_json *j, const tl_registry *r, const tl_kind *kind)
+{
+    tli_json_begin(j, kind->plural, '[');
+    for (int64_t i = 0; i < tl_registry_count(r, kind); i++) {
+        const tl_class *cls = tl_registry_at(r, kind, i);
+        add_named(j, cls->name, tli_class_help(cls));
+    }
+    tli_json_end(j, ']');
+}
+
+const char *tli_class_help(const tl_class *cls)
+{
+    return cls->help ? cls->help : cls->config ? cls->config->help : NULL;
+}
+
+tl_status tli_list_json(tli_run *run, const tl_kind *kind)
+{
+    tli_json j = {.out = &run->text, .indent = 2};
+    int64_t count;
+    const tl_kind **kinds = sorted_kinds(run, &count);
+    if (!kinds) return TL_ENOMEM;
+    tli_json_begin(&j, NULL, '{');
+    for (int64_t i = 0; i < count; i++)
+        if (!kind || kinds[i] == kind) add_kind(&j, run->registry, kinds[i]);
+    tli_json_end(&j, '}');
+    tl_str_addc(&run->text, '\n');
+    return tl_str_status(&run->text);
+}
+
+static tl_status kinds_json(tli_run *run)
+{
+    tli_json j = {.out = &run->text, .indent = 2};
+    int64_t count;
+    const tl_kind **kinds = sorted_kinds(run, &count);
+    if (!kinds) return TL_ENOMEM;
+    tli_json_begin(&j, NULL, '{');
+    tli_json_begin(&j, "kinds", '[');
+    for (int64_t i = 0; i < count; i++) add_named(&j, kinds[i]->plural, kinds[i]->help);
+    tli_json_end(&j, ']');
+    tli_json_end(&j, '}');
+    tl_str_addc(&run->text, '\n');
+    return tl_str_status(&run->text);
+}
+
+/* --- the command -------------------------------------------------------------------------------- */
+
 static tl_status run_list(tli_run *run)
 {
     const list_flags *given = run->given[0];
+    if (given->names && given->json) return TL_FAIL(TL_EINVAL, "--names and --json: one of them");
     if (run->words.count > 1)
         return TL_FAIL(TL_EINVAL, "one kind at most, found also '%s'", run->words.items[1]);
-    if (run->words.count == 0) return list_all(run, given->names);
+    if (run->words.count == 0) return given->json ? tli_list_json(run, NULL) : list_all(run, given->names);
     const char *word = run->words.items[0];
-    if (strcmp(word, "kinds") == 0) return list_kinds(run, given->names);
+    if (strcmp(word, "kinds") == 0) return given->json ? kinds_json(run) : list_kinds(run, given->names);
     const tl_kind *kind;
     TL_TRY(tl_registry_find_kind(&kind, run->registry, word));
-    return list_kind(run, kind, given->names);
+    return given->json ? tli_list_json(run, kind) : list_kind(run, kind, given->names);
 }
 
 const tli_command tli_command_list = {

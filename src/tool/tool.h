@@ -62,6 +62,10 @@ tl_status tli_write_out(const tli_tool *tool, const tl_str *text);
 
 /* The kind of that name or plural; NULL when there is none. */
 const tl_kind *tli_peek_kind(const tl_registry *registry, const char *name);
+/* What there is of a kind, NULL for all kinds, as a JSON object. */
+tl_status tli_list_json(tli_run *run, const tl_kind *kind);
+/* NULL when it has none. */
+const char *tli_class_help(const tl_class *cls);
 /* The keys of an experiment with its defaults, or one part of them. */
 tl_status tli_describe_experiment(tl_str *out, const tl_registry *registry, const char *name,
                                   const char *path, const tl_help_options *options);

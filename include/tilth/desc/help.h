@@ -35,10 +35,21 @@ TL_API void tl_help_row(tl_str *out, int indent, const char *left, int column, c
 /* "from 1 to 10", "at least 1" for a row with a range; nothing for others. */
 TL_API void tl_help_range(tl_str *out, const tl_field *field);
 
+/* A field, or a section, as it is told. */
+typedef struct tl_help_entry {
+    const char *key, *type, *help;
+    const char *text; /* its default as YAML; NULL: it is a section, or required */
+    bool required;
+    const tl_field *field;
+} tl_help_entry;
+
 typedef struct tl_help_options {
     const tl_registry *registry; /* knows the branches of open one-ofs; may be NULL */
     int width;
     bool names_only; /* the keys alone, one a line */
+    /* (optional) tl_help_config hands each field to it, and writes nothing. */
+    tl_status (*entry)(const struct tl_help_entry *entry, void *payload);
+    void *payload;
 } tl_help_options;
 
 /* The fields of a struct and of all inside it. The defaults told are those in `value`, or the
