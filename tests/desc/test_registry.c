@@ -405,7 +405,7 @@ static void test_heads(void **state)
     (void)state;
     tl_module m = good;
     m.abi = TL_ABI + 1;
-    assert_fails(tl_registry_add(registry, &m), TL_EUNSUPPORTED, "the module was built for ABI 2");
+    assert_fails(tl_registry_add(registry, &m), TL_EUNSUPPORTED, "the module was built for ABI 3");
     m = good;
     m.size = 4;
     assert_fails(tl_registry_add(registry, &m), TL_EINVAL, "no proper head");

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh BUILD: installs what was built there into a temporary folder and uses it as a stranger would:
-# pkg-config and CMake, shared and static. Also: the library's name, and what names it takes.
+# pkg-config and CMake, shared and static, C and C++. Also: the library's name, and what names it takes.
 set -euo pipefail
 [[ $# == 1 ]] || { echo "usage: run.sh BUILD"; exit 1; }
 build=$(cd "$1" && pwd)
@@ -54,6 +54,17 @@ use_pkg_config()
     runs static "$work/pc_static"
 }
 
+# The macros of the headers, in the language that has no compound literals.
+use_cxx()
+{
+    local compiler flags
+    read -r -a flags <<<"$(pkg_config "$prefix" --cflags --libs | xargs)"
+    for compiler in g++ clang++; do
+        "$compiler" -std=c++20 -Wall -Wextra -Wpedantic -Werror main.cc "${flags[@]}" -o "$work/$compiler"
+        runs shared "$work/$compiler"
+    done
+}
+
 use_cmake()
 {
     cmake -S . -B "$work/cmake" -G Ninja "-DCMAKE_PREFIX_PATH=$prefix" >"$work/log"
@@ -90,6 +101,7 @@ lib=$(dirname "$(find "$prefix" -name libtilth.so)")
 version=$(pkg_config "$prefix" --modversion)
 check_names
 use_pkg_config
+use_cxx
 use_cmake
 check_program
-echo "   install: pkg-config and CMake, shared and static"
+echo "   install: pkg-config and CMake, shared and static; C++20"

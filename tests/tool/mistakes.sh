@@ -36,7 +36,7 @@ write_inputs()
     plugin libold.so <<'C'
 #include <tilth/tilth.h>
 
-const tl_module tl_module_main = {TL_ABI + 6, sizeof(tl_module), "old", NULL, 0};
+const tl_module tl_module_main = {TL_ABI + 5, sizeof(tl_module), "old", NULL, 0};
 C
     plugin liblayers.so <<'C'
 #include <tilth/tilth.h>

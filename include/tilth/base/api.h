@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <tilth/base/cxx.h>
+
 #ifdef __cplusplus
 #define TL_BEGIN extern "C" {
 #define TL_END }
@@ -33,6 +35,6 @@
 /* Number that a plug-in and the library must share. Methods added at the end of a kind's table do
  * not change it (see class.h); any change to a struct that both sides lay out does: heads, rows,
  * descriptions, modules, and configurations that a plug-in may embed. */
-#define TL_ABI 1
+#define TL_ABI 2
 
 #endif

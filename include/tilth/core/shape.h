@@ -20,7 +20,7 @@ typedef struct tl_shape {
 
 /* TL_SHAPE(2, 3); TL_SCALAR has rank 0 and one element. */
 #define TL_SHAPE(...)                                                                              \
-    tl_shape_of((int)TL_COUNT(((const int64_t[]){__VA_ARGS__})), (const int64_t[]){__VA_ARGS__})
+    tl_shape_of((int)TL_COUNT_OF_(const int64_t, __VA_ARGS__), TL_ITEMS_(const int64_t, __VA_ARGS__))
 #define TL_SCALAR tl_shape_of(0, NULL)
 /* A rank above TL_MAX_RANK is a programmer's error. */
 TL_API tl_shape tl_shape_of(int rank, const int64_t *dims);

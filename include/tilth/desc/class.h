@@ -25,16 +25,17 @@ TL_BEGIN
 
 struct tl_class {
     size_t class_size;    /* of the whole table, as compiled */
-    const char *name, *help;
+    const char *name;
     const tl_class *base; /* methods left NULL are taken from here */
     size_t size;          /* of an instance; 0: that of the base, or of the kind. Allocated zeroed */
     const tl_desc *config; /* described struct that an instance is made from; NULL: that of the base, or none */
+    const char *help;
 };
 
 /* TL_CLASS(tl_task_class, "mine", &base.cls, my_task, &my_desc, .help = "..."), the help optional. */
 #define TL_CLASS(class_type, class_name, class_base, instance_type, ...)                           \
-    {.class_size = sizeof(class_type), .name = (class_name), .base = (class_base),                 \
-     .size = sizeof(instance_type), .config = __VA_ARGS__}
+    TL_TABLE_(tl_class, .class_size = sizeof(class_type), .name = (class_name),                    \
+              .base = (class_base), .size = sizeof(instance_type), .config = __VA_ARGS__)
 
 /* A kind of class: what its table must hold. */
 typedef struct tl_method {

@@ -23,7 +23,7 @@
  * a struct point at belongs to the arena that the struct was filled from (or is static); nothing is
  * freed on its own.
  *
- * Tables are written in C: C++ has no _Generic, nor designators in any order.
+ * In C++20 designators follow the order of tl_field's members: default, range, flags, help (base/cxx.h).
  * Thread word: immutable (tables); one thread at a time (a struct being filled). */
 #ifndef TILTH_DESC_DESC_H
 #define TILTH_DESC_DESC_H
@@ -121,11 +121,11 @@ enum { /* what a TL_TYPE_VALUE row accepts, beside null when it is nullable */
 };
 
 struct tl_field {
-    const char *name, *help;
+    const char *name;
     size_t offset, size;
     tl_type type;
     tl_arity arity;
-    int flags, accept;
+    const tl_desc *desc; /* struct, list of structs; default of an object */
     /* default: the member that fits the type; nothing means false, 0, "" (or null), empty, none */
     bool b;
     int64_t i; /* also the enum's number */
@@ -140,11 +140,12 @@ struct tl_field {
     double min, max;     /* numbers, also in lists */
     const char *pattern; /* strings: POSIX extended regular expression */
     /* what it is made of */
-    const tl_desc *desc;          /* struct, list of structs; default of an object */
     const char *const *names;     /* enum: its names by number, then NULL; the name "null" is null */
     const tl_branch *branches;    /* one-of: closed list, then {NULL, NULL} ... */
     const tl_kind *kind;          /* ... or open: the registered classes of this kind; a reference:
                                    * those that it may name */
+    int accept, flags;
+    const char *help;
 };
 
 struct tl_desc {
@@ -166,6 +167,7 @@ struct tl_desc {
 };
 
 #define TL_MEMBER_(T, member) (((T *)0)->member)
+#ifndef __cplusplus
 /* Enums have the type int or unsigned; everything unknown is NONE, which tl_desc_verify refuses. */
 #define TL_TYPE_OF(T, member)                                                                      \
     _Generic(TL_MEMBER_(T, member), bool: TL_TYPE_BOOL, tl_opt_bool: TL_TYPE_BOOL,                 \
@@ -179,6 +181,42 @@ struct tl_desc {
     _Generic(TL_MEMBER_(T, member), tl_opt_bool: TL_OPTIONAL, tl_opt_int: TL_OPTIONAL,             \
         tl_opt_double: TL_OPTIONAL, tl_bools: TL_LIST, tl_ints: TL_LIST, tl_doubles: TL_LIST,      \
         tl_strings: TL_LIST, tl_enums: TL_LIST, tl_structs: TL_LIST, default: TL_ONE)
+#else
+TL_END
+namespace tl_cxx {
+template <class T> struct row {
+    static constexpr tl_type type = __is_enum(T) ? TL_TYPE_ENUM : TL_TYPE_NONE;
+    static constexpr tl_arity arity = TL_ONE;
+};
+template <class T> struct row<T &> : row<T> {};
+template <tl_type t, tl_arity a = TL_ONE> struct row_of {
+    static constexpr tl_type type = t;
+    static constexpr tl_arity arity = a;
+};
+template <> struct row<bool> : row_of<TL_TYPE_BOOL> {};
+template <> struct row<tl_opt_bool> : row_of<TL_TYPE_BOOL, TL_OPTIONAL> {};
+template <> struct row<tl_bools> : row_of<TL_TYPE_BOOL, TL_LIST> {};
+template <> struct row<int64_t> : row_of<TL_TYPE_INT> {};
+template <> struct row<tl_opt_int> : row_of<TL_TYPE_INT, TL_OPTIONAL> {};
+template <> struct row<tl_ints> : row_of<TL_TYPE_INT, TL_LIST> {};
+template <> struct row<double> : row_of<TL_TYPE_DOUBLE> {};
+template <> struct row<tl_opt_double> : row_of<TL_TYPE_DOUBLE, TL_OPTIONAL> {};
+template <> struct row<tl_doubles> : row_of<TL_TYPE_DOUBLE, TL_LIST> {};
+template <> struct row<const char *> : row_of<TL_TYPE_STRING> {};
+template <> struct row<tl_strings> : row_of<TL_TYPE_STRING, TL_LIST> {};
+template <> struct row<int> : row_of<TL_TYPE_ENUM> {};
+template <> struct row<unsigned> : row_of<TL_TYPE_ENUM> {};
+template <> struct row<tl_enums> : row_of<TL_TYPE_ENUM, TL_LIST> {};
+template <> struct row<tl_structs> : row_of<TL_TYPE_STRUCT, TL_LIST> {};
+template <> struct row<tl_object> : row_of<TL_TYPE_OBJECT> {};
+template <> struct row<tl_oneof> : row_of<TL_TYPE_ONEOF> {};
+template <> struct row<const tl_value *> : row_of<TL_TYPE_VALUE> {};
+template <> struct row<tl_ref> : row_of<TL_TYPE_REF> {};
+} // namespace tl_cxx
+TL_BEGIN
+#define TL_TYPE_OF(T, member) tl_cxx::row<decltype(TL_MEMBER_(T, member))>::type
+#define TL_ARITY_OF(T, member) tl_cxx::row<decltype(TL_MEMBER_(T, member))>::arity
+#endif
 
 #define TL_F_PLACE_(T, member, label)                                                              \
     .name = label, .offset = offsetof(T, member), .size = sizeof TL_MEMBER_(T, member)
@@ -187,24 +225,24 @@ struct tl_desc {
 #define TL_F(T, member, ...) TL_F_AS(T, member, #member, __VA_ARGS__)
 /* The same under another name: for refining `base.model` as "model", or a key that is a C keyword. */
 #define TL_F_AS(T, member, label, ...)                                                             \
-    {TL_F_PLACE_(T, member, label), .type = TL_TYPE_OF(T, member),                                 \
-     .arity = TL_ARITY_OF(T, member), __VA_ARGS__}
+    TL_TABLE_(tl_field, TL_F_PLACE_(T, member, label), .type = TL_TYPE_OF(T, member),              \
+              .arity = TL_ARITY_OF(T, member), __VA_ARGS__)
 /* A member that is a described struct itself. */
 #define TL_F_STRUCT(T, member, description, ...)                                                   \
-    {TL_F_PLACE_(T, member, #member), .type = TL_TYPE_STRUCT, .arity = TL_ONE,                     \
-     .desc = (description), __VA_ARGS__}
+    TL_TABLE_(tl_field, TL_F_PLACE_(T, member, #member), .type = TL_TYPE_STRUCT, .arity = TL_ONE,  \
+              .desc = (description), __VA_ARGS__)
 /* A member that points to a described struct or is NULL (null); `.set = true` makes one by default. */
 #define TL_F_OPTIONAL(T, member, description, ...)                                                 \
     TL_F_OPTIONAL_AS(T, member, #member, description, __VA_ARGS__)
 #define TL_F_OPTIONAL_AS(T, member, label, description, ...)                                       \
-    {TL_F_PLACE_(T, member, label), .type = TL_TYPE_STRUCT, .arity = TL_OPTIONAL,                  \
-     .desc = (description), __VA_ARGS__}
-#define TL_F_END {.name = NULL}
+    TL_TABLE_(tl_field, TL_F_PLACE_(T, member, label), .type = TL_TYPE_STRUCT,                     \
+              .arity = TL_OPTIONAL, .desc = (description), __VA_ARGS__)
+#define TL_F_END TL_TABLE_(tl_field, .name = NULL)
 
 #define TL_RANGE(low, high) .ranged = true, .min = (low), .max = (high)
 #define TL_AT_LEAST(low) .ranged = true, .min = (low), .max = HUGE_VAL
 #define TL_DEFAULT_LIST(type, ...)                                                                 \
-    .items = (const type[]){__VA_ARGS__}, .count = TL_COUNT(((const type[]){__VA_ARGS__}))
+    .items = TL_STATIC_ITEMS_(type, __VA_ARGS__), .count = TL_COUNT_OF_(const type, __VA_ARGS__)
 
 /* --- what can be done with a description ------------------------------------------------------- */
 

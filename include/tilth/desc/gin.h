@@ -82,8 +82,8 @@ typedef struct tl_configurable_class {
 extern TL_API const tl_kind tl_kind_configurable;
 
 #define TL_CONFIGURABLE(selector, arguments, ...)                                                  \
-    {.class_size = sizeof(tl_configurable_class), .name = (selector), .config = (arguments),       \
-     __VA_ARGS__}
+    TL_TABLE_(tl_class, .class_size = sizeof(tl_configurable_class), .name = (selector),           \
+              .config = (arguments), __VA_ARGS__)
 
 /* --- texts ------------------------------------------------------------------------------------ */
 

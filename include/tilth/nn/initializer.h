@@ -29,9 +29,9 @@ TL_API extern const tl_module tl_initializers_module;
  * (the dimensions before them). A vector counts as both. */
 TL_API void tl_fans(const tl_shape *shape, double *in, double *out);
 
-#define TL_INITIALIZER(name_) {.type = (name_)}
+#define TL_INITIALIZER(name_) TL_INIT(.type = (name_))
 #define TL_INITIALIZER_OF(name_, config_type, ...)                                                 \
-    {.type = (name_), .value = &(config_type){__VA_ARGS__}}
+    TL_INIT(.type = (name_), .value = TL_LITERAL(config_type, __VA_ARGS__))
 
 /* Configurations. Zero means the default, as in all literals of configurations; -0.0 means zero. */
 typedef struct tl_constant_initializer { double value; } tl_constant_initializer;

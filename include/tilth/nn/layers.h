@@ -23,9 +23,17 @@ TL_BEGIN
 TL_API extern const tl_module tl_layers_module;
 
 /* The first of what follows is the name, the others are members of the configuration. */
+#if !defined __cplusplus || __cplusplus < 202002L
 #define TL_LAYER_(scope, kind, ...)                                                                \
     tl_scope_layer((scope), NULL, &tl_layer_##kind,                                                \
-                   &(tl_##kind##_config){.layer.name = __VA_ARGS__})
+                   TL_LITERAL(tl_##kind##_config, .layer.name = __VA_ARGS__))
+#else
+#define TL_LAYER_(scope, kind, ...) TL_NAMED_LAYER_(scope, kind, __VA_ARGS__)
+#define TL_NAMED_LAYER_(scope, kind, label, ...)                                                   \
+    tl_scope_layer((scope), NULL, &tl_layer_##kind,                                                \
+                   TL_LITERAL(tl_##kind##_config, .layer = TL_INIT(.name = (label))                \
+                              __VA_OPT__(, ) __VA_ARGS__))
+#endif
 
 /* --- dense, embedding ------------------------------------------------------------------------- */
 
@@ -245,7 +253,7 @@ typedef struct tl_residual_config {
 } tl_residual_config;
 TL_API extern const tl_layer_class tl_layer_sequential, tl_layer_residual;
 #define TL_LAYERS(...)                                                                             \
-    {(tl_layer_choice[]){__VA_ARGS__}, TL_COUNT(((tl_layer_choice[]){__VA_ARGS__}))}
+    TL_INIT(TL_ITEMS_(tl_layer_choice, __VA_ARGS__), TL_COUNT_OF_(tl_layer_choice, __VA_ARGS__))
 #define tl_sequential(scope, ...) TL_LAYER_(scope, sequential, __VA_ARGS__)
 #define tl_residual(scope, ...) TL_LAYER_(scope, residual, __VA_ARGS__)
 

@@ -19,9 +19,9 @@ typedef struct tl_regularizer_class {
 TL_API extern const tl_kind tl_kind_regularizer;
 TL_API extern const tl_module tl_regularizers_module;
 
-#define TL_REGULARIZER(name_) {.type = (name_)}
+#define TL_REGULARIZER(name_) TL_INIT(.type = (name_))
 #define TL_REGULARIZER_OF(name_, config_type, ...)                                                 \
-    {.type = (name_), .value = &(config_type){__VA_ARGS__}}
+    TL_INIT(.type = (name_), .value = TL_LITERAL(config_type, __VA_ARGS__))
 
 typedef struct tl_l1_regularizer { double l1; } tl_l1_regularizer;          /* 0.01: l1 * sum |w| */
 typedef struct tl_l2_regularizer { double l2; } tl_l2_regularizer;          /* 0.01: l2 * sum w^2 */

@@ -19,8 +19,8 @@ TL_API bool tl_apply_all(tl_ctx *c, tl_op op, const void *attr, int inputs, tl_t
                          tl_tensor **out);
 /* TL_APPLY(c, add, NULL, a, b) */
 #define TL_APPLY(c, op, attr, ...)                                                                 \
-    tl_apply((c), TL_OP_##op, (attr), (int)TL_COUNT(((tl_tensor *const[]){__VA_ARGS__})),          \
-             (tl_tensor *const[]){__VA_ARGS__})
+    tl_apply((c), TL_OP_##op, (attr), (int)TL_COUNT_OF_(tl_tensor *const, __VA_ARGS__),            \
+             TL_ITEMS_(tl_tensor *const, __VA_ARGS__))
 
 /* Runs recorded calls again, `first` to `last`, in order: tensors without elements get storage, others
  * are computed anew in place. */

@@ -36,12 +36,12 @@ typedef struct tl_attend_args {
 TL_API tl_tensor *tl_attend_with(tl_ctx *c, tl_tensor *q, tl_tensor *k, const tl_attend_args *args);
 /* tl_attend(c, q, k, v, ...), then what differs from the default. */
 #define tl_attend(c, q, k, ...)                                                                    \
-    tl_attend_with((c), (q), (k), &(const tl_attend_args){.v = __VA_ARGS__})
+    tl_attend_with((c), (q), (k), TL_LITERAL(tl_attend_args, .v = __VA_ARGS__))
 /* The same from plain ops, with all scores in memory. Drops what tl_attend would drop. */
 TL_API tl_tensor *tl_attend_plain_with(tl_ctx *c, tl_tensor *q, tl_tensor *k,
                                        const tl_attend_args *args);
 #define tl_attend_plain(c, q, k, ...)                                                              \
-    tl_attend_plain_with((c), (q), (k), &(const tl_attend_args){.v = __VA_ARGS__})
+    tl_attend_plain_with((c), (q), (k), TL_LITERAL(tl_attend_args, .v = __VA_ARGS__))
 
 /* While training (tl_ctx_set_training) each element is 0 with the chance `rate`, in [0, 1], and
  * else divided by 1 - rate. Not training, or with a rate of 0: x itself. */

@@ -37,14 +37,14 @@ typedef struct tl_convolve2d_args {
 TL_API tl_tensor *tl_convolve2d_with(tl_ctx *c, tl_tensor *x, const tl_convolve2d_args *args);
 /* tl_convolve2d(c, x, filters, .stride = {2}, ...) */
 #define tl_convolve2d(c, x, ...)                                                                   \
-    tl_convolve2d_with((c), (x), &(const tl_convolve2d_args){.filters = __VA_ARGS__})
+    tl_convolve2d_with((c), (x), TL_LITERAL(tl_convolve2d_args, .filters = __VA_ARGS__))
 
 /* Each channel on its own: filters [kh, kw, in, multiplier] give in * multiplier channels, those of
  * one input channel side by side. `groups` is not for the caller to set. */
 TL_API tl_tensor *tl_convolve2d_depthwise_with(tl_ctx *c, tl_tensor *x,
                                                const tl_convolve2d_args *args);
 #define tl_convolve2d_depthwise(c, x, ...)                                                         \
-    tl_convolve2d_depthwise_with((c), (x), &(const tl_convolve2d_args){.filters = __VA_ARGS__})
+    tl_convolve2d_depthwise_with((c), (x), TL_LITERAL(tl_convolve2d_args, .filters = __VA_ARGS__))
 
 typedef struct tl_convolve1d_args {
     tl_tensor *filters;
@@ -57,7 +57,7 @@ typedef struct tl_convolve1d_args {
 /* x [n, length, in] with filters [k, in / groups, out] is [n, places, out]. */
 TL_API tl_tensor *tl_convolve1d_with(tl_ctx *c, tl_tensor *x, const tl_convolve1d_args *args);
 #define tl_convolve1d(c, x, ...)                                                                   \
-    tl_convolve1d_with((c), (x), &(const tl_convolve1d_args){.filters = __VA_ARGS__})
+    tl_convolve1d_with((c), (x), TL_LITERAL(tl_convolve1d_args, .filters = __VA_ARGS__))
 
 typedef struct tl_convolve2d_transpose_args {
     tl_tensor *filters;
@@ -77,7 +77,7 @@ TL_API tl_tensor *tl_convolve2d_transpose_with(tl_ctx *c, tl_tensor *x,
                                                const tl_convolve2d_transpose_args *args);
 #define tl_convolve2d_transpose(c, x, ...)                                                         \
     tl_convolve2d_transpose_with((c), (x),                                                         \
-                                 &(const tl_convolve2d_transpose_args){.filters = __VA_ARGS__})
+                                 TL_LITERAL(tl_convolve2d_transpose_args, .filters = __VA_ARGS__))
 
 TL_END
 

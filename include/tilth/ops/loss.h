@@ -30,7 +30,7 @@ TL_API tl_tensor *tl_sparse_cross_entropy_with(tl_ctx *c, tl_tensor *labels,
 /* tl_sparse_cross_entropy(c, labels, logits, ...), then what differs from the default. */
 #define tl_sparse_cross_entropy(c, labels, ...)                                                    \
     tl_sparse_cross_entropy_with((c), (labels),                                                    \
-                                 &(const tl_sparse_cross_entropy_args){.logits = __VA_ARGS__})
+                                 TL_LITERAL(tl_sparse_cross_entropy_args, .logits = __VA_ARGS__))
 
 /* The same for targets that are shares of all classes, of the shape of the logits; they need not
  * add up to 1. Gradients flow to them too. */

@@ -27,11 +27,11 @@ typedef struct tl_pool2d_args {
  * counts as larger than all. */
 TL_API tl_tensor *tl_max_pool2d_with(tl_ctx *c, tl_tensor *x, const tl_pool2d_args *args);
 #define tl_max_pool2d(c, x, ...)                                                                   \
-    tl_max_pool2d_with((c), (x), &(const tl_pool2d_args){__VA_ARGS__})
+    tl_max_pool2d_with((c), (x), TL_LITERAL(tl_pool2d_args, __VA_ARGS__))
 /* The mean of the elements of each window; what lies outside of the image does not count. */
 TL_API tl_tensor *tl_avg_pool2d_with(tl_ctx *c, tl_tensor *x, const tl_pool2d_args *args);
 #define tl_avg_pool2d(c, x, ...)                                                                   \
-    tl_avg_pool2d_with((c), (x), &(const tl_pool2d_args){__VA_ARGS__})
+    tl_avg_pool2d_with((c), (x), TL_LITERAL(tl_pool2d_args, __VA_ARGS__))
 
 /* The same along the second of three dims: [batch, length, channels]. */
 typedef struct tl_pool1d_args {
@@ -41,10 +41,10 @@ typedef struct tl_pool1d_args {
 } tl_pool1d_args;
 TL_API tl_tensor *tl_max_pool1d_with(tl_ctx *c, tl_tensor *x, const tl_pool1d_args *args);
 #define tl_max_pool1d(c, x, ...)                                                                   \
-    tl_max_pool1d_with((c), (x), &(const tl_pool1d_args){__VA_ARGS__})
+    tl_max_pool1d_with((c), (x), TL_LITERAL(tl_pool1d_args, __VA_ARGS__))
 TL_API tl_tensor *tl_avg_pool1d_with(tl_ctx *c, tl_tensor *x, const tl_pool1d_args *args);
 #define tl_avg_pool1d(c, x, ...)                                                                   \
-    tl_avg_pool1d_with((c), (x), &(const tl_pool1d_args){__VA_ARGS__})
+    tl_avg_pool1d_with((c), (x), TL_LITERAL(tl_pool1d_args, __VA_ARGS__))
 
 /* The mean or the largest of each channel, over all axes but the first and the last: [n, ...,
  * channels] becomes [n, channels], or with `keep_dims` [n, 1, ..., channels]. Reductions: equal
@@ -66,7 +66,7 @@ typedef struct tl_resize_args {
  * and PyTorch's nearest-exact), or the four around it (TL_BILINEAR, without antialiasing). */
 TL_API tl_tensor *tl_resize_with(tl_ctx *c, tl_tensor *x, const tl_resize_args *args);
 /* tl_resize(c, x, height, width, .method = TL_BILINEAR) */
-#define tl_resize(c, x, ...) tl_resize_with((c), (x), &(const tl_resize_args){__VA_ARGS__})
+#define tl_resize(c, x, ...) tl_resize_with((c), (x), TL_LITERAL(tl_resize_args, __VA_ARGS__))
 
 TL_END
 

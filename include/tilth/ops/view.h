@@ -85,7 +85,7 @@ typedef struct tl_pad_args {
 } tl_pad_args;
 TL_API tl_tensor *tl_pad_with(tl_ctx *c, tl_tensor *x, tl_pad_args args);
 /* tl_pad(c, x, .before = {0, 1}, .after = {0, 2}, .value = -1) */
-#define tl_pad(c, x, ...) tl_pad_with((c), (x), (tl_pad_args){__VA_ARGS__})
+#define tl_pad(c, x, ...) tl_pad_with((c), (x), TL_VALUE_(tl_pad_args, __VA_ARGS__))
 
 TL_END
 

@@ -2,5 +2,5 @@
 #include <tilth/desc/registry.h>
 
 TL_EXPORT extern const tl_module tl_module_main;
-const tl_module tl_module_main = {TL_ABI + 41, sizeof(tl_module), (const char *)1,
+const tl_module tl_module_main = {TL_ABI + 40, sizeof(tl_module), (const char *)1,
                                   (const tl_entry *)2, 3};
