@@ -6,6 +6,7 @@
 #include <tilth/base/clock.h>
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
+#include <tilth/base/vec.h>
 #include <tilth/train/launch.h>
 #include <tilth/train/metrics_file.h>
 #include <tilth/train/progress.h>
@@ -169,12 +170,26 @@ static tl_status tell_end(tli_run *run, const tl_experiment_config *params, cons
 
 /* --- the command ------------------------------------------------------------------------------ */
 
-enum { MOST_HOOKS = 3 };
 typedef struct hooks {
-    tl_hook *items[MOST_HOOKS];
-    int64_t count; /* the last one may be NULL */
+    tl_hooks list;
     ending end;
 } hooks;
+
+/* The list has the hook from now on. */
+static tl_status take(hooks *h, tl_hook *hook)
+{
+    if (!hook || TL_VEC_PUSH(&h->list, hook)) return TL_OK;
+    tl_hook_free(&hook);
+    return TL_ENOMEM;
+}
+
+static tl_status add_own(hooks *h, const tli_run *run, const char *folder)
+{
+    const tl_main_options *o = run->tool->options;
+    if (!o->add_hooks) return TL_OK;
+    return o->add_hooks(&h->list, &(tl_main_run){.command = "train", .folder = folder, .registry = run->registry},
+                        o->hooks_payload);
+}
 
 static tl_status make_hooks(hooks *h, tli_run *run, const tl_task_config *task, bool bar)
 {
@@ -184,19 +199,21 @@ static tl_status make_hooks(hooks *h, tli_run *run, const tl_task_config *task, 
     tl_progress_args progress = {.to = run->tool->out, .plain = !speaks_utf8(),
                                  .width = run->tool->width,
                                  .batch_size = task->train_data ? task->train_data->global_batch_size : 0};
-    tl_hook *remember = NULL;
-    TL_TRY(tl_hook_new(&h->items[h->count++], &ending_class, &(tl_hook_args){.config = &end}));
-    if (bar) TL_TRY(tl_progress_hook_new(&h->items[h->count++], &progress));
+    tl_hook *drawn = NULL, *remember = NULL;
+    TL_TRY(tl_hooks_add(&h->list, NULL, &ending_class, &(tl_hook_args){.config = &end}));
+    if (bar) TL_TRY(tl_progress_hook_new(&drawn, &progress));
+    TL_TRY(take(h, drawn));
     TL_TRY(tli_remember_experiment(&remember, parse->experiment, flags->model_dir));
-    if (remember) h->items[h->count++] = remember;
-    return TL_OK;
+    TL_TRY(take(h, remember));
+    return add_own(h, run, flags->model_dir);
 }
 
 static tl_status launch(tli_run *run, tl_config *config, tl_gin *gin, const hooks *h, bool bar)
 {
     tl_logs *logs;
     const tl_parse_options *parse = run->given[EXPERIMENT];
-    tl_run_args more = {.hooks = h->items, .hook_count = h->count, .quiet = bar, .experiment = parse->experiment};
+    tl_run_args more = {.hooks = h->list.items, .hook_count = h->list.count, .quiet = bar,
+                        .experiment = parse->experiment};
     const tl_train_flags *flags = run->given[RUN];
     int64_t begin = tl_clock_ns();
     TL_TRY(tl_logs_new(&logs));
@@ -218,7 +235,7 @@ static tl_status train(tli_run *run, tl_config *config, tl_gin *gin)
     // The bar tells what the log would; warnings still come.
     if (bar && tl_log_level() == TL_LEVEL_INFO) tl_log_set_level(TL_LEVEL_WARNING);
     if (st == TL_OK) st = launch(run, config, gin, &h, bar);
-    for (int i = 0; i < MOST_HOOKS; i++) tl_hook_free(&h.items[i]);
+    tl_hooks_free(&h.list);
     return st;
 }
 

@@ -326,6 +326,8 @@ tl_status tl_default_trainer_new(tl_default_trainer **out, const tl_default_trai
     t->graph = args->graph ? args->graph : &tl_graph_trainer;
     t->eval_only = args->eval_only;
     t->heed_signals = args->heed_signals;
+    t->add_hooks = args->add_hooks;
+    t->hooks_payload = args->hooks_payload;
     tl_status st = take_config(t, args);
     if (st == TL_OK) st = build_pieces(t);
     if (st == TL_OK) st = t->eval_only ? begin_testing(t) : begin_training(t);

@@ -134,6 +134,7 @@ tl_status tli_default_build_hooks(tl_default_trainer *t)
     TL_TRY(tl_hooks_add(&t->hooks, NULL, &tl_periodic_checkpointer_hook,
                         &(tl_hook_args){.period = train->checkpointer.period}));
     if (train->evaluation.enabled) TL_TRY(add_evaluation(t));
+    if (t->add_hooks) TL_TRY(t->add_hooks(t, t->hooks_payload));
     TL_TRY(TLI_DEFAULT_CALL(t, build_writers)(t));
     return tl_hooks_add(&t->hooks, NULL, &tl_periodic_writer_hook,
                         &(tl_hook_args){.period = train->log_period,

@@ -14,11 +14,20 @@
  *                          .flags = &my_flags_desc, .flags_value = &given};
  *     return tl_main_with(argc, argv, &o);
  *
+ * Hooks of its own are made anew for each run of `train` and `train_net`, by a function:
+ *
+ *     static tl_status add_hooks(tl_hooks *into, const tl_main_run *run, void *payload)
+ *     {
+ *         return tl_hooks_add(into, NULL, &my_hook, &(tl_hook_args){.period = 100, .config = run->folder});
+ *     }
+ *     ... tl_main_options o = {.add_hooks = add_hooks} ...
+ *
  * Thread word: one thread at a time; it is what `main` does. */
 #ifndef TILTH_TOOL_MAIN_H
 #define TILTH_TOOL_MAIN_H
 
 #include <tilth/desc/registry.h>
+#include <tilth/train/actions.h>
 
 TL_BEGIN
 
@@ -32,6 +41,13 @@ enum {
 /* The one that fits a status. */
 TL_API int tl_exit_code(tl_status status);
 
+/* A run that is about to begin. */
+typedef struct tl_main_run {
+    const char *command; /* "train" or "train_net" */
+    const char *folder;  /* model_dir, or train.output_dir */
+    const tl_registry *registry;
+} tl_main_run;
+
 typedef struct tl_main_options {
     const char *program;              /* NULL: the last part of argv[0] */
     const char *version;              /* NULL: that of Tilth */
@@ -39,6 +55,10 @@ typedef struct tl_main_options {
     int64_t module_count;
     const tl_desc *flags;             /* NULL: none */
     void *flags_value;                /* the struct they describe; filled when a command starts */
+    /* NULL: none. Adds hooks to a run, which frees them. They are called before those that the experiment asks for, and
+     * before train_net's writers; not when train_net evaluates only. */
+    tl_status (*add_hooks)(tl_hooks *into, const tl_main_run *run, void *payload);
+    void *hooks_payload;
 } tl_main_options;
 
 /* `module` may be NULL. */

@@ -142,6 +142,8 @@ struct tl_default_trainer {
     tl_libai_config *config; /* a copy, with what was filled in and scaled */
     const tl_trainer_class *eager, *graph;
     bool eval_only, heed_signals;
+    tl_status (*add_hooks)(tl_default_trainer *t, void *payload); /* NULL: none */
+    void *hooks_payload;
     tl_experiment_config *experiment; /* the same in the words of trainers and tasks */
     tl_optimization_config *optimization; /* a part of it */
     tl_strategy *strategy;
@@ -171,6 +173,9 @@ typedef struct tl_default_trainer_args {
     const tl_trainer_class *eager, *graph; /* (optional: tl_eager_trainer, tl_graph_trainer) */
     bool heed_signals; /* SIGTERM, SIGINT and SIGUSR1 save and stop; the second ends the process at
                           once */
+    /* (optional: none) Adds to t->hooks, before the writers; called by the base's build_hooks. */
+    tl_status (*add_hooks)(tl_default_trainer *t, void *payload);
+    void *hooks_payload;
 } tl_default_trainer_args;
 /* Builds everything, and restores a checkpoint or loads weights. */
 TL_API TL_NODISCARD tl_status tl_default_trainer_new(tl_default_trainer **out,
