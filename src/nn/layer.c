@@ -329,13 +329,21 @@ static bool prepare_all(tl_ctx *c, tl_layer *l, const tl_tensors *in, tl_tensors
     return !tl_ctx_failed(c);
 }
 
+static void fail_several(tl_ctx *c, const tl_tensors *in)
+{
+    tl_str names = TL_STR_INIT;
+    for (int64_t i = 0; i < in->count; i++) tl_str_addf(&names, "%s'%s'", i ? ", " : "", in->items[i].name);
+    (void)TL_FAIL(TL_EINVAL, "the layer takes one tensor and was given %lld: %s; a class that takes several has forward_all",
+                  (long long)in->count, tl_str_text(&names));
+    tl_str_deinit(&names);
+    tl_ctx_fail(c);
+}
+
 // A layer that knows no names.
 static void forward_one(tl_ctx *c, tl_layer *l, const tl_tensors *in, tl_tensors *out)
 {
     if (in->count > 1) {
-        (void)TL_FAIL(TL_EINVAL, "the layer takes one tensor and was given %lld",
-                      (long long)in->count);
-        tl_ctx_fail(c);
+        fail_several(c, in);
         return;
     }
     tl_tensor *y = TLI_LAYER_METHOD(l, forward)->forward(l, c, in->items[0].tensor);

@@ -141,7 +141,10 @@ static tl_status eval_reduce(tl_trainer *t, void **state, const tl_logs *step)
             tl_tensors_put(t->ctx, &logged.tensors, e.name, (tl_tensor *)(uintptr_t)e.tensor);
     }
     TL_TRY(tl_ctx_status(t->ctx));
-    tl_batch_split(&logged, &predictions, &groundtruths);
+    if (t->task)
+        tl_task_split(t->task, &logged, &predictions, &groundtruths);
+    else
+        tl_batch_split(&logged, &predictions, &groundtruths);
     return tl_evaluator_update(l->evaluator, &groundtruths, &predictions);
 }
 

@@ -77,24 +77,97 @@ void tl_task_free(tl_task **t)
 
 /* --- batches ---------------------------------------------------------------------------------- */
 
-static bool is_label(const char *name)
+/* By the names that the class gives them (NULL: none), or by those that they usually have. */
+static bool is_label(const char *name, const char *const *given)
 {
+    for (int64_t i = 0; given && given[i]; i++)
+        if (strcmp(name, given[i]) == 0) return true;
+    if (given) return false;
     static const char *const names[] = {"y", "label", "labels", "target", "targets"};
     for (int64_t i = 0; i < TL_COUNT(names); i++)
         if (strcmp(name, names[i]) == 0) return true;
     return strncmp(name, "label_", 6) == 0 || strncmp(name, "target_", 7) == 0;
 }
 
-void tl_batch_split(const tl_batch *batch, tl_tensors *features, tl_tensors *labels)
+static void split(const tl_batch *batch, const char *const *given, tl_tensors *features, tl_tensors *labels)
 {
     *features = *labels = (tl_tensors){0};
     for (int64_t i = 0; i < batch->tensors.count; i++) {
         const tl_named *f = &batch->tensors.items[i];
         if (strcmp(f->name, TL_BATCH_WEIGHT) == 0) continue;
-        tl_tensors_put(batch->ctx, is_label(f->name) ? labels : features, f->name, f->tensor);
+        tl_tensors_put(batch->ctx, is_label(f->name, given) ? labels : features, f->name, f->tensor);
     }
     if (!labels->count) *labels = *features;
     if (!features->count) *features = *labels;
+}
+
+void tl_batch_split(const tl_batch *batch, tl_tensors *features, tl_tensors *labels)
+{
+    split(batch, NULL, features, labels);
+}
+
+static const char *const *labels_of(const tl_task *t)
+{
+    const tl_task_class *with = METHOD(t, labels);
+    return with ? with->labels : NULL;
+}
+
+void tl_task_split(const tl_task *t, const tl_batch *batch, tl_tensors *features, tl_tensors *labels)
+{
+    split(batch, labels_of(t), features, labels);
+}
+
+static void add_names(tl_str *out, const tl_tensors *tensors)
+{
+    if (!tensors->count) tl_str_add(out, "none");
+    for (int64_t i = 0; i < tensors->count; i++)
+        tl_str_addf(out, "%s'%s'", i ? ", " : "", tensors->items[i].name);
+}
+
+/* A model that takes one tensor, and what it would be given. Who names data for the first time learns the names here. */
+static tl_status check_features(const tl_task *t, const tl_step *s, const tl_tensors *features,
+                                const tl_tensors *labels)
+{
+    if (features->count < 2 || tl_class_with(&s->model->cls->cls, offsetof(tl_layer_class, forward_all)))
+        return TL_OK;
+    tl_str names = TL_STR_INIT;
+    add_names(&names, features);
+    tl_str_add(&names, " (labels: ");
+    bool both = labels->items == features->items; // a batch without labels serves as both
+    add_names(&names, both ? &(tl_tensors){0} : labels);
+    tl_str_addc(&names, ')');
+    tl_status st = TL_FAIL(
+        TL_EINVAL,
+        "the model takes one tensor, and %d of the batch are features: %s. Labels are called y, label, labels, target or "
+        "targets, or begin with label_ or target_; name others in `labels` of the task's class. Or split the batch in steps "
+        "of your own (tl_batch_split, tl_batch_get), or give the model's class a forward_all, which takes several",
+        (int)features->count, tl_str_text(&names));
+    tl_str_deinit(&names);
+    return tl_error_note(st, "task '%s'", t->name);
+}
+
+/* The labels that the class names, in a batch that is to be compared with something. */
+static tl_status check_labels(const tl_task *t, const tl_tensors *batch)
+{
+    const char *const *given = labels_of(t);
+    for (int64_t i = 0; given && given[i]; i++) {
+        if (tl_tensors_peek(batch, given[i])) continue;
+        tl_str names = TL_STR_INIT;
+        add_names(&names, batch);
+        tl_status st = TL_FAIL(TL_EINVAL, "task '%s': its class calls '%s' a label, and the batch has none; it has %s",
+                               t->name, given[i], tl_str_text(&names));
+        tl_str_deinit(&names);
+        return st;
+    }
+    return TL_OK;
+}
+
+static tl_status split_step(const tl_task *t, const tl_step *s, tl_tensors *features, tl_tensors *labels)
+{
+    tl_task_split(t, s->batch, features, labels);
+    TL_TRY(tl_ctx_status(s->ctx));
+    TL_TRY(check_labels(t, &s->batch->tensors));
+    return check_features(t, s, features, labels);
 }
 
 /* --- the base --------------------------------------------------------------------------------- */
@@ -153,7 +226,7 @@ static void base_process_compiled_metrics(tl_task *t, tl_step *s, const tl_tenso
 static tl_status base_train_step(tl_task *t, tl_step *s)
 {
     tl_tensors features, labels, outputs = {0};
-    tl_batch_split(s->batch, &features, &labels);
+    TL_TRY(split_step(t, s, &features, &labels));
     tl_step_forward_all(s, &features, &outputs);
     TL_TRY(tl_ctx_status(s->ctx)); // whoever builds losses finds outputs
     tl_tensor *losses = tl_task_build_losses(t, s->ctx, &labels, &outputs, tl_step_aux_losses(s));
@@ -166,7 +239,7 @@ static tl_status base_train_step(tl_task *t, tl_step *s)
 static tl_status base_validation_step(tl_task *t, tl_step *s)
 {
     tl_tensors features, labels, outputs = {0};
-    tl_batch_split(s->batch, &features, &labels);
+    TL_TRY(split_step(t, s, &features, &labels));
     TL_TRY(tl_task_inference_step(t, s, &outputs));
     tl_tensor *losses = tl_task_build_losses(t, s->ctx, &labels, &outputs, tl_step_aux_losses(s));
     tl_step_report(s, losses, tl_batch_weight(s->batch));
@@ -177,8 +250,8 @@ static tl_status base_validation_step(tl_task *t, tl_step *s)
 static tl_status base_inference_step(tl_task *t, tl_step *s, tl_tensors *outputs)
 {
     tl_tensors features, labels;
-    (void)t;
-    tl_batch_split(s->batch, &features, &labels);
+    tl_task_split(t, s->batch, &features, &labels);
+    TL_TRY(check_features(t, s, &features, &labels));
     tl_step_forward_all(s, &features, outputs);
     return tl_ctx_status(s->ctx);
 }

@@ -220,7 +220,7 @@ static void process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels, co
 static tl_status validation_step(tl_task *t, tl_step *s)
 {
     tl_tensors features, labels, outputs = {0};
-    tl_batch_split(s->batch, &features, &labels);
+    tl_task_split(t, s->batch, &features, &labels);
     TL_TRY(tl_task_inference_step(t, s, &outputs));
     tl_tensor *losses = tl_task_build_losses(t, s->ctx, &labels, &outputs, tl_step_aux_losses(s));
     tl_step_report(s, losses, tl_batch_weight(s->batch));

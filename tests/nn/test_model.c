@@ -421,7 +421,7 @@ static void named_tensors_go_in_and_out(void **state)
     assert_fails(tl_model_new(&m, &args), TL_ENOTFOUND, "there is no tensor 'b'; there are 'a'");
     args = (tl_model_args){
         .engine = engine, .cls = &probe_class, .config = &net, .inputs = inputs, .input_count = 2};
-    assert_fails(tl_model_new(&m, &args), TL_EINVAL, "the layer takes one tensor and was given 2");
+    assert_fails(tl_model_new(&m, &args), TL_EINVAL, "the layer takes one tensor and was given 2: '");
 }
 
 /* --- for people ------------------------------------------------------------------------------- */

@@ -15,7 +15,10 @@
  *
  * Batches are named tensors. Those called y, label, labels, target or targets, or whose names begin with
  * label_ or target_, are labels; `weight` weighs the examples; the rest goes to the model. A batch
- * without labels serves as both.
+ * without labels serves as both. A task whose labels have other names says so in its class:
+ *
+ *     static const char *const labels[] = {"price", NULL};
+ *     ... .build_model = my_build_model, .labels = labels ...
  *
  * Ownership: the caller's. Thread word: one thread at a time. */
 #ifndef TILTH_TRAIN_TASK_H
@@ -99,6 +102,8 @@ struct tl_task_class {
     tl_status (*original_names)(tl_task *t, tl_original_names *into);
     /* Notes that a run of it keeps, such as the names of classes. Base: none. */
     tl_status (*notes)(tl_task *t, tl_notes *into);
+    /* (optional: by their names, as above) Which of a batch are labels, then NULL. Nothing else is one then. */
+    const char *const *labels;
 };
 TL_API extern const tl_task_class tl_base_task;
 
@@ -144,8 +149,11 @@ TL_API TL_NODISCARD tl_status tl_task_create_optimizer(tl_task *t, tl_model *m,
 TL_API TL_NODISCARD tl_status tl_task_original_names(tl_task *t, tl_original_names *into);
 TL_API TL_NODISCARD tl_status tl_task_notes(tl_task *t, tl_notes *into);
 
-/* What of a batch goes to the model, and what it is compared with. */
+/* What of a batch goes to the model, and what it is compared with: by the names that labels usually have, or by those
+ * that the task's class gives them. */
 TL_API void tl_batch_split(const tl_batch *batch, tl_tensors *features, tl_tensors *labels);
+TL_API void tl_task_split(const tl_task *t, const tl_batch *batch, tl_tensors *features,
+                          tl_tensors *labels);
 
 TL_END
 
