@@ -1,20 +1,77 @@
-#include <tilth/data/image_folder.h>
-
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include <tilth/base/file.h>
-#include <tilth/base/str.h>
+#include <tilth/base/map.h>
 #include <tilth/base/vec.h>
 
-typedef struct file_list {
-    tl_image_file *items;
-    int64_t count, capacity;
-} file_list;
+#include "data/image_folder_impl.h"
+
 typedef struct name_list {
     const char **items;
     int64_t count, capacity;
 } name_list;
+typedef struct passed_list {
+    tl_passed_files *items;
+    int64_t count, capacity;
+} passed_list;
+
+/* A folder while it is listed. */
+typedef struct listing {
+    const tl_image_folder_args *args;
+    tl_arena *arena;
+    tl_image_folder *out;
+    tli_image_files files;
+    name_list classes, empty, missing;
+    passed_list passed;
+} listing;
+
+/* --- what lies in a folder -------------------------------------------------------------------- */
+
+static tl_status unreadable(const char *path)
+{
+    return TL_FAIL(errno == ENOENT ? TL_ENOTFOUND : TL_EIO, "'%s' cannot be read: %s", path, strerror(errno));
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+// Whether an entry is a folder; links are followed, and lead to files when they lead nowhere.
+static bool is_folder(const struct dirent *e, const char *path)
+{
+    if (e->d_type == DT_DIR) return true;
+    return (e->d_type == DT_UNKNOWN || e->d_type == DT_LNK) && tl_dir_exists(path);
+}
+
+static tl_status read_entries(DIR *dir, name_list *into, tl_arena *arena, const char *folder, bool folders)
+{
+    for (struct dirent *e; (errno = 0, e = readdir(dir));) {
+        if (e->d_name[0] == '.') continue;
+        const char *path = tl_path_join(arena, folder, e->d_name);
+        if (!path) return TL_ENOMEM;
+        if (is_folder(e, path) == folders && !TL_VEC_PUSH(into, path)) return TL_ENOMEM;
+    }
+    return errno ? unreadable(folder) : TL_OK;
+}
+
+// Paths of the folders in a folder, or of all else, sorted by bytes.
+static tl_status read_folder(name_list *into, tl_arena *arena, const char *folder, bool folders)
+{
+    DIR *dir = opendir(folder);
+    if (!dir) return unreadable(folder);
+    tl_status st = read_entries(dir, into, arena, folder, folders);
+    closedir(dir);
+    if (into->count) qsort(into->items, (size_t)into->count, sizeof *into->items, by_bytes);
+    return st;
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
 
 static bool is_image(const char *path)
 {
@@ -27,86 +84,235 @@ static bool is_image(const char *path)
     return false;
 }
 
-// Everything in a folder, whose name may hold what is special in a pattern; `what` is "*", or "*/" for folders.
-static tl_status list(tl_path_list *out, tl_arena *arena, const char *folder, const char *what)
+static tl_status pass_over(listing *l, const char *path)
 {
-    tl_str pattern = TL_STR_INIT;
-    for (const char *p = folder; *p; p++) {
-        if (strchr("*?[]\\", *p)) tl_str_addc(&pattern, '\\');
-        tl_str_addc(&pattern, *p);
+    const char *dot = strrchr(tl_path_basename(path), '.');
+    const char *ending = dot ? dot : "";
+    for (int64_t i = 0; i < l->passed.count; i++)
+        if (strcasecmp(l->passed.items[i].ending, ending) == 0) {
+            l->passed.items[i].count++;
+            return TL_OK;
+        }
+    return TL_VEC_PUSH(&l->passed, (tl_passed_files){ending, 1}) ? TL_OK : TL_ENOMEM;
+}
+
+static tl_status add_files(listing *l, const name_list *found, int64_t label)
+{
+    for (int64_t i = 0; i < found->count; i++) {
+        if (!is_image(found->items[i])) TL_TRY(pass_over(l, found->items[i]));
+        else if (!TL_VEC_PUSH(&l->files, (tl_image_file){.path = found->items[i], .label = label})) return TL_ENOMEM;
     }
-    size_t length = strlen(folder);
-    if (!length || folder[length - 1] != '/') tl_str_addc(&pattern, '/');
-    tl_str_add(&pattern, what);
-    tl_status st = tl_str_status(&pattern);
-    if (st == TL_OK) st = tl_glob(out, arena, tl_str_text(&pattern));
-    tl_str_deinit(&pattern);
+    return TL_OK;
+}
+
+// `label` is the number that the class has, or gets when it has images.
+static tl_status add_class(listing *l, const char *path, int64_t label)
+{
+    name_list found = {0};
+    int64_t before = l->files.count;
+    tl_status st = read_folder(&found, l->arena, path, false);
+    if (st == TL_OK) st = add_files(l, &found, label);
+    TL_VEC_FREE(&found);
+    TL_TRY(st);
+    bool empty = l->files.count == before;
+    if (empty && !TL_VEC_PUSH(&l->empty, path)) return TL_ENOMEM;
+    if (empty || l->args->classes.count) return TL_OK;
+    return TL_VEC_PUSH(&l->classes, tl_path_basename(path)) ? TL_OK : TL_ENOMEM;
+}
+
+/* --- classes ---------------------------------------------------------------------------------- */
+
+static void add_known(tl_str *out, tl_strings names)
+{
+    enum { MOST = 20 };
+    for (int64_t i = 0; i < names.count && i < MOST; i++) tl_str_addf(out, "%s%s", i ? ", " : "", names.items[i]);
+    if (names.count > MOST) tl_str_addf(out, " and %" PRId64 " more", names.count - MOST);
+}
+
+static tl_status unknown_class(const char *path, tl_strings names)
+{
+    tl_str known = TL_STR_INIT;
+    add_known(&known, names);
+    tl_status st = TL_FAIL(TL_EINVAL, "the folder '%s' is no class: there are %s. Another name for one of them, or a "
+                                      "class that was not trained?", path, tl_str_text(&known));
+    tl_str_deinit(&known);
     return st;
 }
 
-// Folders have a slash at the end, and are few among images.
-static bool is_folder(const tl_path_list *folders, const char *path)
+// Which folder each class has: none, to begin with.
+static tl_status put_names(listing *l, tl_map *by_name)
 {
-    size_t length = strlen(path);
-    for (int64_t i = 0; i < folders->count; i++)
-        if (strncmp(folders->items[i], path, length) == 0 && strcmp(folders->items[i] + length, "/") == 0)
-            return true;
-    return false;
+    tl_strings names = l->args->classes;
+    for (int64_t i = 0; i < names.count; i++) {
+        if (tl_map_has(by_name, names.items[i]))
+            return TL_FAIL(TL_EINVAL, "the class '%s' stands twice in the list of classes", names.items[i]);
+        TL_TRY(tl_map_set(by_name, names.items[i], NULL));
+        char *copy = tl_arena_strdup(l->arena, names.items[i]);
+        if (!copy || !TL_VEC_PUSH(&l->classes, copy)) return TL_ENOMEM;
+    }
+    return TL_OK;
 }
 
-static tl_status add_class(file_list *files, name_list *classes, tl_arena *arena, const char *path)
+static tl_status put_folders(tl_map *by_name, const name_list *folders, tl_strings names)
 {
-    tl_path_list all, folders;
-    int64_t before = files->count;
-    TL_TRY(list(&all, arena, path, "*"));
-    TL_TRY(list(&folders, arena, path, "*/"));
-    for (int64_t i = 0; i < all.count; i++)
-        if (is_image(all.items[i]) && !is_folder(&folders, all.items[i])
-            && !TL_VEC_PUSH(files, (tl_image_file){all.items[i], classes->count}))
-            return TL_ENOMEM;
-    if (files->count == before)
-        return TL_FAIL(
-            TL_EINVAL,
-            "the class folder '%s' holds no image: no file there ends in .jpg, .jpeg or .png",
-            path);
-    return TL_VEC_PUSH(classes, tl_path_basename(path)) ? TL_OK : TL_ENOMEM;
+    for (int64_t i = 0; i < folders->count; i++) {
+        const char *name = tl_path_basename(folders->items[i]);
+        if (!tl_map_has(by_name, name)) return unknown_class(folders->items[i], names);
+        TL_TRY(tl_map_set(by_name, name, (void *)(uintptr_t)folders->items[i]));
+    }
+    return TL_OK;
 }
 
-static tl_status add_classes(file_list *files, name_list *classes, tl_arena *arena,
-                             const char *path)
+// Folders in the order of the list, so that files stand class after class.
+static tl_status add_listed(listing *l, const name_list *folders)
 {
-    tl_path_list all;
-    TL_TRY(list(&all, arena, path, "*"));
-    for (int64_t i = 0; i < all.count; i++)
-        if (tl_dir_exists(all.items[i])) TL_TRY(add_class(files, classes, arena, all.items[i]));
-    if (classes->count) return TL_OK;
-    return TL_FAIL(
-        TL_EINVAL,
-        "'%s' holds no folder: a folder of images has one for each class, named after it", path);
+    tl_map by_name = TL_MAP_INIT;
+    tl_status st = put_names(l, &by_name);
+    if (st == TL_OK) st = put_folders(&by_name, folders, l->args->classes);
+    for (int64_t i = 0; i < tl_map_count(&by_name) && st == TL_OK; i++) {
+        const char *path = tl_map_at(&by_name, i);
+        if (path) st = add_class(l, path, i);
+        else if (!TL_VEC_PUSH(&l->missing, l->classes.items[i])) st = TL_ENOMEM;
+    }
+    tl_map_deinit(&by_name);
+    return st;
 }
 
-tl_status tl_image_folder_list(tl_image_folder *out, tl_arena *arena, const char *path)
+static tl_status add_sorted(listing *l, const name_list *folders)
 {
-    file_list files = {0};
-    name_list classes = {0};
-    tl_status st;
+    for (int64_t i = 0; i < folders->count; i++) {
+        if (strchr(tl_path_basename(folders->items[i]), '\n'))
+            return TL_FAIL(TL_EINVAL, "'%s': the name of a class has no line break", folders->items[i]);
+        TL_TRY(add_class(l, folders->items[i], l->classes.count));
+    }
+    return TL_OK;
+}
+
+static tl_status add_classes(listing *l)
+{
+    const char *path = l->args->path;
+    name_list folders = {0};
+    tl_status st = read_folder(&folders, l->arena, path, true);
+    if (st == TL_OK && !folders.count)
+        st = TL_FAIL(TL_EINVAL, "'%s' holds no folder: a folder of images has one for each class, named after it",
+                     path);
+    if (st == TL_OK) st = l->args->classes.count ? add_listed(l, &folders) : add_sorted(l, &folders);
+    TL_VEC_FREE(&folders);
+    TL_TRY(st);
+    if (l->files.count) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "'%s' holds no image: no file in its folders ends in .jpg, .jpeg or .png", path);
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+static tl_status check_path(const tl_image_folder_args *args)
+{
     tl_file_info info;
+    TL_TRY(tl_file_stat(&info, args->path));
+    if (!info.exists) return TL_FAIL(TL_ENOTFOUND, "the folder of images '%s' does not exist", args->path);
+    if (!info.is_dir) return TL_FAIL(TL_EINVAL, "'%s' is no folder; a folder of images is wanted", args->path);
+    if (args->holdout >= 0 && args->holdout < 1) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "holdout is %g; a share from 0 to less than 1 is held out", args->holdout);
+}
+
+static tl_status read_and_split(listing *l)
+{
+    const tl_image_folder_args *args = l->args;
+    if (!args->check && !(args->holdout > 0)) return TL_OK;
+    TL_TRY(tli_image_files_read(&l->files, l->out, l->arena, args));
+    if (!l->files.count) return TL_FAIL(TL_EINVAL, "'%s': not one image can be read", args->path);
+    if (!(args->holdout > 0)) return TL_OK;
+    tli_image_files_split(&l->files, args);
+    if (l->files.count) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "'%s': holdout %g leaves no image for %s; there are too few", args->path, args->holdout,
+                   args->part == TL_HOLDOUT_VALIDATION ? "validation" : "training");
+}
+
+// A copy in the arena; NULL of nothing.
+static void *kept(tl_arena *arena, const void *items, int64_t count, size_t size, tl_status *st)
+{
+    if (*st != TL_OK || !count) return NULL;
+    void *copy = tl_arena_copy(arena, items, (size_t)count * size);
+    if (!copy) *st = TL_ENOMEM;
+    return copy;
+}
+#define KEPT(l, list, st) kept((l)->arena, (l)->list.items, (l)->list.count, sizeof *(l)->list.items, st)
+
+static tl_status give(listing *l)
+{
+    tl_image_folder *out = l->out;
+    tl_status st = TL_OK;
+    out->path = tl_arena_strdup(l->arena, l->args->path);
+    int64_t *counts = tl_arena_array(l->arena, l->classes.count, sizeof *counts);
+    if (!out->path || !counts) return TL_ENOMEM;
+    out->mapped = l->args->classes.count > 0;
+    out->classes = KEPT(l, classes, &st);
+    out->class_count = l->classes.count;
+    out->empty = (tl_strings){KEPT(l, empty, &st), l->empty.count};
+    out->missing = (tl_strings){KEPT(l, missing, &st), l->missing.count};
+    out->passed = KEPT(l, passed, &st);
+    out->passed_count = l->passed.count;
+    out->files = KEPT(l, files, &st);
+    out->count = l->files.count;
+    TL_TRY(st);
+    for (int64_t i = 0; i < out->count; i++) counts[out->files[i].label]++;
+    out->counts = counts;
+    return TL_OK;
+}
+
+tl_status tl_image_folder_list(tl_image_folder *out, tl_arena *arena, const tl_image_folder_args *args)
+{
+    listing l = {.args = args, .arena = arena, .out = out};
+    tl_status st;
     *out = (tl_image_folder){0};
-    TL_TRY(tl_file_stat(&info, path));
-    if (!info.exists)
-        return TL_FAIL(TL_ENOTFOUND, "the folder of images '%s' does not exist", path);
-    if (!info.is_dir)
-        return TL_FAIL(TL_EINVAL, "'%s' is no folder; a folder of images is wanted", path);
-    TL_TRY_DONE(st, add_classes(&files, &classes, arena, path));
-    out->files = tl_arena_copy(arena, files.items, (size_t)files.count * sizeof *files.items);
-    out->classes =
-        tl_arena_copy(arena, classes.items, (size_t)classes.count * sizeof *classes.items);
-    out->count = files.count;
-    out->class_count = classes.count;
-    if (!out->files || !out->classes) st = TL_ENOMEM;
+    TL_TRY(check_path(args));
+    TL_TRY_DONE(st, add_classes(&l));
+    TL_TRY_DONE(st, read_and_split(&l));
+    st = give(&l);
 done:
     if (st != TL_OK) *out = (tl_image_folder){0};
-    TL_VEC_FREE(&files);
-    TL_VEC_FREE(&classes);
+    TL_VEC_FREE(&l.files);
+    TL_VEC_FREE(&l.classes);
+    TL_VEC_FREE(&l.empty);
+    TL_VEC_FREE(&l.missing);
+    TL_VEC_FREE(&l.passed);
     return st;
+}
+
+/* --- what is told ----------------------------------------------------------------------------- */
+
+static void note_passed(tl_str *out, const tl_image_folder *f)
+{
+    int64_t all = 0;
+    if (!f->passed_count) return;
+    tl_str_addf(out, "'%s': ", f->path);
+    for (int64_t i = 0; i < f->passed_count; i++) {
+        const tl_passed_files *p = &f->passed[i];
+        all += p->count;
+        tl_str_addf(out, "%s%" PRId64 " %s", i ? ", " : "", p->count, *p->ending ? p->ending : "without an ending");
+    }
+    tl_str_addf(out, " %s not read: .jpg, .jpeg and .png are\n", all == 1 ? "is" : "are");
+}
+
+static void note_bad(tl_str *out, const tl_image_folder *f)
+{
+    enum { MOST = 5 };
+    if (!f->bad_count) return;
+    tl_str_addf(out, "'%s': %" PRId64 " image%s cannot be read and %s left out: ", f->path, f->bad_count,
+                f->bad_count == 1 ? "" : "s", f->bad_count == 1 ? "is" : "are");
+    for (int64_t i = 0; i < f->bad_count && i < MOST; i++)
+        tl_str_addf(out, "%s'%s' (%s)", i ? ", " : "", f->bad[i].path, f->bad[i].why);
+    if (f->bad_count > MOST) tl_str_addf(out, " and %" PRId64 " more", f->bad_count - MOST);
+    tl_str_addc(out, '\n');
+}
+
+void tl_image_folder_notes(tl_str *out, const tl_image_folder *f)
+{
+    for (int64_t i = 0; i < f->empty.count; i++)
+        tl_str_addf(out, "the class folder '%s' holds no image%s\n", f->empty.items[i],
+                    f->mapped ? "" : " and is left out");
+    for (int64_t i = 0; i < f->missing.count; i++)
+        tl_str_addf(out, "'%s' has no folder for the class '%s'\n", f->path, f->missing.items[i]);
+    note_passed(out, f);
+    note_bad(out, f);
 }

@@ -314,7 +314,7 @@ static tl_status pipeline_length(tl_dataset *d, int64_t *batches)
     tli_pipeline *p = (tli_pipeline *)d;
     const tli_stream *s = &p->streams[0];
     bool by_part = s->readers > 1 && !s->by_record && !s->whole;
-    const char *why = p->args.filter ? "a filter decides how many samples there are"
+    const char *why = p->args.filter || p->args.leaves_out ? "a filter decides how many samples there are"
                     : p->args.bucket_by ? "buckets decide how many batches there are"
                     : p->stream_count > 1 ? "draws decide when a source ends"
                     : by_part && s->shuffle_parts ? "readers share out other files in each pass" : NULL;

@@ -63,6 +63,7 @@ static tl_status check_sampler(const tl_pipeline_args *args)
                        : args->shuffle_parts ? "shuffle_parts"
                        : args->shuffle ? "shuffle"
                        : args->filter ? "filter"
+                       : args->leaves_out ? "leaves_out"
                        : args->repeat || args->drop_remainder ? "repeat and drop_remainder"
                        : args->bucket_by ? "bucket_by" : NULL;
     if (!args->sampler && args->consumed_samples)

@@ -12,6 +12,7 @@ typedef struct entry {
     const char *file; /* what the source called the place */
     const char *record;
     size_t record_size;
+    bool left_out;
     int64_t count;
     tl_sample_field fields[]; /* then their data */
 } entry;
@@ -80,6 +81,7 @@ bool tli_cache_get(const tli_cache *cache, const tli_place *at, tl_sample *out)
     out->record = e->record;
     out->record_size = e->record_size;
     out->count = e->count;
+    tli_slot_of(out)->left_out = e->left_out;
     memcpy(out->fields, e->fields, (size_t)e->count * sizeof *e->fields);
     return true;
 }
@@ -99,7 +101,8 @@ static entry *entry_new(const tl_sample *s)
         (void)TL_FAIL_NOMEM(bytes);
         return NULL;
     }
-    *e = (entry){.file = s->at.file, .count = s->count, .record_size = s->record_size};
+    *e = (entry){.file = s->at.file, .count = s->count, .record_size = s->record_size,
+                 .left_out = ((const tli_slot *)s)->left_out};
     char *to = (char *)e + head;
     if (s->record) {
         if (s->record_size) memcpy(to, s->record, s->record_size);

@@ -1,7 +1,9 @@
 /* Pipelines as configurations describe them: Model Garden's DataConfig. */
 #include <inttypes.h>
 #include <string.h>
+#include <tilth/base/log.h>
 #include <tilth/base/vec.h>
+#include <tilth/data/image_folder.h>
 #include <tilth/data/pipeline.h>
 
 enum { USUAL_CYCLE = 16 }; /* files read in turn; a fixed number, since the order depends on it */
@@ -35,10 +37,17 @@ static tl_status match_one(path_vec *into, tl_arena *arena, const char *pattern)
     const char *plain = escaped(arena, pattern);
     if (!plain) return TL_ENOMEM;
     TL_TRY(tl_glob(&found, arena, plain));
-    if (!found.count) return TL_FAIL(TL_ENOTFOUND, "no file matches '%s'", pattern);
-    for (int64_t i = 0; i < found.count; i++)
-        if (!TL_VEC_PUSH(into, found.items[i])) return TL_ENOMEM;
-    return TL_OK;
+    int64_t before = into->count;
+    for (int64_t i = 0; i < found.count; i++) {
+        if (tl_class_list_is(found.items[i])) // lies beside records, and is none
+            TL_LOG_INFO("'%s' matches '%s' and is passed over: it lists classes", found.items[i], pattern);
+        else if (!TL_VEC_PUSH(into, found.items[i])) return TL_ENOMEM;
+    }
+    if (into->count > before) return TL_OK;
+    if (found.count)
+        return TL_FAIL(TL_ENOTFOUND, "no file of data matches '%s', only '%s', which lists classes", pattern,
+                       found.items[0]);
+    return TL_FAIL(TL_ENOTFOUND, "no file matches '%s'", pattern);
 }
 
 // Several patterns with commas between them; spaces around them and empty ones do not count.
@@ -92,7 +101,7 @@ static tl_status open_usual(void *self, const char *name, const char *const *pat
     (void)self;
     (void)name;
     if (!tl_dir_exists(paths[0])) return tl_source_tfrecords(out, paths, count, NULL);
-    if (count == 1) return tl_source_image_folder(out, paths[0]);
+    if (count == 1) return tl_source_image_folder(out, &(tl_image_folder_args){.path = paths[0]});
     return TL_FAIL(TL_EINVAL, "'%s' is a folder; a folder of images must be the only path", paths[0]);
 }
 
@@ -135,8 +144,9 @@ static tl_status read_sources(tl_pipeline_args *into, tl_arena *arena, const tl_
                               const tl_pipeline_reader *reader, bool training)
 {
     const tl_value *path = config->input_path;
+    const char *section = reader->section ? reader->section : "", *dot = reader->section ? "." : "";
     if (!is_given(path))
-        return TL_FAIL(TL_EINVAL, "input_path is empty: name the files to read");
+        return TL_FAIL(TL_EINVAL, "%s%sinput_path is empty: name the files to read", section, dot);
     bool mixed = path->kind == TL_VALUE_MAP;
     int64_t count = mixed ? path->count : 1;
     into->sources = tl_arena_array(arena, count, sizeof *into->sources);
@@ -150,8 +160,8 @@ static tl_status read_sources(tl_pipeline_args *into, tl_arena *arena, const tl_
         const char *name = mixed ? path->pairs[into->source_count].key : NULL;
         const tl_value *patterns = mixed ? path->pairs[into->source_count].value : path;
         tl_source **out = &into->sources[into->source_count];
-        if (name) TL_TRY_NOTE(open_source(reader, arena, name, patterns, out), "input_path.%s", name);
-        else TL_TRY_NOTE(open_source(reader, arena, NULL, patterns, out), "input_path");
+        TL_TRY_NOTE(open_source(reader, arena, name, patterns, out), "%s%sinput_path%s%s", section, dot,
+                    name ? "." : "", name ? name : "");
     }
     return TL_OK;
 }

@@ -91,10 +91,9 @@ static tl_status weigh(const tli_pipeline *p, tli_slot *slot)
     return TL_OK;
 }
 
-tl_status tli_work_prepare(const tli_pipeline *p, tli_slot *slot)
+static tl_status run_maps(const tli_pipeline *p, tli_slot *slot)
 {
-    TL_TRY(load(p, slot));
-    for (int64_t i = 0; i < p->args.map_count; i++) {
+    for (int64_t i = 0; i < p->args.map_count && !slot->left_out; i++) {
         slot->map = (int)i;
         tl_status st = p->args.maps[i].fn(p->args.maps[i].self, &slot->s);
         if (st == TL_OK) continue;
@@ -102,6 +101,24 @@ tl_status tli_work_prepare(const tli_pipeline *p, tli_slot *slot)
         snprintf(what, sizeof what, "map %" PRId64, i);
         return note(&slot->s, st, what);
     }
+    return TL_OK;
+}
+
+static tl_status leave_out(const tli_pipeline *p, tli_slot *slot)
+{
+    if (!p->args.leaves_out)
+        return note(&slot->s, TL_FAIL(TL_EINVAL, "the pipeline does not expect that: its leaves_out is false"),
+                    "left out");
+    slot->keep = false;
+    slot->ready = true;
+    return TL_OK;
+}
+
+tl_status tli_work_prepare(const tli_pipeline *p, tli_slot *slot)
+{
+    TL_TRY(load(p, slot));
+    TL_TRY(run_maps(p, slot));
+    if (slot->left_out) return leave_out(p, slot);
     slot->keep = true;
     TL_TRY(weigh(p, slot));
     if (p->args.filter) {
@@ -239,9 +256,9 @@ static tl_status count_rejected(tli_pipeline *p, const tli_slot *slot)
         if (p->streams[i].weight > 0 && !seen) return TL_OK;
     }
     return TL_FAIL(TL_EINVAL,
-                   "the filter let none of the last %" PRId64
+                   "%s let none of the last %" PRId64
                    " samples through, a whole pass and more, so repeating them would never end",
-                   p->rejected);
+                   p->args.filter ? "the filter" : "decoding", p->rejected);
 }
 
 tl_status tli_work_next(tli_pipeline *p, tli_slot **out, int64_t *passed)

@@ -81,7 +81,7 @@ void tli_slot_reset(tli_slot *slot)
     }
     slot->used = 0;
     slot->own = 0;
-    slot->keep = slot->ready = false;
+    slot->keep = slot->left_out = slot->ready = false;
     slot->map = 0;
     slot->s.record = NULL;
     slot->s.record_size = 0;
@@ -276,6 +276,11 @@ tl_status tl_sample_rename(tl_sample *s, const char *name, const char *as)
         return TL_FAIL(TL_EEXISTS, "'%s' cannot be renamed: there is a field '%s' already", name, as);
     s->fields[i].name = as;
     return TL_OK;
+}
+
+void tl_sample_leave_out(tl_sample *s)
+{
+    tli_slot_of(s)->left_out = true;
 }
 
 void tl_sample_rng(const tl_sample *s, tl_rng *out)

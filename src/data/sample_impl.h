@@ -12,6 +12,7 @@ typedef struct tli_slot {
     tl_sample s;
     uint32_t own;        /* a bit for each field whose data may be written */
     bool keep;           /* it passed the filter */
+    bool left_out;       /* a decode or a map said so */
     bool ready;          /* it was prepared */
     int stream;          /* of the pipeline, that it came from */
     int64_t part;        /* of the stream */

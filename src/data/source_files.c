@@ -185,13 +185,27 @@ static const tl_source_class tfrecords_class = {
     .dispose = tfrecords_dispose,
 };
 
-static tl_status check_file(const char *path)
+static tl_status check_file(const char *path, bool *empty)
 {
     tl_file_info info;
     TL_TRY(tl_file_stat(&info, path));
     if (!info.exists) return TL_FAIL(TL_ENOTFOUND, "'%s' does not exist", path);
     if (info.is_dir)
         return TL_FAIL(TL_EINVAL, "'%s' is a folder; a file of TFRecords is expected", path);
+    *empty = info.is_regular && !info.size;
+    return TL_OK;
+}
+
+// TensorFlow reads a file of no bytes as one of no records; among others it may be meant, but seldom is.
+static tl_status note_empty(const char *path, int64_t empty, int64_t count)
+{
+    if (empty == count && count == 1)
+        return TL_FAIL(TL_EINVAL, "'%s' is empty: it has 0 bytes, and no records to read", path);
+    if (empty == count)
+        return TL_FAIL(TL_EINVAL, "all %" PRId64 " files are empty, '%s' as well: they have 0 bytes, and no records to "
+                       "read", count, path);
+    TL_LOG_WARNING("%" PRId64 " of %" PRId64 " files of records %s empty: '%s' has 0 bytes. Was it cut short?", empty,
+                   count, empty == 1 ? "is" : "are", path);
     return TL_OK;
 }
 
@@ -207,13 +221,17 @@ static tl_status fill_tfrecords(tfrecords *t, const char *const *paths, int64_t 
         return TL_FAIL(TL_EIO, "the system has no condition to give");
     }
     t->locked = true;
+    int64_t empties = 0, last = 0;
     for (int64_t i = 0; i < count; i++) {
-        TL_TRY(check_file(paths[i]));
+        bool empty = false;
+        TL_TRY(check_file(paths[i], &empty));
+        empties += empty;
+        if (empty) last = i;
         t->files[i].path = tl_arena_strdup(t->base.arena, paths[i]);
         if (!t->files[i].path) return TL_ENOMEM;
         atomic_init(&t->files[i].plain, NULL);
     }
-    return TL_OK;
+    return empties ? note_empty(paths[last], empties, count) : TL_OK;
 }
 
 tl_status tl_source_tfrecords(tl_source **out, const char *const *paths, int64_t count,
@@ -332,7 +350,6 @@ tl_status tl_source_idx(tl_source **out, const tl_idx_field *fields, int64_t cou
 typedef struct folder {
     tl_source base;
     tl_image_folder list;
-    const char *path;
 } folder;
 
 static const int64_t image_limit = (int64_t)1 << 30;
@@ -388,7 +405,7 @@ static tl_status folder_read(tl_source *s, const tl_record_at *at, tl_sample *ou
 static const char *folder_part_name(const tl_source *s, int64_t part)
 {
     (void)part;
-    return ((const folder *)s)->path;
+    return ((const folder *)s)->list.path;
 }
 
 static const tl_source_class folder_class = {
@@ -399,13 +416,28 @@ static const tl_source_class folder_class = {
     .part_name = folder_part_name,
 };
 
-tl_status tl_source_image_folder(tl_source **out, const char *path)
+// What should be known of the folder, a line of the log each.
+static tl_status tell(const tl_image_folder *list)
+{
+    tl_str notes = TL_STR_INIT;
+    tl_image_folder_notes(&notes, list);
+    tl_status st = tl_str_status(&notes);
+    for (const char *at = tl_str_text(&notes); st == TL_OK && *at;) {
+        size_t length = strcspn(at, "\n");
+        TL_LOG_WARNING("%.*s", (int)length, at);
+        at += length + (at[length] != '\0');
+    }
+    tl_str_deinit(&notes);
+    return st;
+}
+
+tl_status tl_source_image_folder(tl_source **out, const tl_image_folder_args *args)
 {
     TL_TRY(tl_source_new(out, &folder_class));
     folder *f = (folder *)*out;
     f->base.parts = 1;
-    f->path = tl_arena_strdup(f->base.arena, path);
-    tl_status st = f->path ? tl_image_folder_list(&f->list, f->base.arena, path) : TL_ENOMEM;
+    tl_status st = tl_image_folder_list(&f->list, f->base.arena, args);
+    if (st == TL_OK) st = tell(&f->list);
     if (st != TL_OK) tl_source_free(out);
     return st;
 }

@@ -77,7 +77,7 @@ tl_status tli_data_open(tli_data_input *out, tl_arena *arena, const char *path)
     *out = (tli_data_input){.path = path};
     if (!tl_dir_exists(path)) return open_file(out);
     out->kind = TLI_DATA_FOLDER;
-    return tl_image_folder_list(&out->folder, arena, path);
+    return tl_image_folder_list(&out->folder, arena, &(tl_image_folder_args){.path = path});
 }
 
 void tli_data_close(tli_data_input *in)

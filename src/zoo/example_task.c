@@ -125,10 +125,14 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
                               tl_dataset **out)
 {
     const tl_example_model_config *m = t->config->model.value;
+    const tl_image_data_config *train = (const tl_image_data_config *)t->config->train_data;
+    tl_strings classes = {0}; // folders of validation are numbered as those of training
+    if (train) TL_TRY(tl_image_classes(&classes, t->arena, train, "task.train_data"));
     return tl_image_inputs(out, &(tl_image_inputs_args){
                                     .data = (const tl_image_data_config *)data, .size = m->input_size,
                                     .num_classes = m->num_classes, .input = *input,
-                                    .evaluation = data != t->config->train_data, .arena = t->arena});
+                                    .evaluation = data != t->config->train_data, .class_names = classes,
+                                    .arena = t->arena});
 }
 
 static tl_tensor *build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels, const tl_tensors *outputs,

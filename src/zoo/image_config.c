@@ -100,6 +100,7 @@ static const tl_branch augmentations[] = {{"autoaug", &tl_autoaug_desc}, {"randa
 
 static const char *const file_types[] = {"tfrecord",     "sstable",   "tfds", "idx",
                                          "image_folder", "synthetic", NULL};
+static const char *const holdout_parts[] = {"auto", "train", "validation", NULL};
 static const char *const resize_methods[] = {"bilinear", "nearest", "area", "bicubic", NULL};
 
 #define OURS .flags = TL_FIELD_QUIET
@@ -161,6 +162,17 @@ static const tl_field data_fields[] = {
          .help = "in training, move the image by up to so many pixels, zeros around it"),
     TL_F(tl_image_data_config, synthetic_examples, .i = 1024, OURS, TL_AT_LEAST(1),
          .help = "examples that file_type synthetic makes"),
+    TL_F(tl_image_data_config, holdout, OURS, TL_RANGE(0, 0.999),
+         .help = "share of the images that is held out of training, for validation; which ones follows from their "
+                 "bytes"),
+    TL_F(tl_image_data_config, holdout_part, OURS, .names = holdout_parts,
+         .help = "which part is read: train (what is left), validation (what is held out); auto is train for "
+                 "train_data and validation for validation_data"),
+    TL_F(tl_image_data_config, skip_bad, OURS,
+         .help = "images that cannot be decoded are left out, and told; otherwise they end the run"),
+    TL_F(tl_image_data_config, exif_orientation, OURS,
+         .help = "turn images as their EXIF orientation says; null is true for image_folder and for single files, "
+                 "false for all else, as Model Garden has it"),
     TL_F_END,
 };
 
@@ -181,6 +193,12 @@ static tl_status check_data(const void *value)
     if (d->base.sampler && d->repeated_augment.set && d->repeated_augment.value > 1)
         return TL_FAIL(TL_EINVAL, "repeated_augment: it cannot stand beside a sampler, which says how often each "
                                   "example is read");
+    if (d->holdout > 0 && d->file_type == TL_IMAGES_SYNTHETIC)
+        return TL_FAIL(TL_EINVAL, "holdout: file_type synthetic makes examples of its own for validation");
+    if (d->base.sampler && d->holdout > 0 && d->file_type != TL_IMAGES_FOLDER)
+        return TL_FAIL(TL_EINVAL, "holdout: beside a sampler, which counts examples, only image_folder can be divided");
+    if (d->base.sampler && d->skip_bad)
+        return TL_FAIL(TL_EINVAL, "skip_bad: it cannot stand beside a sampler, which counts on every example");
     if (d->is_multilabel && d->mixup_and_cutmix)
         return TL_FAIL(TL_EINVAL, "mixup_and_cutmix: it mixes examples of one class each; is_multilabel is set");
     return TL_OK;
@@ -246,7 +264,7 @@ static const tl_field task_fields[] = {
          .help = "what init_checkpoint gives: all or backbone"),
     TL_F(tl_image_task_config, model_output_keys, LATER, .help = "which answers of several"),
     TL_F(tl_image_task_config, freeze_backbone, .help = "train the head alone"),
-    TL_F(tl_image_task_config, class_names, OURS, .help = "of the classes, in order; for people"),
+    TL_F(tl_image_task_config, class_names, OURS, .help = "of the classes, in order; empty: the folders of train_data, or the list of classes beside its records"),
     TL_F_END,
 };
 

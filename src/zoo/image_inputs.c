@@ -1,18 +1,22 @@
 /* Images on their way into the model: from files, through a pipeline, to normalised floats. */
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
+#include <tilth/base/log.h>
 #include <tilth/data/pipeline.h>
 #include <tilth/io/image.h>
 #include <tilth/zoo/vision.h>
 
+#include "zoo/image_classes.h"
 #include "zoo/image_view.h"
 
 #define IMAGE "image"
 #define LABEL "label"
 #define FORMAT "image/format"
+#define FILENAME "image/filename"
 
-/* What the maps need to know; const while they run. */
+/* What the maps need to know; const while they run, but for what is counted. */
 typedef struct plan {
     tli_view view;
     const tl_image_data_config *data;
@@ -20,9 +24,13 @@ typedef struct plan {
     bool multilabel;
     tl_mixing mixing;
     const char *image, *label; /* fields of samples as they come from the source */
-    tl_feature_spec features[3];
+    tl_feature_spec features[4];
     tl_example_features example;
     int64_t made_from;         /* synthetic: the first example */
+    tl_strings class_names;    /* which number each class has; none: those of the data */
+    const char *section;       /* of the configuration */
+    tl_holdout_part part;
+    _Atomic int64_t bad_pass, bad_count; /* images that were left out in the pass that is counted; -1: none yet */
 } plan;
 
 /* --- plans ------------------------------------------------------------------------------------ */
@@ -98,9 +106,10 @@ tl_status tl_image_prepare(float *out, const tl_image_data_config *data, tl_ints
                            size_t bytes)
 {
     tli_view v;
+    bool undecodable;
     TL_TRY(make_view(&v, data, size));
     v.training = false;
-    return tli_view_encoded(out, &v, file, bytes, NULL);
+    return tli_view_encoded(out, &v, file, bytes, NULL, &undecodable);
 }
 
 tl_status tl_image_prepare_pixels(float *out, const tl_image_data_config *data, tl_ints size,
@@ -135,6 +144,54 @@ static tl_status shape_raw(const plan *p, tl_sample *s)
     return tl_sample_show(s, p->image, TL_U8, TL_SHAPE(n[0], n[1], n[2]), image->data);
 }
 
+/* How people find the picture again: the name that the record has, beside the place that the pipeline tells. */
+static tl_status note_picture(const tl_sample *s, tl_status st)
+{
+    const tl_sample_field *name = tl_sample_peek(s, FILENAME);
+    if (st == TL_OK || !name || name->dtype != TL_U8 || name->shape.rank != 1 || !name->shape.dims[0]) return st;
+    int length = name->shape.dims[0] > 255 ? 255 : (int)name->shape.dims[0];
+    return tl_error_note(st, "the picture '%.*s'", length, (const char *)name->data);
+}
+
+/* Counted in the first pass that is seen: later ones meet the same images again. */
+static void tell_bad(plan *p, const tl_sample *s)
+{
+    enum { NAMED = 10 };
+    int64_t none = -1;
+    atomic_compare_exchange_strong(&p->bad_pass, &none, s->at.epoch);
+    if (atomic_load(&p->bad_pass) != s->at.epoch) return;
+    int64_t count = atomic_fetch_add(&p->bad_count, 1) + 1;
+    if (count <= NAMED)
+        TL_LOG_WARNING("%s, skip_bad: left out: record %lld of '%s': %s", p->section, (long long)s->at.number,
+                       s->at.file, tl_error_message());
+    else if ((count & (count - 1)) == 0)
+        TL_LOG_WARNING("%s, skip_bad: %lld images that cannot be decoded were left out so far", p->section,
+                       (long long)count);
+}
+
+/* After a failure that is the image's. */
+static tl_status leave_out_bad(plan *p, tl_sample *s, tl_status st)
+{
+    st = note_picture(s, st);
+    if (!p->data->skip_bad || st == TL_ENOMEM) return st;
+    tell_bad(p, s);
+    tl_error_clear();
+    tl_sample_leave_out(s);
+    return TL_OK;
+}
+
+/* Whether the image belongs to the part of the data that is not read. */
+static tl_status is_other_part(const plan *p, const tl_sample *s, bool *out)
+{
+    const tl_sample_field *f;
+    *out = false;
+    if (!(p->data->holdout > 0) || p->data->file_type == TL_IMAGES_FOLDER) return TL_OK;
+    TL_TRY(tl_sample_get(s, p->image, &f));
+    uint64_t hash = tl_content_hash(f->data, (size_t)tl_shape_count(&f->shape) * tl_dtype_size(f->dtype));
+    *out = tl_content_held_out(hash, p->data->holdout) != (p->part == TL_HOLDOUT_VALIDATION);
+    return TL_OK;
+}
+
 /* For the cache: decoding is what takes long. */
 static tl_status decode_pixels(const plan *p, tl_sample *s)
 {
@@ -154,13 +211,19 @@ static tl_status decode_pixels(const plan *p, tl_sample *s)
 static tl_status decode_sample(void *self, tl_sample *s)
 {
     plan *p = self;
-    const char *const kept[] = {p->image, p->label};
-    if (s->record) {
-        TL_TRY(tl_example_decode(&p->example, s));
-        TL_TRY(shape_raw(p, s));
+    const char *const kept[] = {p->image, p->label, FILENAME};
+    bool other;
+    if (s->record) TL_TRY(tl_example_decode(&p->example, s));
+    TL_TRY(is_other_part(p, s, &other));
+    if (other) {
+        tl_sample_leave_out(s);
+        tl_sample_keep(s, NULL, 0); // a cache remembers no more than that
+        return TL_OK;
     }
-    if (p->data->base.cache) TL_TRY(decode_pixels(p, s));
-    tl_sample_keep(s, kept, 2);
+    if (s->record) TL_TRY(shape_raw(p, s));
+    tl_status st = p->data->base.cache ? decode_pixels(p, s) : TL_OK;
+    if (st != TL_OK) TL_TRY(leave_out_bad(p, s, st));
+    tl_sample_keep(s, kept, 3);
     return TL_OK;
 }
 
@@ -213,10 +276,8 @@ static tl_status map_label(const plan *p, tl_sample *s)
     return TL_OK;
 }
 
-static tl_status map_image(void *self, tl_sample *s)
+static tl_status view(const plan *p, tl_sample *s, bool *undecodable)
 {
-    static const char *const kept[] = {IMAGE, LABEL};
-    const plan *p = self;
     const tli_view *v = &p->view;
     const tl_sample_field *f;
     tl_rng rng;
@@ -228,10 +289,18 @@ static tl_status map_image(void *self, tl_sample *s)
         return TL_FAIL(TL_EINVAL, "'%s' is %s; expected bytes", p->image, tl_dtype_name(from.dtype));
     float *out = tl_sample_add(s, IMAGE, TL_F32, TL_SHAPE(v->height, v->width, v->channels));
     if (!out) return tl_error_code();
-    if (from.shape.rank == 1)
-        TL_TRY(tli_view_encoded(out, v, from.data, (size_t)from.shape.dims[0], &rng));
-    else
-        TL_TRY(tli_view_pixels(out, v, &from.shape, from.data, &rng));
+    if (from.shape.rank != 1) return tli_view_pixels(out, v, &from.shape, from.data, &rng);
+    return tli_view_encoded(out, v, from.data, (size_t)from.shape.dims[0], &rng, undecodable);
+}
+
+static tl_status map_image(void *self, tl_sample *s)
+{
+    static const char *const kept[] = {IMAGE, LABEL};
+    plan *p = self;
+    bool undecodable = false;
+    tl_status st = view(p, s, &undecodable);
+    if (undecodable) return leave_out_bad(p, s, st);
+    if (st != TL_OK) return note_picture(s, st);
     tl_sample_keep(s, kept, 2);
     return TL_OK;
 }
@@ -279,6 +348,39 @@ static tl_status open_idx(tl_source **out, const char *const *paths, int64_t cou
     return tl_source_idx(out, fields, 2);
 }
 
+/* The names of a folder's classes are those of training, or its own when there are none. */
+static tl_status open_folder(const plan *p, const char *const *paths, int64_t count, tl_source **out)
+{
+    int64_t classes;
+    if (count != 1)
+        return TL_FAIL(TL_EINVAL, "%lld folders are named; file_type image_folder takes one", (long long)count);
+    TL_TRY(tl_source_image_folder(out, &(tl_image_folder_args){
+                                           .path = paths[0], .classes = p->class_names, .holdout = p->data->holdout,
+                                           .part = p->part, .skip_bad = p->data->skip_bad}));
+    const char *const *names = tl_source_class_names(*out, &classes);
+    tl_status st = tli_image_check_classes((tl_strings){names, classes}, p->num_classes);
+    if (st != TL_OK) tl_source_free(out);
+    return st;
+}
+
+/* Numbers in records are fixed: a list of their names that is beside them must say what training says. */
+static tl_status check_list(const plan *p, const char *const *paths, int64_t count)
+{
+    tl_arena *arena;
+    tl_strings found;
+    TL_TRY(tl_arena_new(&arena));
+    tl_status st = tl_class_list_beside(&found, arena, paths, count);
+    for (int64_t i = 0; st == TL_OK && p->class_names.count && i < found.count; i++) {
+        const char *known = i < p->class_names.count ? p->class_names.items[i] : "none";
+        if (strcmp(known, found.items[i]) == 0) continue;
+        st = TL_FAIL(TL_EINVAL, "class %lld is '%s' in the list beside the records, and '%s' in training: write them with "
+                                "the list of training, tilth data convert --classes=FILE", (long long)i,
+                     found.items[i], known);
+    }
+    tl_arena_free(&arena);
+    return st;
+}
+
 static tl_status open_files(void *self, const char *name, const char *const *paths, int64_t count,
                             tl_source **out)
 {
@@ -287,12 +389,11 @@ static tl_status open_files(void *self, const char *name, const char *const *pat
     *out = NULL;
     switch (p->data->file_type) {
     case TL_IMAGES_IDX: return open_idx(out, paths, count);
-    case TL_IMAGES_FOLDER:
-        if (count == 1) return tl_source_image_folder(out, paths[0]);
-        return TL_FAIL(TL_EINVAL, "input_path names %lld folders; file_type image_folder takes one",
-                       (long long)count);
-    default: return tl_source_tfrecords(out, paths, count, NULL);
+    case TL_IMAGES_FOLDER: return open_folder(p, paths, count, out);
+    default: break;
     }
+    TL_TRY(check_list(p, paths, count));
+    return tl_source_tfrecords(out, paths, count, NULL);
 }
 
 /* A folder that a package brings should be asked for by the package's name. */
@@ -346,14 +447,19 @@ static tl_status read_files(tl_pipeline_args *a, const tl_image_inputs_args *arg
                                            .optional = true};
         p->features[2] = (tl_feature_spec){.name = FORMAT, .dtype = TL_U8, .shape = TL_SHAPE(-1),
                                            .optional = true};
-        p->example = (tl_example_features){p->features, 3};
+        p->features[3] = (tl_feature_spec){.name = FILENAME, .dtype = TL_U8, .shape = TL_SHAPE(-1),
+                                           .optional = true};
+        p->example = (tl_example_features){p->features, 4};
         a->decode = (tl_sample_map){decode_sample, p};
     }
+    if (d->holdout > 0 && d->file_type == TL_IMAGES_IDX) a->decode = (tl_sample_map){decode_sample, p};
+    a->leaves_out = d->skip_bad || (d->holdout > 0 && d->file_type != TL_IMAGES_FOLDER);
     tl_status st = tl_pipeline_args_read(
         a, args->arena, &d->base,
         &(tl_pipeline_reader){.pipelines = args->input.pipelines, .pipeline = args->input.pipeline,
                               .replicas = args->input.replicas, .seed = args->input.seed,
-                              .weights = d->weights, .open = open_files, .open_self = p});
+                              .weights = d->weights, .section = p->section, .open = open_files,
+                              .open_self = p});
     return explain_missing(st, d->base.input_path);
 }
 
@@ -389,14 +495,17 @@ tl_status tl_image_inputs(tl_dataset **out, const tl_image_inputs_args *args)
     if (!p) return TL_ENOMEM;
     *p = (plan){.data = args->data, .num_classes = args->num_classes,
                 .multilabel = args->multilabel || args->data->is_multilabel,
-                .image = args->data->image_field_key, .label = args->data->label_field_key};
+                .image = args->data->image_field_key, .label = args->data->label_field_key,
+                .class_names = args->class_names, .part = args->data->holdout_part, .bad_pass = -1,
+                .section = args->evaluation ? "task.validation_data" : "task.train_data"};
+    if (p->part == TL_HOLDOUT_AUTO) p->part = args->evaluation ? TL_HOLDOUT_VALIDATION : TL_HOLDOUT_TRAIN;
     TL_TRY(make_view(&p->view, args->data, args->size));
     if (args->num_classes < 1)
         return TL_FAIL(TL_EINVAL, "model.num_classes is %lld: set it to the number of classes in the data",
                        (long long)args->num_classes);
     if (args->data->base.global_batch_size < 1)
-        return TL_FAIL(TL_EINVAL, "global_batch_size is 0: set it in %s",
-                       args->evaluation ? "task.validation_data" : "task.train_data");
+        return TL_FAIL(TL_EINVAL, "global_batch_size is 0: set it in %s", p->section);
+    TL_TRY(tli_image_check_classes(args->class_names, args->num_classes));
     const tl_sample_map map = {map_image, p};
     const tl_opt_int *times = &args->data->repeated_augment;
     tl_pipeline_args a = {.maps = &map, .map_count = 1, .threads = args->threads};

@@ -53,16 +53,83 @@ static bool is_multilabel(const image_task *m)
     return m->train_data && m->train_data->is_multilabel;
 }
 
+/* --- classes ---------------------------------------------------------------------------------- */
+
+static bool is_image_task(const tl_task *t)
+{
+    return tl_class_is(&t->cls->cls, &tl_image_classification_task.cls);
+}
+
+static tl_status find_classes(image_task *m)
+{
+    const tl_image_data_config *train = m->train_data;
+    const tl_image_data_config *validation = (const tl_image_data_config *)m->base.config->validation_data;
+    m->classes = m->config->class_names;
+    if (m->classes.count) return TL_OK;
+    if (train) TL_TRY(tl_image_classes(&m->classes, m->base.arena, train, "task.train_data"));
+    if (m->classes.count || !validation) return TL_OK;
+    return tl_image_classes(&m->classes, m->base.arena, validation, "task.validation_data");
+}
+
+tl_status tl_image_task_classes(tl_task *t, tl_strings *out)
+{
+    *out = (tl_strings){0};
+    if (!is_image_task(t)) return TL_FAIL(TL_EINVAL, "the task '%s' has no classes of images", t->cls->cls.name);
+    image_task *m = image_task_of(t);
+    if (!m->classes_known) TL_TRY(find_classes(m));
+    m->classes_known = true;
+    *out = m->classes;
+    return TL_OK;
+}
+
+tl_status tl_image_task_set_classes(tl_task *t, tl_strings names)
+{
+    if (!is_image_task(t)) return TL_FAIL(TL_EINVAL, "the task '%s' has no classes of images", t->cls->cls.name);
+    image_task *m = image_task_of(t);
+    tl_strings given = m->config->class_names;
+    const char **copy = tl_arena_array(t->arena, names.count, sizeof *copy);
+    if (!copy) return TL_ENOMEM;
+    for (int64_t i = 0; i < names.count; i++) {
+        if (given.count && (i >= given.count || strcmp(given.items[i], names.items[i]) != 0))
+            return TL_FAIL(TL_EINVAL, "class %lld is '%s', and task.class_names calls it '%s'", (long long)i,
+                           names.items[i], i < given.count ? given.items[i] : "");
+        if (!(copy[i] = tl_arena_strdup(t->arena, names.items[i]))) return TL_ENOMEM;
+    }
+    m->classes = (tl_strings){copy, names.count};
+    m->classes_known = true;
+    return TL_OK;
+}
+
+/* For what is told: without names there are numbers. */
+static tl_strings names_of(image_task *m)
+{
+    tl_strings names;
+    if (tl_image_task_classes(&m->base, &names) != TL_OK) tl_error_clear();
+    return names.count == m->model->num_classes ? names : (tl_strings){0};
+}
+
+/* Data of training need not be there for an evaluation, unless its folders say which number a class has. */
+static tl_status classes_for(image_task *m, const tl_image_data_config *data, tl_strings *out)
+{
+    tl_status st = tl_image_task_classes(&m->base, out);
+    if (st != TL_ENOTFOUND || data == m->train_data || data->file_type == TL_IMAGES_FOLDER) return st;
+    tl_error_clear();
+    return TL_OK;
+}
+
 static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_input_context *input,
                               tl_dataset **out)
 {
     image_task *m = image_task_of(t);
+    tl_strings names;
+    TL_TRY(classes_for(m, (const tl_image_data_config *)data, &names));
     return tl_image_inputs(out, &(tl_image_inputs_args){
                                     .data = (const tl_image_data_config *)data,
                                     .size = m->model->input_size,
                                     .num_classes = m->model->num_classes, .input = *input,
                                     .evaluation = data != t->config->train_data,
-                                    .multilabel = is_multilabel(m), .arena = t->arena});
+                                    .multilabel = is_multilabel(m), .class_names = names,
+                                    .arena = t->arena});
 }
 
 /* --- losses ----------------------------------------------------------------------------------- */
@@ -127,15 +194,15 @@ static tl_tensor *build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels, 
 /* "precision_at_threshold_0.5", of a class with "/3" behind it; "precision/3" without a threshold. */
 static const char *metric_name(image_task *m, const char *what, const double *threshold, int64_t class_id)
 {
-    const tl_strings *given = &m->config->class_names;
+    tl_strings given = names_of(m);
     char number[32], at[64] = "", of[32] = "";
     if (threshold) {
         tl_double_text(number, *threshold);
         snprintf(at, sizeof at, "_at_threshold_%s", number);
     }
     if (class_id >= 0) snprintf(of, sizeof of, "/%lld", (long long)class_id);
-    if (class_id >= 0 && given->count)
-        return tl_arena_printf(m->base.arena, "%s%s/%s", what, at, given->items[class_id]);
+    if (class_id >= 0 && given.count)
+        return tl_arena_printf(m->base.arena, "%s%s/%s", what, at, given.items[class_id]);
     return tl_arena_printf(m->base.arena, "%s%s%s", what, at, of);
 }
 
@@ -185,7 +252,7 @@ static tl_status build_metrics(tl_task *t, bool training, tl_metrics *into)
     if (training || !t->config->allow_image_summary) return TL_OK;
     return tl_metrics_add(NULL, into, &tl_metric_confusion_matrix,
                           &(tl_confusion_config){.num_classes = m->model->num_classes,
-                                                 .metric.labels = m->config->class_names},
+                                                 .metric.labels = names_of(m)},
                           "confusion");
 }
 
@@ -238,7 +305,7 @@ static tl_status aggregate_logs(tl_task *t, void **state, const tl_logs *step)
 static tl_status reduce_aggregated_logs(tl_task *t, void *state, int64_t global_step, tl_logs *into)
 {
     (void)global_step;
-    return tli_report_tell(t->engine, state, image_task_of(t)->config->class_names, into);
+    return tli_report_tell(t->engine, state, names_of(image_task_of(t)), into);
 }
 
 static void release_aggregated(tl_task *t, void *state)

@@ -157,16 +157,25 @@ static int shrink_of(const tli_view *p, const look *v)
     return shrink;
 }
 
-tl_status tli_view_encoded(float *memory, const tli_view *p, const void *file, size_t bytes, tl_rng *rng)
+/* The part of the image that is seen this time, as bytes. */
+static tl_status decode(const tli_view *p, tl_image *out, look *v, const void *file, size_t bytes, tl_rng *rng)
 {
     tl_image_head head;
-    tl_image image = TL_IMAGE_INIT;
     TL_TRY(tl_image_look(&head, file, bytes));
-    look v = choose(p, rng, head.height, head.width);
-    tl_status st = tl_image_decode(&image, file, bytes,
-                                   &(tl_image_args){.channels = p->channels, .window = v.window,
-                                                    .dct = TL_JPEG_FAST, .plain_edges = true, // as TensorFlow
-                                                    .shrink = shrink_of(p, &v)});
+    *v = choose(p, rng, head.height, head.width);
+    return tl_image_decode(out, file, bytes,
+                           &(tl_image_args){.channels = p->channels, .window = v->window, .dct = TL_JPEG_FAST,
+                                            .plain_edges = true, // as TensorFlow
+                                            .shrink = shrink_of(p, v)});
+}
+
+tl_status tli_view_encoded(float *memory, const tli_view *p, const void *file, size_t bytes, tl_rng *rng,
+                           bool *undecodable)
+{
+    tl_image image = TL_IMAGE_INIT;
+    look v;
+    tl_status st = decode(p, &image, &v, file, bytes, rng);
+    *undecodable = st != TL_OK && st != TL_ENOMEM;
     if (st == TL_OK) {
         tl_pixels part = tl_pixels_of(&image);
         if (p->training && p->jitter > 0) tl_color_jitter_apply(p->jitter, &part, rng);

@@ -27,9 +27,10 @@ typedef struct tli_view {
     const tl_random_erasing *erasing; /* (optional) */
 } tli_view;
 
-/* Floats of the view's size into `out`. `rng` may be NULL when it does not train. */
+/* Floats of the view's size into `out`. `rng` may be NULL when it does not train. *undecodable, false when called,
+ * says that the failure is the file's. */
 TL_NODISCARD tl_status tli_view_encoded(float *out, const tli_view *v, const void *file, size_t bytes,
-                                        tl_rng *rng);
+                                        tl_rng *rng, bool *undecodable);
 /* The same of bytes [height, width] or [height, width, channels]. */
 TL_NODISCARD tl_status tli_view_pixels(float *out, const tli_view *v, const tl_shape *shape, const void *pixels,
                                        tl_rng *rng);

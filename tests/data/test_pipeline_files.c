@@ -410,7 +410,7 @@ static void folders_are_classes(void **state)
     }
     tl_source *s;
     int64_t count;
-    assert_ok(tl_source_image_folder(&s, in_home("images")));
+    assert_ok(tl_source_image_folder(&s, &(tl_image_folder_args){.path = in_home("images")}));
     const char *const *names = tl_source_class_names(s, &count);
     assert_int_equal(count, 2);
     assert_string_equal(names[1], "zoo");

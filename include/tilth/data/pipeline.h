@@ -99,6 +99,7 @@ typedef struct tl_pipeline_args {
     int64_t map_count;
     tl_filter_fn *filter;      /* (optional: all pass) */
     void *filter_self;
+    bool leaves_out;           /* decode or maps may leave samples out, as a filter does: tl_sample_leave_out */
 
     bool repeat; /* passes follow each other without end, and a batch goes on where the last one ended */
 
@@ -156,7 +157,8 @@ TL_API TL_NODISCARD tl_status tl_example_decode(void *features, tl_sample *s);
  * postprocess_fn is `postprocess`. */
 
 /* Paths of a pattern, of several separated by commas, or of a list of such. `*` and `?` match, sorted, and must
- * match something; `[` is an ordinary character; a path without them must be there. */
+ * match something; lists of classes (data/image_folder.h) are passed over; `[` is an ordinary character; a path
+ * without them must be there. */
 TL_API TL_NODISCARD tl_status tl_paths_match(tl_path_list *out, tl_arena *arena, const tl_value *patterns);
 
 /* Opens the files of an input_path, or of one name of it. */
@@ -168,6 +170,7 @@ typedef struct tl_pipeline_reader {
     uint64_t seed;               /* where the configuration has none; the same for all readers */
     const tl_value *weights;     /* (optional) of the names of an input_path that is a map: names to numbers, the
                                   * same names. Needed for such in training. */
+    const char *section;         /* (optional: none) of the configuration, for messages: "task.train_data" */
     tl_source_open_fn *open;     /* (optional: a folder is one of images, all else are TFRecords) */
     void *open_self;
 } tl_pipeline_reader;

@@ -95,6 +95,10 @@ TL_API TL_NODISCARD tl_status tl_sample_rename(tl_sample *s, const char *name, c
 /* Memory for a moment, uninitialised, aligned to 64 bytes. NULL with the error set. */
 TL_API void *tl_sample_scratch(tl_sample *s, size_t bytes);
 
+/* From the decode or a map of a pipeline that `leaves_out`: this sample is left out, as a filter would do it, and
+ * nothing further runs on it. A cache remembers it where decode said it. */
+TL_API void tl_sample_leave_out(tl_sample *s);
+
 /* The stream of this sample and this function, at its beginning: a function of the pipeline's seed, its number, the
  * pass, the sample's sequence number and what runs: source and decode, which of the maps, or the filter. */
 TL_API void tl_sample_rng(const tl_sample *s, tl_rng *out);

@@ -21,6 +21,7 @@
 #define TILTH_DATA_SOURCE_H
 
 #include <tilth/data/dataset.h>
+#include <tilth/data/image_folder.h>
 #include <tilth/data/sample.h>
 
 TL_BEGIN
@@ -72,7 +73,8 @@ TL_API TL_NODISCARD tl_status tl_source_count(tl_source *s, int64_t *records);
  * longest time are given back, and inflated again in the next pass. When those that are read at a time, by
  * cycle_length and by what waits to be drawn, need more than that, they are kept all the same, and a warning
  * says so: inflating a file for every record would take for ever.
- * Files must not change while they are read; replacing them is fine (io/tfrecord.h). */
+ * Files must not change while they are read; replacing them is fine (io/tfrecord.h). A file of 0 bytes has no records,
+ * as in TensorFlow, and is told; when all are such, that is TL_EINVAL. */
 typedef struct tl_tfrecords_args {
     size_t keep; /* (optional: 4 GiB) grows to what is in use */
 } tl_tfrecords_args;
@@ -86,9 +88,10 @@ typedef struct tl_idx_field {
 } tl_idx_field;
 TL_API TL_NODISCARD tl_status tl_source_idx(tl_source **out, const tl_idx_field *fields, int64_t count);
 
-/* A folder of images (data/image_folder.h). Samples have the names that TFRecords of images have:
- * "image/encoded", the bytes of the file, and "image/class/label", an int64. Class names are the source's. */
-TL_API TL_NODISCARD tl_status tl_source_image_folder(tl_source **out, const char *path);
+/* A folder of images (data/image_folder.h), or the part of it that the arguments ask for. Samples have the names
+ * that TFRecords of images have: "image/encoded", the bytes of the file, and "image/class/label", an int64. Class
+ * names are the source's. What is passed over or missing is told as warnings of the log. */
+TL_API TL_NODISCARD tl_status tl_source_image_folder(tl_source **out, const tl_image_folder_args *args);
 /* Of a source made by the one above. */
 TL_API const char *const *tl_source_class_names(const tl_source *s, int64_t *count);
 

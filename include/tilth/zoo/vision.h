@@ -31,6 +31,7 @@
 #define TILTH_ZOO_VISION_H
 
 #include <tilth/data/augment.h>
+#include <tilth/data/image_folder.h>
 #include <tilth/nn/layers.h>
 #include <tilth/nn/model.h>
 #include <tilth/train/original.h>
@@ -169,8 +170,18 @@ typedef struct tl_image_data_config {
     tl_doubles mean, stddev;   /* of bytes, one for each channel; none: ImageNet's */
     int64_t aug_pad;           /* instead of aug_crop: shifted by up to so many pixels; at most 4096 */
     int64_t synthetic_examples;
+    double holdout;               /* share that is held out for validation, by content: data/image_folder.h */
+    tl_holdout_part holdout_part; /* auto: what is left for train_data, what is held out for validation_data */
+    bool skip_bad;                /* images that cannot be decoded are left out, and told */
+    tl_opt_bool exif_orientation; /* null: for file_type image_folder, and for single files */
 } tl_image_data_config;
 extern TL_API const tl_desc tl_image_data_config_desc;
+
+/* Names of the classes of data, in the order of their numbers: the folders of a folder of images, or the list beside
+ * TFRecords (tl_class_list_beside). Empty when there are none, and for records that are not there. `section` stands
+ * in messages: "task.train_data". */
+TL_API TL_NODISCARD tl_status tl_image_classes(tl_strings *out, tl_arena *arena, const tl_image_data_config *data,
+                                               const char *section);
 
 /* Batches of "image" float32 [batch, height, width, channels], normalised, and "label" int32 [batch], as the
  * configuration says. Labels are float32 [batch, num_classes] when images are mixed, or may have several classes.
@@ -182,13 +193,16 @@ typedef struct tl_image_inputs_args {
     tl_input_context input;
     bool evaluation;                  /* each example once, the last short batch too */
     bool multilabel;                  /* also when `data` does not say so: evaluation follows training */
+    /* (optional: a folder's own, sorted) Of training, for validation as well: which number a folder's class has. A
+     * class that is not among them, and another number of them than num_classes, are errors. */
+    tl_strings class_names;
     int threads;                      /* (optional: as many as the machine has) */
     tl_arena *arena;                  /* lives as long as the dataset */
 } tl_image_inputs_args;
 TL_API TL_NODISCARD tl_status tl_image_inputs(tl_dataset **out, const tl_image_inputs_args *args);
 
-/* What the task does to an image in evaluation: decoded bytes in, normalised float32 out, size[0] x size[1] x
- * size[2] of them. */
+/* What the task does to an image in evaluation: an encoded image in, normalised float32 out, size[0] x size[1] x
+ * size[2] of them. A JPEG is turned as its EXIF orientation says unless `data` forbids it. */
 TL_API TL_NODISCARD tl_status tl_image_prepare(float *out, const tl_image_data_config *data, tl_ints size,
                                                const void *file, size_t bytes);
 /* The same for pixels that are bytes already: [height, width] or [height, width, channels]. */
@@ -229,8 +243,18 @@ typedef struct tl_image_task {
     const tl_image_task_config *config;
     const tl_image_model_config *model;
     const tl_image_data_config *train_data; /* NULL: none */
+    tl_strings classes;                     /* their names, once they were looked for (tl_image_task_classes) */
+    bool classes_known;
 } tl_image_task;
 TL_API extern const tl_task_class tl_image_classification_task;
+
+/* Names of the classes of a task of that class, in the order of their numbers: config.class_names, or those of
+ * train_data (tl_image_classes), or without train_data those of validation_data. One mapping for training and
+ * evaluation. Empty when there are none. The names are the task's. */
+TL_API TL_NODISCARD tl_status tl_image_task_classes(tl_task *t, tl_strings *out);
+/* The names that a run has stored go before those of the data, which may not be there any more. Copied. With
+ * config.class_names they must be the same. */
+TL_API TL_NODISCARD tl_status tl_image_task_set_classes(tl_task *t, tl_strings names);
 
 /* The starter example: Model Garden's template for tasks of one's own, and so is src/zoo/example_task.c. */
 typedef struct tl_example_model_config {
