@@ -51,9 +51,11 @@ static tl_status decode(tl_image_file *f, tl_image *room, const tl_file_mapping 
     tl_image_head head;
     TL_TRY(tl_image_look(&head, bytes->data, bytes->size));
     TL_TRY(tl_image_decode(room, bytes->data, bytes->size, NULL));
-    f->height = room->height;
-    f->width = room->width;
-    f->channels = room->channels;
+    f->turned = head.orientation != 1;
+    tl_image_upright(&head);
+    f->height = head.height;
+    f->width = head.width;
+    f->channels = head.channels;
     return TL_OK;
 }
 

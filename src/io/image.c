@@ -95,6 +95,10 @@ static const struct {
     {TL_FORMAT_TIFF, "TIFF", 0, 4, "II*\0"},
     {TL_FORMAT_TIFF, "TIFF", 0, 4, "MM\0*"},
     {TL_FORMAT_BMP, "BMP", 0, 2, "BM"},
+    {TL_FORMAT_HEIC, "HEIC", 4, 8, "ftypheic"},
+    {TL_FORMAT_HEIC, "HEIC", 4, 8, "ftypheix"},
+    {TL_FORMAT_HEIC, "HEIC", 4, 8, "ftypmif1"},
+    {TL_FORMAT_AVIF, "AVIF", 4, 8, "ftypavif"},
 };
 
 tl_image_format tl_image_format_of(const void *data, size_t size)
@@ -181,16 +185,39 @@ tl_status tl_image_look(tl_image_head *out, const void *data, size_t size)
     return format == TL_FORMAT_PNG ? tli_png_look(out, data, size) : refuse(format, size);
 }
 
+static tl_status decode_as_it_is(tl_image *out, const void *data, size_t size, const tl_image_args *args,
+                                 tl_image_format format)
+{
+    if (format == TL_FORMAT_JPEG) return tl_jpeg_decode(out, data, size, args);
+    return format == TL_FORMAT_PNG ? decode_png(out, data, size, args) : refuse(format, size);
+}
+
+static tl_status decode_upright(tl_image *out, const void *data, size_t size, const tl_image_args *args,
+                                tl_image_format format)
+{
+    tl_image_head head, upright;
+    tl_image_args file = *args;
+    TL_TRY(tl_image_look(&head, data, size));
+    upright = head;
+    tl_image_upright(&upright);
+    file.shrink = 1;
+    TL_TRY(tli_image_window(&file.window, &file, upright.height, upright.width)); // all of it has a size from here on
+    file.window = tli_exif_window(file.window, head.orientation, head.height, head.width);
+    file.shrink = args->shrink;
+    TL_TRY(decode_as_it_is(out, data, size, &file, format));
+    return tli_exif_turn(out, head.orientation);
+}
+
 tl_status tl_image_decode(tl_image *out, const void *data, size_t size, const tl_image_args *args)
 {
     static const tl_image_args defaults = {0};
     tl_image_format format = tl_image_format_of(data, size);
     if (!args) args = &defaults;
     tl_status st = tli_image_args_check(args);
-    if (st == TL_OK) {
-        if (format == TL_FORMAT_JPEG) return tl_jpeg_decode(out, data, size, args);
-        st = format == TL_FORMAT_PNG ? decode_png(out, data, size, args) : refuse(format, size);
-    }
+    if (st == TL_OK)
+        st = args->orient && tli_exif_orientation(format, data, size) != 1
+                 ? decode_upright(out, data, size, args, format)
+                 : decode_as_it_is(out, data, size, args, format);
     if (st != TL_OK) out->height = out->width = out->channels = 0;
     return st;
 }

@@ -131,7 +131,8 @@ static bool look_guarded(tl_image_head *out, decoding *g, const void *data, size
     if (setjmp(g->j.mark) != 0) return false;
     jpeg_create_decompress(&g->d);
     begin(g, data, size);
-    *out = (tl_image_head){TL_FORMAT_JPEG, g->d.image_height, g->d.image_width, file_channels(g)};
+    *out = (tl_image_head){TL_FORMAT_JPEG, g->d.image_height, g->d.image_width, file_channels(g),
+                           tli_exif_orientation(TL_FORMAT_JPEG, data, size)};
     return true;
 }
 

@@ -240,7 +240,7 @@ static bool look_guarded(png_structp png, png_infop info, job *j, tl_image_head 
     png_read_info(png, info);
     int64_t channels = (has_colors(png, info) ? 3 : 1) + (has_alpha(png, info) ? 1 : 0);
     *out = (tl_image_head){TL_FORMAT_PNG, png_get_image_height(png, info), png_get_image_width(png, info),
-                           channels};
+                           channels, tli_exif_orientation(TL_FORMAT_PNG, j->data, j->size)};
     return true;
 }
 

@@ -77,6 +77,7 @@ static tl_status make_view(tli_view *v, const tl_image_data_config *d, tl_ints s
                        (long long)size.count);
     *v = (tli_view){.height = size.items[0], .width = size.items[1], .channels = size.items[2],
                     .resize = (int)d->tf_resize_method,
+                    .orient = d->exif_orientation.set ? d->exif_orientation.value : d->file_type == TL_IMAGES_FOLDER,
                     .training = d->base.is_training.set && d->base.is_training.value,
                     .center = d->center_crop_fraction, .crop = d->aug_crop, .flip = d->aug_rand_hflip,
                     .area_from = d->crop_area_range.items[0], .area_to = d->crop_area_range.items[1],
@@ -109,6 +110,7 @@ tl_status tl_image_prepare(float *out, const tl_image_data_config *data, tl_ints
     bool undecodable;
     TL_TRY(make_view(&v, data, size));
     v.training = false;
+    v.orient = !data->exif_orientation.set || data->exif_orientation.value;
     return tli_view_encoded(out, &v, file, bytes, NULL, &undecodable);
 }
 
@@ -200,7 +202,8 @@ static tl_status decode_pixels(const plan *p, tl_sample *s)
     TL_TRY(tl_sample_get(s, p->image, &f));
     if (f->shape.rank != 1) return TL_OK;
     TL_TRY(tl_image_decode(&image, f->data, (size_t)f->shape.dims[0],
-                           &(tl_image_args){.channels = p->view.channels, .dct = TL_JPEG_FAST}));
+                           &(tl_image_args){.channels = p->view.channels, .dct = TL_JPEG_FAST,
+                                            .orient = p->view.orient}));
     uint8_t *to = tl_sample_add(s, p->image, TL_U8, TL_SHAPE(image.height, image.width, image.channels));
     tl_status st = to ? TL_OK : tl_error_code();
     if (to) memcpy(to, image.pixels, (size_t)(image.height * image.width * image.channels));

@@ -162,11 +162,12 @@ static tl_status decode(const tli_view *p, tl_image *out, look *v, const void *f
 {
     tl_image_head head;
     TL_TRY(tl_image_look(&head, file, bytes));
+    if (p->orient) tl_image_upright(&head);
     *v = choose(p, rng, head.height, head.width);
     return tl_image_decode(out, file, bytes,
                            &(tl_image_args){.channels = p->channels, .window = v->window, .dct = TL_JPEG_FAST,
                                             .plain_edges = true, // as TensorFlow
-                                            .shrink = shrink_of(p, v)});
+                                            .shrink = shrink_of(p, v), .orient = p->orient});
 }
 
 tl_status tli_view_encoded(float *memory, const tli_view *p, const void *file, size_t bytes, tl_rng *rng,

@@ -13,6 +13,7 @@ enum { TLI_VIEW_CHANNELS = 4 };
 typedef struct tli_view {
     int64_t height, width, channels; /* of what comes out */
     float mean[TLI_VIEW_CHANNELS], stddev[TLI_VIEW_CHANNELS];
+    bool orient;              /* turned as EXIF says */
     int resize;               /* tl_image_resize */
     bool training;            /* what follows `center` is done then alone */
     double center;            /* share of the shorter side that is cut out of the middle; 0: all is taken */

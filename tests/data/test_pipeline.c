@@ -229,6 +229,36 @@ static void filters_leave_samples_out(void **state)
     tl_dataset_free(&d);
 }
 
+static tl_status leave_out_all_but_thirds(void *self, tl_sample *s)
+{
+    int64_t id;
+    (void)self;
+    TL_TRY(tl_sample_int(s, "id", &id));
+    if (id % 3) tl_sample_leave_out(s);
+    return TL_OK;
+}
+
+static void maps_leave_samples_out_too(void **state)
+{
+    (void)state;
+    const tl_sample_map maps[] = {{leave_out_all_but_thirds, NULL}, {add_noise, NULL}};
+    tl_tensors out = {0};
+    int64_t batches;
+    bool more;
+    ASSERT_IDS(PIPELINE(numbers(20), .maps = maps, .map_count = 1, .leaves_out = true), 0, 3, 6, 9, 12, 15, 18);
+    ASSERT_IDS(PIPELINE(numbers(10), .decode = maps[0], .cache = true, .leaves_out = true), 0, 3, 6, 9);
+    augment a = {0};
+    tl_sample_map counted[] = {maps[0], {add_noise, &a}};
+    tl_dataset *d = PIPELINE(numbers(20), .maps = counted, .map_count = 2, .leaves_out = true);
+    assert_fails(tl_dataset_length(d, &batches), TL_EUNSUPPORTED, "a filter decides");
+    tl_dataset_free(&d);
+    ASSERT_IDS(PIPELINE(numbers(9), .maps = counted, .map_count = 2, .leaves_out = true), 0, 3, 6);
+    assert_int_equal(a.calls, 3); // nothing runs on what was left out
+    d = PIPELINE(numbers(20), .maps = maps, .map_count = 1);
+    assert_fails(tl_dataset_next(d, c, &out, &more), TL_EINVAL, "its leaves_out is false");
+    tl_dataset_free(&d);
+}
+
 static tl_status none(void *self, const tl_sample *s, bool *keep)
 {
     (void)self, (void)s;
@@ -683,6 +713,7 @@ int main(void)
         LAB_TEST(mixtures_follow_their_weights),
         LAB_TEST(mixtures_end_with_a_source_or_with_all),
         LAB_TEST(filters_leave_samples_out),
+        LAB_TEST(maps_leave_samples_out_too),
         LAB_TEST(what_would_never_end_is_an_error),
         LAB_TEST(threads_change_nothing),
         LAB_TEST(draws_are_the_samples_own),

@@ -108,6 +108,36 @@ static tl_dataset *filtered(void)
     return of_files(args);
 }
 
+// A decode and a map that leave samples out themselves.
+static tl_status decode_most(void *self, tl_sample *s)
+{
+    int64_t id;
+    TL_TRY(tl_example_decode(self, s));
+    TL_TRY(tl_sample_int(s, "id", &id));
+    if (id % 5 == 2) tl_sample_leave_out(s);
+    return TL_OK;
+}
+
+static tl_status map_most(void *self, tl_sample *s)
+{
+    bool keep = true;
+    TL_TRY(augment(self, s));
+    TL_TRY(most_of_them(self, s, &keep));
+    if (!keep) tl_sample_leave_out(s);
+    return TL_OK;
+}
+
+static tl_dataset *leaving_out(void)
+{
+    static const tl_sample_map most[] = {{map_most, NULL}, {crop, NULL}};
+    tl_pipeline_args args = usual();
+    args.decode.fn = decode_most;
+    args.maps = most;
+    args.shuffle = 30;
+    args.shuffle_parts = args.repeat = args.cache = args.leaves_out = true;
+    return of_files(args);
+}
+
 static tl_dataset *second_reader(void)
 {
     tl_pipeline_args args = usual();
@@ -174,7 +204,7 @@ static tl_dataset *whole(void)
     return d;
 }
 
-static maker *const makers[] = {plain,    shuffled, filtered,         second_reader,
+static maker *const makers[] = {plain,    shuffled, filtered, leaving_out, second_reader,
                                 bucketed, mixed,    mixed_to_the_end, whole};
 
 /* --- resuming --------------------------------------------------------------------------------- */

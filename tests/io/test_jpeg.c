@@ -306,6 +306,7 @@ static void other_bytes_are_refused(void **state)
         {"BM\0\0\0\0\0\0", 8, TL_EUNSUPPORTED, "this is a BMP image"},
         {"RIFF\0\0\0\0WEBPVP8 ", 16, TL_EUNSUPPORTED, "this is a WebP image"},
         {"II*\0\0\0", 6, TL_EUNSUPPORTED, "this is a TIFF image"},
+        {"\0\0\0\x18" "ftypheic\0\0\0\0", 16, TL_EUNSUPPORTED, "this is a HEIC image"},
         {"\xff\xd8\xff\xd9", 4, TL_EINVAL, "reading a JPEG image: "},
         {"\x89PNG\r\n\x1a\n", 8, TL_EINVAL, "reading a PNG image: "},
     };
@@ -384,6 +385,164 @@ static void without_memory_it_says_so(void **state)
     tl_str_deinit(&again);
 }
 
+/* --- how the camera was held ------------------------------------------------------------------ */
+
+// A directory of two entries, the second one the orientation, in either order of bytes.
+static tl_str exif_of(int orientation, bool big)
+{
+    static const uint8_t head[2][14] = {
+        {'I', 'I', '*', 0, 8, 0, 0, 0, 2, 0}, {'M', 'M', 0, '*', 0, 0, 0, 8, 0, 2}};
+    uint8_t entry[2][12] = {{0x0f, 0x01, 2, 0, 1, 0, 0, 0, 'x'}, {0x12, 0x01, 3, 0, 1, 0, 0, 0, (uint8_t)orientation}};
+    static const uint8_t big_entry[2][12] = {{0x01, 0x0f, 0, 2, 0, 0, 0, 1, 'x'}, {0x01, 0x12, 0, 3, 0, 0, 0, 1}};
+    tl_str out = TL_STR_INIT;
+    if (big) memcpy(entry, big_entry, sizeof entry);
+    if (big) entry[1][9] = (uint8_t)orientation;
+    tl_str_addn(&out, (const char *)head[big], 10);
+    tl_str_addn(&out, (const char *)entry, sizeof entry);
+    tl_str_addn(&out, "\0\0\0\0", 4);
+    return out;
+}
+
+static tl_str jpeg_with(const tl_str *file, const tl_str *exif)
+{
+    tl_str out = TL_STR_INIT;
+    size_t length = exif->length + 8;
+    tl_str_addn(&out, file->data, 2);
+    tl_str_addc(&out, '\xff');
+    tl_str_addc(&out, '\xe1');
+    tl_str_addc(&out, (char)(length >> 8));
+    tl_str_addc(&out, (char)length);
+    tl_str_addn(&out, "Exif\0\0", 6);
+    tl_str_addn(&out, exif->data, exif->length);
+    tl_str_addn(&out, file->data + 2, file->length - 2);
+    assert_ok(tl_str_status(&out));
+    return out;
+}
+
+// Between the head (8 + 25 bytes) and the rest; the reader of pixels passes over a chunk whose checksum is wrong.
+static tl_str png_with(const tl_str *file, const tl_str *exif)
+{
+    tl_str out = TL_STR_INIT;
+    tl_str_addn(&out, file->data, 33);
+    tl_str_addn(&out, "\0\0\0", 3);
+    tl_str_addc(&out, (char)exif->length);
+    tl_str_addn(&out, "eXIf", 4);
+    tl_str_addn(&out, exif->data, exif->length);
+    tl_str_addn(&out, "\0\0\0\0", 4);
+    tl_str_addn(&out, file->data + 33, file->length - 33);
+    assert_ok(tl_str_status(&out));
+    return out;
+}
+
+// What is seen at the upright image's row y and column x, in words of the standard: where its first row and its first
+// column are to be seen.
+static const uint8_t *seen_at(const tl_image *file, int orientation, int64_t y, int64_t x)
+{
+    int64_t bottom = file->height - 1, right = file->width - 1, row = y, column = x;
+    switch (orientation) {
+    case 2: column = right - x; break;                     // top, right
+    case 3: row = bottom - y, column = right - x; break;   // bottom, right
+    case 4: row = bottom - y; break;                       // bottom, left
+    case 5: row = x, column = y; break;                    // left, top
+    case 6: row = bottom - x, column = y; break;           // right, top
+    case 7: row = bottom - x, column = right - y; break;   // right, bottom
+    case 8: row = x, column = right - y; break;            // left, bottom
+    default: break;
+    }
+    return file->pixels + (row * file->width + column) * file->channels;
+}
+
+static void check_upright(const tl_str *file, const tl_image *plain, int orientation)
+{
+    tl_image out = TL_IMAGE_INIT, part = TL_IMAGE_INIT;
+    tl_image_head head;
+    size_t pixel = (size_t)plain->channels;
+    assert_ok(tl_image_look(&head, file->data, file->length));
+    assert_int_equal(head.orientation, orientation);
+    assert_true(head.height == plain->height && head.width == plain->width);
+    tl_image_upright(&head);
+    assert_ok(tl_image_decode(&out, file->data, file->length, &(tl_image_args){.orient = true}));
+    assert_true(out.height == head.height && out.width == head.width);
+    assert_true((orientation > 4) == (out.height == plain->width));
+    for (int64_t y = 0; y < out.height; y++)
+        for (int64_t x = 0; x < out.width; x++)
+            assert_memory_equal(out.pixels + (size_t)(y * out.width + x) * pixel, seen_at(plain, orientation, y, x), pixel);
+    tl_window w = {3, 5, 9, 7};
+    assert_ok(tl_image_decode(&part, file->data, file->length, &(tl_image_args){.orient = true, .window = w}));
+    assert_true(part.height == 7 && part.width == 9);
+    for (int64_t y = 0; y < 7; y++)
+        assert_memory_equal(part.pixels + (size_t)(y * 9) * pixel,
+                            out.pixels + (size_t)((y + 5) * out.width + 3) * pixel, 9 * pixel);
+    assert_ok(tl_image_decode(&part, file->data, file->length, &(tl_image_args){.orient = true, .shrink = 2}));
+    assert_true(part.height == (out.height + 1) / 2 && part.width == (out.width + 1) / 2);
+    assert_int_equal(tl_image_decode(&part, file->data, file->length,
+                                     &(tl_image_args){.orient = true, .window = {out.width - 2, 0, 3, 1}}), TL_EINVAL);
+    assert_ok(tl_image_decode(&out, file->data, file->length, NULL)); // unless it is asked for
+    assert_true(out.height == plain->height);
+    assert_memory_equal(out.pixels, plain->pixels, (size_t)(out.height * out.width) * pixel);
+    tl_image_deinit(&out);
+    tl_image_deinit(&part);
+}
+
+static void images_are_turned_upright(void **state)
+{
+    (void)state;
+    tl_image image = picture(21, 14, 3), plain = TL_IMAGE_INIT;
+    tl_str jpeg = encode(&image, NULL), png = TL_STR_INIT;
+    assert_ok(tl_png_encode(&png, &(tl_png_image){14, 21, 3, image.pixels}));
+    for (int i = 1; i <= 8; i++)
+        for (int big = 0; big < 2; big++) {
+            tl_str exif = exif_of(i, big), file = jpeg_with(&jpeg, &exif);
+            assert_ok(tl_image_decode(&plain, jpeg.data, jpeg.length, NULL));
+            check_upright(&file, &plain, i);
+            tl_str_deinit(&file);
+            file = png_with(&png, &exif);
+            check_upright(&file, &image, i);
+            tl_str_deinit(&file);
+            tl_str_deinit(&exif);
+        }
+    tl_image_deinit(&image);
+    tl_image_deinit(&plain);
+    tl_str_deinit(&jpeg);
+    tl_str_deinit(&png);
+}
+
+// Whatever is odd counts as upright, and nothing is read beyond its end.
+static void odd_exif_does_no_harm(void **state)
+{
+    (void)state;
+    tl_image image = picture(8, 8, 1), out = TL_IMAGE_INIT;
+    tl_str jpeg = encode(&image, NULL), exif = exif_of(6, true);
+    tl_image_head head;
+    for (size_t i = 0; i < exif.length; i++)
+        for (int value = 0; value < 256; value += 51) {
+            char before = exif.data[i];
+            exif.data[i] = (char)value;
+            tl_str file = jpeg_with(&jpeg, &exif);
+            assert_ok(tl_image_look(&head, file.data, file.length));
+            assert_true(head.orientation >= 1 && head.orientation <= 8);
+            for (size_t cut = 0; cut < 60 && value == 0; cut++) { // in memory of that size alone
+                char *bytes = tl_alloc(cut + 1);
+                assert_non_null(bytes);
+                memcpy(bytes, file.data, cut);
+                (void)!tl_image_look(&head, bytes, cut);
+                (void)!tl_image_decode(&out, bytes, cut, &(tl_image_args){.orient = true});
+                tl_free(bytes);
+            }
+            exif.data[i] = before;
+            tl_str_deinit(&file);
+        }
+    tl_str none = exif_of(9, false), file = jpeg_with(&jpeg, &none);
+    assert_ok(tl_image_look(&head, file.data, file.length));
+    assert_int_equal(head.orientation, 1);
+    tl_str_deinit(&none);
+    tl_str_deinit(&file);
+    tl_str_deinit(&exif);
+    tl_str_deinit(&jpeg);
+    tl_image_deinit(&image);
+    tl_image_deinit(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -397,6 +556,8 @@ int main(void)
         cmocka_unit_test(cut_files_are_refused_or_shown),
         cmocka_unit_test(other_bytes_are_refused),
         cmocka_unit_test(damaged_files_do_no_harm),
+        cmocka_unit_test(images_are_turned_upright),
+        cmocka_unit_test(odd_exif_does_no_harm),
         cmocka_unit_test(without_memory_it_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,6 +54,8 @@ typedef struct tl_image_args {
     bool plain_edges;      /* colours at a JPEG window's edges know nothing of what is outside, as in TensorFlow's
                             * decode_and_crop_jpeg; otherwise a window has the pixels of the whole image */
     bool cut_is_fine;      /* a JPEG that ends early, or is damaged, is shown as far as it goes */
+    bool orient;           /* turned as the EXIF orientation of the file says; the window is one of the upright image.
+                            * Of tl_image_decode alone. */
 } tl_image_args;
 
 typedef enum tl_image_format {
@@ -63,7 +65,9 @@ typedef enum tl_image_format {
     TL_FORMAT_GIF,
     TL_FORMAT_BMP,
     TL_FORMAT_WEBP,
-    TL_FORMAT_TIFF
+    TL_FORMAT_TIFF,
+    TL_FORMAT_HEIC,
+    TL_FORMAT_AVIF
 } tl_image_format;
 /* By the first bytes. */
 TL_API tl_image_format tl_image_format_of(const void *data, size_t size);
@@ -73,10 +77,13 @@ TL_API const char *tl_image_format_name(tl_image_format format);
 typedef struct tl_image_head {
     tl_image_format format;
     int64_t height, width, channels; /* of the file, as channels = 0 gives them */
+    int orientation; /* of EXIF, in a JPEG's APP1 or a PNG's eXIf: 1 to 8; 1 when there is none */
 } tl_image_head;
 /* What the file's head says; the pixels are not looked at. JPEG and PNG only, as everywhere here:
  * others are refused by their names. */
 TL_API TL_NODISCARD tl_status tl_image_look(tl_image_head *out, const void *data, size_t size);
+/* The size that the image has when it is turned, as `orient` decodes it. */
+TL_API void tl_image_upright(tl_image_head *head);
 /* NULL arguments are the defaults. After a failure the image has no size, but keeps its memory. */
 TL_API TL_NODISCARD tl_status tl_image_decode(tl_image *out, const void *data, size_t size,
                                               const tl_image_args *args);
