@@ -7,7 +7,6 @@
 #include <tilth/base/crc32c.h>
 #include <tilth/base/file.h>
 #include <tilth/base/pool.h>
-#include <tilth/io/image.h>
 
 #include "data/image_folder_impl.h"
 
@@ -51,6 +50,8 @@ static tl_status decode(tl_image_file *f, tl_image *room, const tl_file_mapping 
     tl_image_head head;
     TL_TRY(tl_image_look(&head, bytes->data, bytes->size));
     TL_TRY(tl_image_decode(room, bytes->data, bytes->size, NULL));
+    f->bytes = bytes->size;
+    f->format = head.format;
     f->turned = head.orientation != 1;
     tl_image_upright(&head);
     f->height = head.height;

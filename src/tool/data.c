@@ -4,6 +4,8 @@
 
 #include <tilth/base/file.h>
 
+#include "tool/ckpt.h"
+
 static const char *const encoding_names[] = {"png", "jpeg", "raw", NULL};
 
 static const tl_field data_fields[] = {
@@ -22,6 +24,11 @@ static const tl_field data_fields[] = {
     TL_F(tli_data_flags, encoding, .names = encoding_names,
          .help =
              "convert: how the images of an idx file are stored; files of images stay as they are"),
+    TL_F(tli_data_flags, classes, .flags = TL_FIELD_NULLABLE,
+         .help = "convert: file with the names of the classes, one a line, that says their numbers; that of training for "
+                 "the records of validation"),
+    TL_F(tli_data_flags, skip_bad, .help = "convert: images that cannot be decoded are left out"),
+    TL_F(tli_data_flags, json, .help = "show: an object of JSON for each file, one a line"),
     TL_F_END};
 static const tl_desc data_flags_desc = {
     .name = "data",
@@ -72,12 +79,14 @@ static tl_status open_file(tli_data_input *out)
     return st;
 }
 
-tl_status tli_data_open(tli_data_input *out, tl_arena *arena, const char *path)
+tl_status tli_data_open(tli_data_input *out, tl_arena *arena, const char *path, const tl_image_folder_args *how)
 {
+    tl_image_folder_args args = *how;
     *out = (tli_data_input){.path = path};
     if (!tl_dir_exists(path)) return open_file(out);
     out->kind = TLI_DATA_FOLDER;
-    return tl_image_folder_list(&out->folder, arena, &(tl_image_folder_args){.path = path});
+    args.path = path;
+    return tl_image_folder_list(&out->folder, arena, &args);
 }
 
 void tli_data_close(tli_data_input *in)
@@ -92,6 +101,31 @@ void tli_data_add_size(tl_str *out, double bytes)
     int unit = 0;
     for (; bytes >= 1024 && unit < 4; unit++) bytes /= 1024;
     tl_str_addf(out, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+}
+
+void tli_data_add_notes(tl_str *out, const tl_image_folder *f)
+{
+    tl_str notes = TL_STR_INIT;
+    tl_image_folder_notes(&notes, f);
+    for (const char *at = tl_str_text(&notes); *at;) {
+        const char *end = strchrnul(at, '\n');
+        tl_str line = TL_STR_INIT;
+        tl_str_addn(&line, at, (size_t)(end - at));
+        tli_ckpt_add_clean(out, tl_str_text(&line));
+        tl_str_addc(out, '\n');
+        tl_str_deinit(&line);
+        at = *end ? end + 1 : end;
+    }
+    tl_str_deinit(&notes);
+}
+
+void tli_data_json_class(tli_json *j, int64_t number, const char *name, int64_t count)
+{
+    tli_json_begin(j, NULL, '{');
+    tli_json_int(j, "class", number);
+    if (name) tli_json_text(j, "name", name);
+    tli_json_int(j, "count", count);
+    tli_json_end(j, '}');
 }
 
 /* --- the command ------------------------------------------------------------------------------ */
@@ -109,11 +143,12 @@ const tli_command tli_command_data = {
              "show tells what is in TFRecord files (features, their types and counts, with every "
              "checksum "
              "verified), in idx files and in folders of images, which have a subfolder for each "
-             "class. convert "
+             "class; every image is decoded once. convert "
              "writes TFRecord files of tf.train.Example with image/encoded and image/class/label, "
              "from a folder "
              "of images or from an idx file of images and one of their labels; the names of a "
-             "folder's classes go to PREFIX.classes.txt. show goes on behind a file that cannot be "
+             "folder's classes go to PREFIX.classes.txt. Images that cannot be decoded are told all "
+             "together, and nothing is written, unless --skip_bad leaves them out. show goes on behind a file that cannot be "
              "shown, and ends with 1 when the first such file is damaged, with 2 when it is not "
              "there or of no kind that is known.",
     .flags = {{"Data", &data_flags_desc}},

@@ -6,6 +6,7 @@
 #include <tilth/io/idx.h>
 #include <tilth/io/tfrecord.h>
 
+#include "io/json_text.h"
 #include "tool/tool.h"
 
 typedef enum tli_data_encoding { TLI_DATA_PNG, TLI_DATA_JPEG, TLI_DATA_RAW } tli_data_encoding;
@@ -19,6 +20,9 @@ typedef struct tli_data_flags {
     bool shuffle;
     int64_t seed;
     tli_data_encoding encoding;
+    const char *classes;
+    bool skip_bad;
+    bool json;
 } tli_data_flags;
 
 /* What a word of the command line names. */
@@ -30,7 +34,8 @@ typedef struct tli_data_input {
     tl_tfrecord_file *records;
     tl_idx array;
 } tli_data_input;
-tl_status tli_data_open(tli_data_input *out, tl_arena *arena, const char *path);
+/* `how` a folder is listed; its path is left out. */
+tl_status tli_data_open(tli_data_input *out, tl_arena *arena, const char *path, const tl_image_folder_args *how);
 void tli_data_close(tli_data_input *in);
 
 /* The last failure again, as one of a damaged file: TL_EIO. */
@@ -38,6 +43,12 @@ tl_status tli_data_damaged(void);
 
 /* "12.5 MiB". */
 void tli_data_add_size(tl_str *out, double bytes);
+
+/* What should be told of a folder, a line each. */
+void tli_data_add_notes(tl_str *out, const tl_image_folder *f);
+/* {"class": 0, "name": "daisy", "count": 12}; without a name when it is NULL. */
+void tli_data_json_class(tli_json *j, int64_t number, const char *name, int64_t count);
+tl_status tli_data_show_records(tli_run *run, const tl_tfrecord_file *f, const tli_data_flags *given);
 
 /* Verbs; `flags` are tli_data_flags. */
 tl_status tli_data_show(tli_run *run, const void *flags);

@@ -20,7 +20,8 @@ typedef struct converting {
     const char **paths;
     const char *classes;           /* path for the names of the classes, of a folder */
     tl_path_list others;           /* files of an earlier conversion that no new one replaces */
-    const tl_image_folder *folder; /* this one, or the two below */
+    const char *folder_path;       /* these two, or the three below */
+    tl_image_folder folder;
     const tl_idx *images, *labels;
     const char *images_path;
     tl_str example, encoded; /* used again and again */
@@ -37,24 +38,19 @@ static void add_head(tl_example_writer *w, const char *format, int64_t height, i
     tl_example_add_ints(w, "image/channels", &channels, 1);
 }
 
-// A file stays as it is; its head is looked at, so that what cannot be read later is noticed now.
+// A file stays as it is. It was decoded when the folder was listed.
 static tl_status make_from_file(converting *c, int64_t index)
 {
-    const tl_image_file *from = &c->folder->files[index];
+    const tl_image_file *from = &c->folder.files[index];
     tl_file_mapping file;
-    tl_image_head head;
     TL_TRY(tl_file_map(&file, from->path));
-    tl_status st = tl_image_look(&head, file.data, file.size);
-    if (st == TL_OK) {
-        tl_example_writer w = tl_example_begin(&c->example);
-        tl_example_add_bytes(&w, "image/encoded", &(tl_bytes){file.data, file.size}, 1);
-        tl_example_add_ints(&w, "image/class/label", &from->label, 1);
-        tl_example_add_text(&w, "image/class/text", c->folder->classes[from->label]);
-        tl_example_add_text(&w, "image/filename", tl_path_basename(from->path));
-        add_head(&w, head.format == TL_FORMAT_JPEG ? "jpeg" : "png", head.height, head.width,
-                 head.channels);
-        st = tl_example_end(&w);
-    }
+    tl_example_writer w = tl_example_begin(&c->example);
+    tl_example_add_bytes(&w, "image/encoded", &(tl_bytes){file.data, file.size}, 1);
+    tl_example_add_ints(&w, "image/class/label", &from->label, 1);
+    tl_example_add_text(&w, "image/class/text", c->folder.classes[from->label]);
+    tl_example_add_text(&w, "image/filename", tl_path_basename(from->path));
+    add_head(&w, from->format == TL_FORMAT_JPEG ? "jpeg" : "png", from->height, from->width, from->channels);
+    tl_status st = tl_example_end(&w);
     tl_file_unmap(&file);
     return st == TL_OK ? st : tl_error_note(st, "'%s'", from->path);
 }
@@ -156,7 +152,7 @@ static tl_status name_files(converting *c)
                                       i, g->shards, g->gzip ? ".gz" : "");
         if (!c->paths[i]) return TL_ENOMEM;
     }
-    if (!c->folder) return TL_OK;
+    if (!c->folder_path) return TL_OK;
     c->classes = tl_arena_printf(c->run->arena, "%s.classes.txt", g->out);
     return c->classes ? TL_OK : TL_ENOMEM;
 }
@@ -167,9 +163,7 @@ static tl_status begin(converting *c)
     const char *folder = tl_path_dirname(c->run->arena, g->out);
     c->shards = tl_arena_array(c->run->arena, g->shards, sizeof *c->shards);
     if (!folder || !c->shards) return TL_ENOMEM;
-    TL_TRY(name_files(c));
     TL_TRY(tl_mkdirs(folder));
-    TL_TRY(check_all_free(c));
     for (int64_t i = 0; i < g->shards; i++)
         TL_TRY(tl_tfrecord_writer_begin(&c->shards[i], c->paths[i],
                                         &(tl_tfrecord_writer_args){.gzip = g->gzip}));
@@ -187,7 +181,7 @@ static tl_status write_examples(converting *c, int64_t count)
     if (c->given->shuffle) tl_rng_shuffle(&rng, order, count);
     for (int64_t i = 0; i < count; i++) {
         tl_str_cut(&c->example, 0);
-        TL_TRY(c->folder ? make_from_file(c, order[i]) : make_from_array(c, order[i]));
+        TL_TRY(c->folder_path ? make_from_file(c, order[i]) : make_from_array(c, order[i]));
         TL_TRY(
             tl_tfrecord_write(c->shards[i % c->given->shards], c->example.data, c->example.length));
     }
@@ -195,16 +189,19 @@ static tl_status write_examples(converting *c, int64_t count)
 }
 
 // The names of the classes, one a line, beside the records: numbers alone say little.
-static tl_status write_classes(converting *c)
+static tl_status finish_folder(converting *c)
 {
-    tl_str text = TL_STR_INIT;
-    for (int64_t i = 0; i < c->folder->class_count; i++)
-        tl_str_addf(&text, "%s\n", c->folder->classes[i]);
-    tl_status st = tl_str_status(&text);
-    if (st == TL_OK) st = tl_file_write_atomic(c->classes, text.data, text.length);
-    if (st == TL_OK) tl_str_addf(&c->run->text, "wrote %s\n", c->classes);
-    tl_str_deinit(&text);
-    return st;
+    const tl_image_folder *f = &c->folder;
+    tl_str *out = &c->run->text;
+    int64_t turned = 0;
+    TL_TRY(tl_class_list_write(c->classes, (tl_strings){f->classes, f->class_count}));
+    tl_str_addf(out, "wrote %s\n", c->classes);
+    tli_data_add_notes(out, f);
+    for (int64_t i = 0; i < f->count; i++) turned += f->files[i].turned;
+    if (turned)
+        tl_str_addf(out, "%" PRId64 " %s turned by EXIF, which records are not unless exif_orientation is true\n", turned,
+                    turned == 1 ? "is" : "are");
+    return tl_str_status(out);
 }
 
 static tl_status finish(converting *c, int64_t count)
@@ -218,15 +215,22 @@ static tl_status finish(converting *c, int64_t count)
     tl_str_addf(&c->run->text, "wrote %" PRId64 " examples to %s", count, c->paths[0]);
     if (shards > 1) tl_str_addf(&c->run->text, " ... %s", tl_path_basename(c->paths[shards - 1]));
     tl_str_addc(&c->run->text, '\n');
-    return c->folder ? write_classes(c) : tl_str_status(&c->run->text);
+    return c->folder_path ? finish_folder(c) : tl_str_status(&c->run->text);
+}
+
+// What can be refused without a look at the images.
+static tl_status check_out(converting *c)
+{
+    if (c->given->shards > MOST_SHARDS)
+        return TL_FAIL(TL_EINVAL, "--shards is at most %d, for all files are open at once",
+                       MOST_SHARDS);
+    TL_TRY(name_files(c));
+    return check_all_free(c);
 }
 
 static tl_status convert(converting *c, int64_t count)
 {
     tl_status st;
-    if (c->given->shards > MOST_SHARDS)
-        return TL_FAIL(TL_EINVAL, "--shards is at most %d, for all files are open at once",
-                       MOST_SHARDS);
     TL_TRY_DONE(st, begin(c));
     TL_TRY_DONE(st, write_examples(c, count));
     st = finish(c, count);
@@ -276,30 +280,38 @@ static tl_status convert_pair(tli_run *run, const tli_data_flags *given,
     tl_status st = check_pair(images->path, &images->array, path, &labels);
     converting c = {.run = run, .given = given, .images = &images->array, .labels = &labels,
                     .images_path = images->path};
+    if (st == TL_OK && given->classes)
+        st = TL_FAIL(TL_EINVAL, "--classes says the numbers of a folder's classes; idx files have numbers");
+    if (st == TL_OK) st = check_out(&c);
     if (st == TL_OK) st = convert(&c, labels.shape.dims[0]);
     tl_idx_close(&labels);
     return st;
 }
 
-static tl_status convert_folder(tli_run *run, const tli_data_flags *given, const tli_data_input *in)
+static tl_status convert_folder(tli_run *run, const tli_data_flags *given)
 {
+    const char *path = run->words.items[1];
+    tl_image_folder_args how = {.path = path, .check = true, .skip_bad = given->skip_bad};
     if (run->words.count != 2)
         return TL_FAIL(TL_EINVAL, "one folder of images is converted at a time");
-    converting c = {.run = run, .given = given, .folder = &in->folder};
-    return convert(&c, in->folder.count);
+    converting c = {.run = run, .given = given, .folder_path = path};
+    TL_TRY(check_out(&c));
+    if (given->classes) TL_TRY_NOTE(tl_class_list_read(&how.classes, run->arena, given->classes), "--classes");
+    TL_TRY(tl_image_folder_list(&c.folder, run->arena, &how));
+    return convert(&c, c.folder.count);
 }
 
 tl_status tli_data_convert(tli_run *run, const void *flags)
 {
     const tli_data_flags *given = flags;
+    const char *path = run->words.items[1];
     tli_data_input in;
     if (!given->out || !*given->out)
         return TL_FAIL(TL_EINVAL,
                        "`convert` needs --out, the beginning of the names of what is written");
-    tl_status st = tli_data_open(&in, run->arena, run->words.items[1]);
-    if (st == TL_OK && in.kind == TLI_DATA_FOLDER)
-        st = convert_folder(run, given, &in);
-    else if (st == TL_OK && in.kind == TLI_DATA_IDX)
+    if (tl_dir_exists(path)) return convert_folder(run, given);
+    tl_status st = tli_data_open(&in, run->arena, path, &(tl_image_folder_args){0});
+    if (st == TL_OK && in.kind == TLI_DATA_IDX)
         st = convert_pair(run, given, &in);
     else if (st == TL_OK)
         st = TL_FAIL(TL_EINVAL, "'%s' is a TFRecord file already", in.path);

@@ -68,6 +68,31 @@ static void worked(void)
     assert_string_equal(err, "");
 }
 
+/* --- features ---------------------------------------------------------------------------------- */
+
+static tl_feature feature(const tl_tfrecord *r, const char *name)
+{
+    tl_feature f;
+    assert_ok(tl_example_find(&f, &name, 1, r->data, r->size));
+    return f;
+}
+
+static int64_t int_in(const tl_tfrecord *r, const char *name)
+{
+    tl_feature f = feature(r, name);
+    int64_t value;
+    assert_ok(tl_feature_ints(&f, name, &value, 1));
+    return value;
+}
+
+static tl_bytes bytes_in(const tl_tfrecord *r, const char *name)
+{
+    tl_feature f = feature(r, name);
+    tl_bytes value;
+    assert_ok(tl_feature_bytes(&f, name, &value, 1));
+    return value;
+}
+
 /* --- what is shown ---------------------------------------------------------------------------- */
 
 static void put_records(const char *name)
@@ -236,33 +261,147 @@ static void folders_are_shown(void **state)
     has(out, "rose/1.jpg: class 1, JPEG 1 x 2 x 3, ");
     put_bytes(in_folder("flowers/rose/1.jpg"), "hello", 5);
     run("show", in_folder("flowers"), "--examples=10");
-    ended_with(1, "rose/1.jpg': these 5 bytes are no image");
+    ended_with(1, "rose/1.jpg: these 5 bytes are no image");
+    has(err, "flowers': 1 of 3 images cannot be read:");
+    has(out, "2 classes, 2 images, ");
+    has(out, "\n1 CORRUPT\n");
+    has(out, "daisy/1.png: class 0, PNG 1 x 2 x 3, ");
+}
+
+/* A JPEG that ends half-way, a PNG that is a GIF, files that are not read, a class without images, and one that lies on
+ * its side. */
+static void put_mixed_folder(void)
+{
+    static const char exif[] = "\xff\xe1\0\x22" "Exif\0\0" "II*\0\x08\0\0\0\1\0\x12\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0";
+    uint8_t pixels[40 * 30];
+    tl_str file = TL_STR_INIT, turned = TL_STR_INIT;
+    for (size_t i = 0; i < sizeof pixels; i++) pixels[i] = (uint8_t)(i * 7);
+    assert_ok(tl_jpeg_encode(&file, &(tl_image){40, 30, 1, pixels, 0}, NULL));
+    tl_str_addn(&turned, file.data, 2);
+    tl_str_addn(&turned, exif, 36);
+    tl_str_addn(&turned, file.data + 2, file.length - 2);
+    for (int i = 0; i < 3; i++) {
+        static const char *const folders[] = {"mixed/a", "mixed/b", "mixed/c"};
+        assert_ok(tl_mkdirs(in_folder(folders[i])));
+    }
+    put_bytes(in_folder("mixed/a/good.jpg"), file.data, file.length);
+    put_bytes(in_folder("mixed/a/cut.jpg"), file.data, file.length / 2);
+    put_bytes(in_folder("mixed/a/wrong.png"), "GIF89a", 6);
+    put_bytes(in_folder("mixed/a/x.webp"), "RIFF", 4);
+    put_bytes(in_folder("mixed/c/turned.jpg"), turned.data, turned.length);
+    tl_str_deinit(&file);
+    tl_str_deinit(&turned);
+}
+
+static void damaged_images_are_told_together(void **state)
+{
+    (void)state;
+    put_mixed_folder();
+    run("show", in_folder("mixed"), "--examples=0");
+    ended_with(1, "mixed': 2 of 4 images cannot be read:\n");
+    has(err, "a/cut.jpg: reading a JPEG image: Premature end");
+    has(err, "a/wrong.png: this is a GIF image");
+    has(out, "images are 30 to 40 (median 30) pixels high and 30 to 40 (median 30) wide; 2 have 1 channel\n");
+    has(out, "1 is turned by EXIF\n2 CORRUPT\n");
+    has(out, "mixed/b' holds no image and is left out\n");
+    has(out, "1 .webp is not read: .jpg, .jpeg and .png are\n");
+    run("convert", in_folder("mixed"), "--out", in_folder("made/m"));
+    ended_with(1, "2 of 4 images cannot be read; skip_bad leaves them out:");
+    has(err, "a/cut.jpg': reading a JPEG image: ");
+    has(err, "a/wrong.png': this is a GIF image");
+    assert_false(tl_dir_exists(in_folder("made"))); // nothing was written
+    run("convert", in_folder("mixed"), "--out", in_folder("made/m"), "--skip_bad");
+    worked();
+    has(out, "wrote 2 examples to ");
+    has(out, "2 images cannot be read and are left out: ");
+    has(out, "1 is turned by EXIF, which records are not unless exif_orientation is true\n");
+    size_t size;
+    char *names = bytes_of(in_folder("made/m.classes.txt"), &size);
+    assert_string_equal(names, "a\nc\n");
+    tl_free(names);
+    run("show", in_folder("made/m-00000-of-00001"), "--examples=0");
+    worked();
+    has(out, "2 classes\n  0  a, 1 record\n  1  c, 1 record\n");
+    has(out, "images are 30 to 40 (median 30) pixels high");
+}
+
+// A record that cannot be decoded is found by its number and by its name.
+static void damaged_records_are_found(void **state)
+{
+    (void)state;
+    tl_str file = TL_STR_INIT, example = TL_STR_INIT;
+    for (int i = 0; i < 3; i++) {
+        const int64_t label = i;
+        tl_str_cut(&example, 0);
+        tl_example_writer w = tl_example_begin(&example);
+        tl_example_add_text(&w, "image/encoded", i ? "\xff\xd8\xff" : "123456");
+        if (!i) tl_example_add_text(&w, "image/format", "raw");
+        tl_example_add_text(&w, "image/filename", "the one");
+        tl_example_add_ints(&w, "image/class/label", &label, 1);
+        assert_ok(tl_example_end(&w));
+        tl_tfrecord_add(&file, example.data, example.length);
+    }
+    put_bytes(in_folder("pictures"), file.data, file.length);
+    run("show", in_folder("pictures"));
+    ended_with(1, "pictures': 2 of 2 images cannot be read:\n  record 1, 'the one': reading a JPEG image: ");
+    has(out, "3 classes\n  0, 1 record\n");
+    has(out, "2 CORRUPT\n");
+    tl_str_deinit(&file);
+    tl_str_deinit(&example);
+}
+
+static void what_is_shown_comes_as_json(void **state)
+{
+    (void)state;
+    put_mixed_folder();
+    put_pair();
+    put_records("some.tfrecord");
+    run("show", in_folder("mixed"), in_folder("labels"), in_folder("some.tfrecord"), "--json");
+    ended_with(1, "2 of 4 images cannot be read");
+    has(out, "/mixed\", \"kind\": \"image_folder\", \"count\": 2, \"bytes\": ");
+    has(out, "\"classes\": [{\"class\": 0, \"name\": \"a\", \"count\": 1}, {\"class\": 1, \"name\": \"c\", \"count\": 1}], "
+             "\"height\": {\"min\": 30, \"median\": 30, \"max\": 40}, \"width\": {\"min\": 30, \"median\": 30, \"max\": 40}, "
+             "\"channels\": {\"1\": 2}, \"turned\": 1, \"corrupt\": [{\"file\": ");
+    has(out, "\"not_read\": {\".webp\": 1}, \"empty\": [");
+    has(out, "\"kind\": \"idx\", \"count\": 3, \"bytes\": 3, \"compressed\": false, \"dtype\": \"uint8\", \"shape\": [3], ");
+    has(out, "\"classes\": [{\"class\": 0, \"count\": 1}, {\"class\": 2, \"count\": 2}]}\n");
+    has(out, "\"kind\": \"tfrecord\", \"count\": 4, ");
+    has(out, "\"features\": [{\"name\": \"ids\", \"type\": \"int64\", \"records\": 3, \"min\": 4, \"max\": 10, ");
+    int lines = 0;
+    for (const char *p = out; *p; p++) lines += *p == '\n';
+    assert_int_equal(lines, 3); // an object each
+}
+
+// Records of validation get the numbers of training.
+static void a_list_says_the_numbers_of_records(void **state)
+{
+    (void)state;
+    put_folder();
+    put_bytes(in_folder("list.txt"), "tulip\nrose\ndaisy\n", 17);
+    run("convert", in_folder("flowers"), "--out", in_folder("listed/v"), "--classes", in_folder("list.txt"));
+    worked();
+    has(out, "has no folder for the class 'tulip'\n");
+    tl_tfrecord_file *f;
+    tl_tfrecord r;
+    bool more = true;
+    assert_ok(tl_tfrecord_open(&f, in_folder("listed/v-00000-of-00001"), NULL));
+    tl_tfrecord_cursor at = {.file = f};
+    for (int i = 0; i < 3; i++) {
+        assert_ok(tl_tfrecord_next(&at, &r, &more));
+        tl_bytes text = bytes_in(&r, "image/class/text");
+        assert_int_equal(int_in(&r, "image/class/label"), text.size == 4 ? 1 : 2);
+    }
+    tl_tfrecord_close(&f);
+    put_bytes(in_folder("list.txt"), "rose\n", 5);
+    run("convert", in_folder("flowers"), "--out", in_folder("listed/w"), "--classes", in_folder("list.txt"));
+    ended_with(2, "daisy' is no class: there are rose");
+    put_pair();
+    run("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("listed/x"), "--classes",
+        in_folder("list.txt"));
+    ended_with(2, "--classes says the numbers of a folder's classes");
 }
 
 /* --- what is made ----------------------------------------------------------------------------- */
-
-static tl_feature feature(const tl_tfrecord *r, const char *name)
-{
-    tl_feature f;
-    assert_ok(tl_example_find(&f, &name, 1, r->data, r->size));
-    return f;
-}
-
-static int64_t int_in(const tl_tfrecord *r, const char *name)
-{
-    tl_feature f = feature(r, name);
-    int64_t value;
-    assert_ok(tl_feature_ints(&f, name, &value, 1));
-    return value;
-}
-
-static tl_bytes bytes_in(const tl_tfrecord *r, const char *name)
-{
-    tl_feature f = feature(r, name);
-    tl_bytes value;
-    assert_ok(tl_feature_bytes(&f, name, &value, 1));
-    return value;
-}
 
 static void pairs_become_records(void **state)
 {
@@ -422,7 +561,7 @@ static void mistakes_are_told(void **state)
     ended_with(2, "flat' holds no images, but [2, 0, 3] of uint8");
     put_bytes(in_folder("flowers/rose/2.jpg"), "GIF89a", 6); // nothing is left of what was begun
     run("convert", in_folder("flowers"), "--out", in_folder("x/y"));
-    ended_with(2, "2.jpg': this is a GIF image");
+    ended_with(1, "2.jpg': this is a GIF image");
     assert_false(tl_file_exists(in_folder("x/y-00000-of-00001")));
 }
 
@@ -433,6 +572,10 @@ int main(void)
         cmocka_unit_test(all_files_are_shown),  cmocka_unit_test(earlier_conversions_do_not_stay),
         cmocka_unit_test(arrays_are_shown),     cmocka_unit_test(folders_are_shown),
         cmocka_unit_test(pairs_become_records), cmocka_unit_test(folders_become_records),
+        cmocka_unit_test(damaged_images_are_told_together),
+        cmocka_unit_test(damaged_records_are_found),
+        cmocka_unit_test(what_is_shown_comes_as_json),
+        cmocka_unit_test(a_list_says_the_numbers_of_records),
         cmocka_unit_test(mistakes_are_told),
     };
     return cmocka_run_group_tests(tests, make_folder, teardown);

@@ -21,6 +21,7 @@
 #include <tilth/base/arena.h>
 #include <tilth/base/str.h>
 #include <tilth/desc/desc.h>
+#include <tilth/io/image.h>
 
 TL_BEGIN
 
@@ -43,10 +44,12 @@ TL_API bool tl_content_held_out(uint64_t hash, double share);
 typedef struct tl_image_file {
     const char *path; /* the folder's, a slash, the class, a slash, the name */
     int64_t label;    /* which class */
-    uint64_t hash;    /* tl_content_hash of its bytes; 0 when neither `holdout` nor `check` was asked for */
-    // With `check` alone, else 0: upright, as orientation says.
-    int64_t height, width, channels;
-    bool turned; /* its EXIF orientation is not the usual one */
+    uint64_t hash;    /* with `holdout` or `check`, else 0: tl_content_hash of its bytes */
+    // With `check`, else 0.
+    size_t bytes;
+    tl_image_format format;
+    int64_t height, width, channels; /* when it is turned upright, as EXIF says */
+    bool turned;                     /* there is something to turn */
 } tl_image_file;
 
 typedef struct tl_bad_image {
