@@ -153,12 +153,20 @@ static tl_status put_names(listing *l, tl_map *by_name)
     return TL_OK;
 }
 
-static tl_status put_folders(tl_map *by_name, const name_list *folders, tl_strings names)
+// A folder that is in no list is nothing as long as it holds no image.
+static tl_status add_unlisted(listing *l, const char *path)
+{
+    int64_t before = l->files.count;
+    TL_TRY(add_class(l, path, 0));
+    return l->files.count == before ? TL_OK : unknown_class(path, l->args->classes);
+}
+
+static tl_status put_folders(listing *l, tl_map *by_name, const name_list *folders)
 {
     for (int64_t i = 0; i < folders->count; i++) {
-        const char *name = tl_path_basename(folders->items[i]);
-        if (!tl_map_has(by_name, name)) return unknown_class(folders->items[i], names);
-        TL_TRY(tl_map_set(by_name, name, (void *)(uintptr_t)folders->items[i]));
+        const char *path = folders->items[i], *name = tl_path_basename(path);
+        if (tl_map_has(by_name, name)) TL_TRY(tl_map_set(by_name, name, (void *)(uintptr_t)path));
+        else TL_TRY(add_unlisted(l, path));
     }
     return TL_OK;
 }
@@ -168,7 +176,7 @@ static tl_status add_listed(listing *l, const name_list *folders)
 {
     tl_map by_name = TL_MAP_INIT;
     tl_status st = put_names(l, &by_name);
-    if (st == TL_OK) st = put_folders(&by_name, folders, l->args->classes);
+    if (st == TL_OK) st = put_folders(l, &by_name, folders);
     for (int64_t i = 0; i < tl_map_count(&by_name) && st == TL_OK; i++) {
         const char *path = tl_map_at(&by_name, i);
         if (path) st = add_class(l, path, i);
@@ -245,7 +253,6 @@ static tl_status give(listing *l)
     out->path = tl_arena_strdup(l->arena, l->args->path);
     int64_t *counts = tl_arena_array(l->arena, l->classes.count, sizeof *counts);
     if (!out->path || !counts) return TL_ENOMEM;
-    out->mapped = l->args->classes.count > 0;
     out->classes = KEPT(l, classes, &st);
     out->class_count = l->classes.count;
     out->empty = (tl_strings){KEPT(l, empty, &st), l->empty.count};
@@ -309,8 +316,7 @@ static void note_bad(tl_str *out, const tl_image_folder *f)
 void tl_image_folder_notes(tl_str *out, const tl_image_folder *f)
 {
     for (int64_t i = 0; i < f->empty.count; i++)
-        tl_str_addf(out, "the class folder '%s' holds no image%s\n", f->empty.items[i],
-                    f->mapped ? "" : " and is left out");
+        tl_str_addf(out, "the class folder '%s' holds no image\n", f->empty.items[i]);
     for (int64_t i = 0; i < f->missing.count; i++)
         tl_str_addf(out, "'%s' has no folder for the class '%s'\n", f->path, f->missing.items[i]);
     note_passed(out, f);

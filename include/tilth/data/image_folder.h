@@ -76,13 +76,12 @@ typedef struct tl_image_folder {
     int64_t passed_count;
     const tl_bad_image *bad;
     int64_t bad_count;
-    bool mapped;           /* a list of classes was given */
 } tl_image_folder;
 
 typedef struct tl_image_folder_args {
     const char *path;
-    /* (optional: sorted by name) Names of the classes in the order of their numbers. A folder whose name is not
-     * among them is an error; a name without a folder is told. */
+    /* (optional: sorted by name) Names of the classes in the order of their numbers. A folder of images whose
+     * name is not among them is an error; a name without a folder is told. */
     tl_strings classes;
     double holdout; /* (optional: 0, nothing is held out) a share: 0 <= holdout < 1 */
     /* (optional: what is left) A class of two different images or more has one in each part, that with the lowest
