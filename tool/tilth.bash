@@ -73,6 +73,7 @@ _tilth_words()
         if [[ $# -gt 1 ]]; then compgen -f -- "${!#}"; else printf '%s\n' show convert; fi ;;
     train_net) _tilth_net_keys '' = ;;
     predict) compgen -f -- "${!#}" ;;
+    compare | plot) compgen -d -- "${!#}" ;;
     describe)
         if [[ $# -gt 1 ]]; then
             # A name that several kinds have is most likely the experiment.

@@ -21,6 +21,7 @@ static const tli_command *const commands[] = {
     &tli_command_predict,
     &tli_command_export,
     &tli_command_explain,
+    &tli_command_compare,
     &tli_command_ckpt,
     &tli_command_data,
 };
