@@ -136,6 +136,11 @@ tl_status tli_checkpoint_manager_outcome(tl_checkpoint_manager *m, bool wait)
     return st;
 }
 
+void tli_checkpoint_manager_outdate(tl_checkpoint_manager *m)
+{
+    m->at.is_saved = false;
+}
+
 // Steps that went back without a restore count from here: what lies behind is not due again.
 bool tl_checkpoint_manager_due(tl_checkpoint_manager *m, bool check_interval)
 {

@@ -64,5 +64,7 @@ void tli_checkpoint_saver_wait(tli_checkpoint_saver *s);
 /* A save that failed in the background is handed on, once, and its step is not saved after all. `wait`: for one that is
  * under way. */
 TL_NODISCARD tl_status tli_checkpoint_manager_outcome(tl_checkpoint_manager *m, bool wait);
+/* The state has become another since its step was saved: that is to be saved again. */
+void tli_checkpoint_manager_outdate(tl_checkpoint_manager *m);
 
 #endif

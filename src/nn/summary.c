@@ -53,9 +53,12 @@ static row row_of(const tl_layer *l, int depth)
     return r;
 }
 
+/* Of the columns; a column of width 0 is left out. */
 typedef struct widths {
-    int name, output, params;
+    int name, output, params, note;
 } widths;
+
+enum { BETWEEN = 2, LEAST_NAME = 12 };
 
 static int longer(int width, const char *text)
 {
@@ -66,18 +69,44 @@ static int longer(int width, const char *text)
 static void measure(widths *w, const tl_layer *l, int depth)
 {
     row r = row_of(l, depth);
-    *w =
-        (widths){longer(w->name, r.name), longer(w->output, r.output), longer(w->params, r.params)};
+    *w = (widths){longer(w->name, r.name), longer(w->output, r.output), longer(w->params, r.params),
+                  longer(w->note, *r.params ? r.note : "")};
     for (const tl_layer *child = l->first; child; child = child->next) measure(w, child, depth + 1);
+}
+
+static int total(const widths *w)
+{
+    return w->name + (w->output ? BETWEEN + w->output : 0) + BETWEEN + w->params + w->note;
+}
+
+/* What a narrow terminal has no room for: first long names, then shapes, notes, and names again. */
+static void fit(widths *w, int width)
+{
+    if (width < 1) return;
+    int too_much = total(w) - width;
+    if (too_much > 0 && w->name - too_much < LEAST_NAME) w->output = 0;
+    too_much = total(w) - width;
+    if (too_much > 0 && w->name - too_much < LEAST_NAME) w->note = 0;
+    too_much = total(w) - width;
+    if (too_much > 0) w->name = w->name - too_much > LEAST_NAME ? w->name - too_much : LEAST_NAME;
+}
+
+/* The name, or the beginning of a longer one. */
+static void add_name(tl_str *out, int width, const char *name)
+{
+    int length = (int)strlen(name);
+    if (length <= width) tl_str_addf(out, "%-*s", width, name);
+    else tl_str_addf(out, "%.*s..", width - 2, name);
 }
 
 static void add_row(tl_str *out, const widths *w, const row *r)
 {
-    if (*r->params)
-        tl_str_addf(out, "%-*s  %-*s  %*s%s\n", w->name, r->name, w->output, r->output, w->params,
-                    r->params, r->note);
-    else
-        tl_str_addf(out, "%-*s  %s\n", w->name, r->name, r->output);
+    size_t begin = out->length;
+    add_name(out, w->name, r->name);
+    if (w->output) tl_str_addf(out, "%*s%-*s", BETWEEN, "", w->output, r->output);
+    if (*r->params) tl_str_addf(out, "%*s%*s%s", BETWEEN, "", w->params, r->params, w->note ? r->note : "");
+    while (out->length > begin && out->data[out->length - 1] == ' ') tl_str_cut(out, out->length - 1);
+    tl_str_addc(out, '\n');
 }
 
 static void add_layer(tl_str *out, const widths *w, const tl_layer *l, int depth)
@@ -88,22 +117,42 @@ static void add_layer(tl_str *out, const widths *w, const tl_layer *l, int depth
         add_layer(out, w, child, depth + 1);
 }
 
-void tl_model_summary(const tl_model *m, tl_str *out)
+/* On one line, or where that is too long, on several. */
+static void add_sizes(tl_str *out, const tl_model *m, int width)
+{
+    static const char *const names[] = {"parameters", "trained", "frozen", "state"};
+    tl_model_size size = tl_model_measure(m);
+    const int64_t sizes[] = {size.params, size.trainable, size.params - size.trainable, size.state};
+    int column = 0;
+    for (int i = 0; i < TL_COUNT(sizes); i++) {
+        char number[32], text[64];
+        bool last = i + 1 == TL_COUNT(sizes);
+        grouped(number, sizes[i]);
+        int length = snprintf(text, sizeof text, "%s: %s%s", names[i], number, last ? "" : ",");
+        bool new_line = i && width > 0 && column + 1 + length > width;
+        tl_str_addf(out, "%s%s", new_line ? "\n" : i ? " " : "", text);
+        column = (new_line || !i ? 0 : column + 1) + length;
+    }
+    tl_str_addc(out, '\n');
+}
+
+void tl_model_summary_fit(const tl_model *m, int width, tl_str *out)
 {
     const row head = {"layer (type)", "output", "parameters", ""};
-    widths w = {longer(0, head.name), longer(0, head.output), longer(0, head.params)};
+    widths w = {longer(0, head.name), longer(0, head.output), longer(0, head.params), 0};
     measure(&w, m, 0);
+    fit(&w, width);
+    int line = total(&w) - w.note;
     add_row(out, &w, &head);
-    tl_str_pad(out, '-', w.name + w.output + w.params + 4);
+    tl_str_pad(out, '-', line);
     tl_str_addc(out, '\n');
     add_layer(out, &w, m, 0);
-    tl_str_pad(out, '-', w.name + w.output + w.params + 4);
-    tl_model_size size = tl_model_measure(m);
-    char all[32], trained[32], frozen[32], state[32];
-    grouped(all, size.params);
-    grouped(trained, size.trainable);
-    grouped(frozen, size.params - size.trainable);
-    grouped(state, size.state);
-    tl_str_addf(out, "\nparameters: %s, trained: %s, frozen: %s, state: %s\n", all, trained, frozen,
-                state);
+    tl_str_pad(out, '-', line);
+    tl_str_addc(out, '\n');
+    add_sizes(out, m, width);
+}
+
+void tl_model_summary(const tl_model *m, tl_str *out)
+{
+    tl_model_summary_fit(m, 0, out);
 }

@@ -25,16 +25,6 @@ static const tl_desc eval_flags_desc = {.name = "eval", .help = "flags of `eval`
 
 enum { OUTPUT, RUN }; /* structs of flags, by their place in the command's table */
 
-static tl_status add_entry(const tl_logs_entry *e, void *payload)
-{
-    tl_str *out = payload;
-    double value;
-    if (e->kind != TL_LOGS_NUMBER) return TL_OK;
-    TL_TRY(tl_logs_entry_number(&value, e));
-    tl_str_addf(out, "%-24s %.6f\n", e->name, value);
-    return TL_OK;
-}
-
 /* --- mistakes --------------------------------------------------------------------------------- */
 
 /* Counts of what was taken for what; NULL for other tasks, and where examples may have several classes, of which none
@@ -109,7 +99,7 @@ static tl_status evaluate(tli_run *run, const tli_finished *f)
     if (st == TL_OK) {
         tl_str_addf(&run->text, "%s, step %" PRId64 ", in %.1f s:\n", f->file, f->trainer->global_step,
                     (double)(tl_clock_ns() - begin) * 1e-9);
-        st = tl_logs_walk(logs, add_entry, &run->text);
+        st = tli_add_numbers(&run->text, logs, 0, 6, NULL);
     }
     if (st == TL_OK && counted) st = tell_mistakes(run, f, counted);
     tl_logs_free(&logs);

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <tilth/train/explain.h>
 #include <tilth/train/launch.h>
 
@@ -34,7 +36,7 @@ static tl_status explain(tli_run *run, const tl_experiment_config *params)
     tl_status st;
     TL_TRY_DONE(st, tl_experiment_open(&strategy, &task, run->registry, params, NULL, seed));
     TL_TRY_DONE(st, tl_create_trainer(&trainer, params, task, strategy, true, false, NULL, NULL, seed));
-    tl_model_summary(trainer->model, &run->text);
+    tl_model_summary_fit(trainer->model, isatty(fileno(run->tool->out)) ? run->tool->width : 0, &run->text);
     tl_str_add(&run->text, "\n");
     st = tl_explain(&run->text, trainer, &(tl_explain_args){.steps = f->steps, .trace_path = f->trace,
                                                             .graph_path = f->graph,

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include <tilth/core/logs.h>
 #include <tilth/desc/flags.h>
 #include <tilth/desc/help.h>
 #include <tilth/tool/main.h>
@@ -59,6 +60,10 @@ tl_status tli_run_verb(tli_run *run, const tli_verb *verbs, int64_t count, const
 int tli_tool_main(const tli_tool *tool, int argc, char *const *argv);
 /* Writes text to the standard output at once, for commands that go on for long. */
 tl_status tli_write_out(const tli_tool *tool, const tl_str *text);
+
+/* A row for each number of the logs, of which `decimals` are shown, behind `indent` columns; the values stand below each
+ * other, however long the names are. `but` (or NULL) is left out. */
+tl_status tli_add_numbers(tl_str *out, const tl_logs *logs, int indent, int decimals, const char *but);
 
 /* The kind of that name or plural; NULL when there is none. */
 const tl_kind *tli_peek_kind(const tl_registry *registry, const char *name);

@@ -53,7 +53,7 @@ static bool speaks_utf8(void)
 /* --- how it ended ----------------------------------------------------------------------------- */
 
 typedef struct ending {
-    int64_t step;
+    int64_t began, step;
     char why[256]; /* empty: it came to its end */
 } ending;
 typedef struct ending_hook {
@@ -64,6 +64,12 @@ typedef struct ending_hook {
 static tl_status ending_start(tl_hook *h, const void *config)
 {
     ((ending_hook *)h)->out = *(ending *const *)config;
+    return TL_OK;
+}
+
+static tl_status note_beginning(tl_hook *h)
+{
+    ((ending_hook *)h)->out->began = tl_controller_step(h->controller);
     return TL_OK;
 }
 
@@ -79,20 +85,11 @@ static tl_status note_ending(tl_hook *h)
 static const tl_hook_class ending_class = {
     .cls = TL_CLASS(tl_hook_class, "ending", NULL, ending_hook, NULL),
     .start = ending_start,
+    .before_train = note_beginning,
     .after_train = note_ending,
 };
 
 /* --- what comes last -------------------------------------------------------------------------- */
-
-static tl_status add_number(const tl_logs_entry *e, void *payload)
-{
-    tl_str *out = payload;
-    double value;
-    if (e->kind != TL_LOGS_NUMBER || strcmp(e->name, "steps_per_second") == 0) return TL_OK;
-    TL_TRY(tl_logs_entry_number(&value, e));
-    tl_str_addf(out, "  %-24s %.4f\n", e->name, value);
-    return TL_OK;
-}
 
 /* A word that a shell takes as it is, or in quotes. */
 static const char *quoted(tli_run *run, const char *word)
@@ -163,7 +160,10 @@ static tl_status tell_end(tli_run *run, const tl_experiment_config *params, cons
     tl_str_add(out, ", in ");
     tl_progress_time(out, seconds);
     tl_str_addf(out, "%s%s\n", *end->why ? "\nstopped: " : "", end->why);
-    TL_TRY(tl_logs_walk(logs, add_number, out));
+    if (end->began >= t->train_steps)
+        tl_str_addf(out, "nothing was trained: the run had come to its end, trainer.train_steps=%" PRId64
+                         ", before; a greater one goes on\n", t->train_steps);
+    TL_TRY(tli_add_numbers(out, logs, 2, 4, "steps_per_second"));
     TL_TRY(tell_files(run, t, model_dir));
     return tell_next(run, params, model_dir);
 }

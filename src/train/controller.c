@@ -390,8 +390,12 @@ static tl_status save(tl_controller *c, bool check_interval, bool *saved)
         return check_interval ? tli_controller_forgive(c, st) : st; // the last one must be written
     }
     if (!path) return TL_OK;
-    tli_controller_say(c, "saved checkpoint to %s.", path);
     if (saved) *saved = true;
+    bool again = c->evaluation_unsaved && c->told_saved == c->trainer->global_step;
+    c->evaluation_unsaved = false;
+    if (again) return TL_OK; // the same step, which now knows that it was evaluated
+    c->told_saved = c->trainer->global_step;
+    tli_controller_say(c, "saved checkpoint to %s.", path);
     return hooks_on_save(c, path);
 }
 
@@ -464,6 +468,7 @@ static tl_status evaluate(tl_controller *c, int64_t steps, tl_logs *logs)
     double seconds = (double)(tl_clock_ns() - begin) * 1e-9;
     TL_TRY(tli_hooks_after_eval(c, logs));
     c->evaluated = step;
+    c->evaluation_unsaved = true;
     return tell_evaluation(c, steps, seconds, logs);
 }
 

@@ -25,6 +25,8 @@ struct tl_controller {
     int64_t hook_count;
     tl_event_storage *storage;
     int64_t evaluated;      /* the last step that was; in checkpoints */
+    bool evaluation_unsaved; /* no checkpoint knows of it yet */
+    int64_t told_saved;     /* the step whose checkpoint was told last */
     tl_str restored;        /* the file that was, to evaluate it */
     tl_str newest;          /* the one that was there then, which could not be used when it is another; "": unknown */
     /* While it trains: */

@@ -8,6 +8,7 @@
 #include <tilth/base/log.h>
 #include <tilth/base/vec.h>
 
+#include "io/checkpoint_manager_impl.h"
 #include "train/pretty.h"
 #include "train/signals.h"
 
@@ -259,8 +260,12 @@ static void begin_training(tl_controller *c, int64_t steps)
     if (c->given.heed_signals) tli_signals_begin();
     tl_trainer_set_watch(c->trainer, &c->watch);
     tl_event_storage_push(c->storage);
-    tli_controller_say(c, "train | step: % 6" PRId64 " | training until step %" PRId64 "...",
-                       c->trainer->global_step, steps);
+    if (c->trainer->global_step < steps)
+        tli_controller_say(c, "train | step: % 6" PRId64 " | training until step %" PRId64 "...",
+                           c->trainer->global_step, steps);
+    else
+        tli_controller_say(c, "train | step: % 6" PRId64 " | nothing to train: training ends at step %" PRId64,
+                           c->trainer->global_step, steps);
 }
 
 static bool is_left_unsaved(const tl_controller *c)
@@ -285,6 +290,10 @@ static tl_status end_training(tl_controller *c, tl_status st, bool save)
     bool stopping = tli_controller_stopping(c);
     if (is_left_unsaved(c)) save = false;
     else save |= stopping;
+    // The last checkpoint knows of the last evaluation, wherever the intervals lie: a run that has come to its end is
+    // not evaluated again when the same command is given once more.
+    if (c->manager && c->evaluation_unsaved && c->evaluated == c->trainer->global_step)
+        tli_checkpoint_manager_outdate(c->manager);
     // What went wrong in the background is made good by the last checkpoint.
     if (st == TL_OK && save) st = tli_controller_save(c, false, NULL);
     else if (st == TL_OK && c->manager) st = tli_controller_forgive(c, tl_checkpoint_manager_sync(c->manager));
@@ -332,7 +341,7 @@ static tl_status train_and_evaluate(tl_controller *c, int64_t steps, int64_t eva
     const tl_trainer *t = c->trainer;
     // A checkpoint lies before the evaluation of its step: one that was cut off is made up for.
     bool boundary = t->global_step > 0
-                    && (t->global_step == steps || (interval && t->global_step % interval == 0));
+                    && (t->global_step >= steps || (interval && t->global_step % interval == 0));
     if (boundary && c->evaluated < t->global_step) TL_TRY(evaluate_now(c, eval_steps, logs));
     while (t->global_step < steps && !tli_controller_stopping(c)) {
         TL_TRY(train_until(c, lesser(steps, interval ? next_multiple(t->global_step, interval) : steps)));

@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <tilth/base/clock.h>
 #include <tilth/train/controller.h>
@@ -14,6 +16,7 @@ static const double BETWEEN_DRAWS_S = 0.1, WINDOW_S = 5; /* of the speed that is
 typedef struct progress {
     tl_hook base;
     tl_progress_args args;
+    bool terminal;           /* whose width may change at any time */
     bool drawn;              /* a bar stands on the last line */
     int64_t drawn_ns;
     /* The stretch by which the speed is told: evaluations interrupt it, and the first step, in which programs are
@@ -31,9 +34,21 @@ static tl_status start(tl_hook *h, const void *config)
     p->args = *(const tl_progress_args *)config;
     if (p->args.width < 1) p->args.width = USUAL_WIDTH;
     p->width = MOST_BAR;
+    p->terminal = isatty(fileno(p->args.to));
     if (!p->args.metric) return TL_OK;
     p->args.metric = tl_arena_strdup(h->arena, p->args.metric);
     return p->args.metric ? TL_OK : TL_ENOMEM;
+}
+
+/* Asked before each drawing, as somebody may pull at the window: a line that is wider than that could not be drawn
+ * over. */
+static void ask_width(progress *p)
+{
+    struct winsize size;
+    if (!p->terminal || ioctl(fileno(p->args.to), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return;
+    if (size.ws_col == p->args.width) return;
+    p->args.width = size.ws_col;
+    p->width = MOST_BAR;
 }
 
 /* --- numbers ---------------------------------------------------------------------------------- */
@@ -107,7 +122,7 @@ static int columns(const tl_str *text)
 }
 
 /* What stands behind the bar: loss, a metric, speed, how long it will take. What no longer fits into `room` columns is
- * left out, and all that would follow it. */
+ * left out, and but for the metric, whose name may be long, all that would follow it. */
 static void add_numbers(tl_str *line, progress *p, tl_trainer *t, int64_t last, int room)
 {
     enum { LOSS, METRIC, SPEED, REST, FIELDS };
@@ -128,7 +143,7 @@ static void add_numbers(tl_str *line, progress *p, tl_trainer *t, int64_t last, 
         }
         if (columns(line) <= room) continue;
         tl_str_cut(line, length);
-        return;
+        if (field != METRIC) return;
     }
 }
 
@@ -138,6 +153,7 @@ static void draw(progress *p)
     int64_t last = tl_controller_last_step(p->base.controller);
     tl_str numbers = TL_STR_INIT, line = TL_STR_INIT;
     if (last < 1) return;
+    ask_width(p);
     int digits = snprintf(NULL, 0, "%" PRId64, last);
     tl_str_addf(&line, "%*" PRId64 "/%" PRId64 " ", digits, t->global_step, last);
     if ((int)line.length >= p->args.width) tl_str_cut(&line, (size_t)p->args.width - 1);
@@ -190,7 +206,8 @@ static tl_status before_train(tl_hook *h)
     tl_str table = TL_STR_INIT;
     p->first = true;
     if (!t->model) return TL_OK;
-    tl_model_summary(t->model, &table);
+    ask_width(p);
+    tl_model_summary_fit(t->model, p->args.width, &table);
     if (tl_str_status(&table) == TL_OK) fprintf(p->args.to, "%s\n", tl_str_text(&table));
     tl_str_deinit(&table);
     if (t->global_step > 0)
@@ -204,6 +221,7 @@ static tl_status before_eval(tl_hook *h)
     progress *p = (progress *)h;
     p->eval_ns = tl_clock_ns();
     wipe(p);
+    ask_width(p);
     char line[64];
     snprintf(line, sizeof line, "step %" PRId64 ": evaluating", tl_controller_step(h->controller));
     fprintf(p->args.to, "%.*s", p->args.width - 1, line);
@@ -218,23 +236,61 @@ static bool is_told(const tl_logs_entry *e)
            && strncmp(e->name, "best_", 5) != 0;
 }
 
-static tl_status after_eval(tl_hook *h, tl_logs *logs)
+/* Adds a word to the line, or to the next one when it does not fit. */
+static void add_word(tl_str *line, int *column, int width, const char *word)
 {
-    progress *p = (progress *)h;
+    enum { INDENT = 2 };
+    int length = 0;
+    for (const char *c = word; *c; c++) length += (*c & 0xC0) != 0x80;
+    if (*column && *column + INDENT + length > width) {
+        tl_str_addc(line, '\n');
+        *column = 0;
+    }
+    bool first = !line->length;
+    tl_str_addf(line, "%s%s", first ? "" : "  ", word);
+    *column += length + (first ? 0 : INDENT);
+}
+
+static tl_status tell_evaluation(progress *p, tl_logs *logs, tl_str *line)
+{
+    tl_str word = TL_STR_INIT;
     tl_logs_entry e;
     double value;
-    wipe(p);
-    fprintf(p->args.to, "step %" PRId64 ":", tl_controller_step(h->controller));
+    int column = 0;
+    tl_str_addf(&word, "step %" PRId64 ":", tl_controller_step(p->base.controller));
+    add_word(line, &column, p->args.width, tl_str_text(&word));
     for (int64_t i = 0; i < tl_logs_count(logs); i++) {
         tl_logs_at(&e, logs, i);
         if (!is_told(&e)) continue;
-        TL_TRY(tl_logs_entry_number(&value, &e));
-        fprintf(p->args.to, "  %s %.4f", e.name, value);
+        tl_status st = tl_logs_entry_number(&value, &e);
+        if (st != TL_OK) {
+            tl_str_deinit(&word);
+            return st;
+        }
+        tl_str_cut(&word, 0);
+        tl_str_addf(&word, "%s %.4f", e.name, value);
+        add_word(line, &column, p->args.width, tl_str_text(&word));
     }
-    fprintf(p->args.to, "  (%.1f s)\n", (double)(tl_clock_ns() - p->eval_ns) * 1e-9);
+    tl_str_cut(&word, 0);
+    tl_str_addf(&word, "(%.1f s)", (double)(tl_clock_ns() - p->eval_ns) * 1e-9);
+    add_word(line, &column, p->args.width, tl_str_text(&word));
+    tl_status st = tl_str_status(&word);
+    tl_str_deinit(&word);
+    return st == TL_OK ? tl_str_status(line) : st;
+}
+
+static tl_status after_eval(tl_hook *h, tl_logs *logs)
+{
+    progress *p = (progress *)h;
+    tl_str line = TL_STR_INIT;
+    wipe(p);
+    ask_width(p);
+    tl_status st = tell_evaluation(p, logs, &line);
+    if (st == TL_OK) fprintf(p->args.to, "%s\n", tl_str_text(&line));
     fflush(p->args.to);
+    tl_str_deinit(&line);
     begin_stretch(p);
-    return TL_OK;
+    return st;
 }
 
 /* The last loop's numbers stay to be read. */

@@ -446,6 +446,42 @@ static void the_table_reads_well(void **state)
     tl_model_free(&m);
 }
 
+static int longest_line(const char *text)
+{
+    int longest = 0;
+    for (; *text; text += strcspn(text, "\n"), text += *text == '\n') {
+        int length = (int)strcspn(text, "\n");
+        longest = length > longest ? length : longest;
+    }
+    return longest;
+}
+
+static void the_table_fits_the_terminal(void **state)
+{
+    (void)state;
+    tl_model *m = make_net(TL_F32);
+    tl_str text = TL_STR_INIT;
+    tl_model_summary_fit(m, 48, &text);
+    assert_string_equal(tl_str_text(&text),
+                        "layer (type)      output  parameters\n"
+                        "------------------------------------\n"
+                        "model (probe)     [4, 3]\n"
+                        "  up (dense)      [4, 5]          40\n"
+                        "  norm (batch_..  [4, 5]          10  + 10 state\n"
+                        "  down (dense)    [4, 3]          18\n"
+                        "------------------------------------\n"
+                        "parameters: 68, trained: 68, frozen: 0,\n"
+                        "state: 10\n");
+    for (int width = 40; width < 60; width++) {
+        tl_str_cut(&text, 0);
+        tl_model_summary_fit(m, width, &text);
+        assert_true(longest_line(tl_str_text(&text)) <= width);
+        assert_non_null(strstr(tl_str_text(&text), "18"));
+    }
+    tl_str_deinit(&text);
+    tl_model_free(&m);
+}
+
 /* --- memory that runs out --------------------------------------------------------------------- */
 
 typedef struct attempt {
@@ -563,6 +599,7 @@ int main(void)
         LAB_TEST(parameters_keep_their_type),
         LAB_TEST(named_tensors_go_in_and_out),
         LAB_TEST(the_table_reads_well),
+        LAB_TEST(the_table_fits_the_terminal),
         LAB_TEST(memory_may_run_out_anywhere),
     };
     return cmocka_run_group_tests(tests, open_lab, close_lab);

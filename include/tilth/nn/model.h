@@ -116,6 +116,9 @@ typedef struct tl_model_size { int64_t params, trainable, state; } tl_model_size
 TL_API tl_model_size tl_model_measure(const tl_model *m);
 /* A table of layers, shapes and parameter counts, for people. */
 TL_API void tl_model_summary(const tl_model *m, tl_str *out);
+/* The same in at most `width` columns (40 or more; 0: as many as it takes): names are shortened, and where that does not
+ * do, shapes are left out. */
+TL_API void tl_model_summary_fit(const tl_model *m, int width, tl_str *out);
 
 TL_END
 

@@ -21,7 +21,7 @@ TL_BEGIN
 typedef struct tl_progress_args {
     FILE *to;           /* borrowed */
     bool plain;         /* in ASCII alone */
-    int width;          /* columns; (optional: 80) */
+    int width;          /* columns; (optional: 80) of a terminal its own count, which may change while it trains */
     int64_t batch_size; /* examples of a step; 0: steps a second are told */
     const char *metric; /* (optional: "accuracy", or the first one there is) shown beside the loss */
 } tl_progress_args;
