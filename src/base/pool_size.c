@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tilth/base/log.h>
+#include <tilth/base/map.h>
 #include <tilth/base/pool.h>
 
 #include "base/pool_impl.h"
@@ -55,13 +57,34 @@ tl_status tl_pool_size_from_env(int *out)
     return TL_OK;
 }
 
+/* Once for each value: everybody who makes threads asks. */
+static bool is_told_already(const char *value)
+{
+    static uint64_t told;
+    uint64_t hash = tl_hash_string(1, value);
+    return __atomic_exchange_n(&told, hash, __ATOMIC_ACQ_REL) == hash;
+}
+
+/* Values that cannot be meant, or do harm. */
+static void tell(const char *name, const char *value, int threads, int cpus)
+{
+    if ((threads && threads <= cpus) || is_told_already(value)) return;
+    if (!threads)
+        TL_LOG_WARNING("%s is '%s'; it takes a whole number of threads from 1 to %d. Using %d, as many as there are "
+                       "CPUs for this process", name, value, TL_POOL_MAX_THREADS, cpus);
+    else
+        TL_LOG_WARNING("%s is '%s', and there are %d CPUs for this process: using %d threads, of which some will wait "
+                       "for others", name, value, cpus, threads);
+}
+
 int tl_pool_default_threads(void)
 {
     const char *name;
     bool list;
     const char *value = environment(&name, &list);
-    int threads = value ? parse_threads(value, list) : 0;
-    if (!threads) threads = tli_cpus_available();
+    int threads = value ? parse_threads(value, list) : 0, cpus = tli_cpus_available();
+    if (value) tell(name, value, threads, cpus);
+    if (!threads) threads = cpus;
     return threads < TL_POOL_MAX_THREADS ? threads : TL_POOL_MAX_THREADS;
 }
 

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <tilth/base/log.h>
 #include <tilth/base/pool.h>
 
 #include "base/pool_impl.h"
@@ -82,6 +83,48 @@ static void test_environment(void **state)
     assert_ok(tl_pool_new(&pool, 0));
     assert_int_equal(tl_pool_threads(pool), 3);
     tl_pool_free(&pool);
+    set_env(NULL, NULL);
+}
+
+/* --- what is told ----------------------------------------------------------------------------- */
+
+static char heard[1024];
+
+static void hear(const tl_log_record *record, void *payload)
+{
+    (void)payload;
+    snprintf(heard, sizeof heard, "%s", record->text);
+}
+
+static void test_values_that_cannot_be_meant_are_told(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"abc", "0", "-3", "1025"};
+    int64_t sink;
+    char wanted[256];
+    set_env(NULL, NULL);
+    int cpus = tl_pool_default_threads();
+    assert_ok(tl_log_sink_add(&sink, &(tl_log_sink){TL_LEVEL_WARNING, hear, NULL, NULL}));
+    for (int i = 0; i < TL_COUNT(bad); i++) {
+        set_env(bad[i], NULL);
+        heard[0] = '\0';
+        assert_int_equal(tl_pool_default_threads(), cpus);
+        snprintf(wanted, sizeof wanted, "TILTH_NUM_THREADS is '%s'; it takes a whole number of threads from 1 to 1024. "
+                                        "Using %d, as many as there are CPUs for this process", bad[i], cpus);
+        assert_string_equal(heard, wanted);
+        heard[0] = '\0';
+        assert_int_equal(tl_pool_default_threads(), cpus);
+        assert_string_equal(heard, ""); // once
+    }
+    set_env(NULL, "1000");
+    assert_int_equal(tl_pool_default_threads(), 1000);
+    snprintf(wanted, sizeof wanted, "OMP_NUM_THREADS is '1000', and there are %d CPUs", cpus);
+    assert_non_null(strstr(heard, wanted));
+    heard[0] = '\0';
+    set_env("1", NULL);
+    assert_int_equal(tl_pool_default_threads(), 1);
+    assert_string_equal(heard, "");
+    tl_log_sink_remove(sink);
     set_env(NULL, NULL);
 }
 
@@ -274,6 +317,7 @@ int main(void)
 #define IN_TREE(test) cmocka_unit_test_setup_teardown(test, setup_tree, remove_tree)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_values_that_cannot_be_meant_are_told),
         cmocka_unit_test(test_affinity),
         IN_TREE(test_nothing_there),
         IN_TREE(test_v2),
