@@ -88,6 +88,7 @@
 #include <tilth/io/jpeg.h>
 #include <tilth/io/png.h>
 #include <tilth/io/safetensors.h>
+#include <tilth/io/table.h>
 #include <tilth/io/tensorbundle.h>
 #include <tilth/io/tfrecord.h>
 
