@@ -116,6 +116,7 @@
 #include <tilth/data/sample.h>
 #include <tilth/data/sampler.h>
 #include <tilth/data/source.h>
+#include <tilth/data/table.h>
 
 #include <tilth/train/actions.h>
 #include <tilth/train/controller.h>
@@ -142,6 +143,7 @@
 #include <tilth/train/trainer.h>
 #include <tilth/train/writer.h>
 
+#include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>
 
 #include <tilth/builtin/builtin.h>

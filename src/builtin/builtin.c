@@ -5,6 +5,7 @@
 #include <tilth/nn/metrics.h>
 #include <tilth/nn/optimization.h>
 #include <tilth/train/launch.h>
+#include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>
 
 #include "zoo/zoo.h"
@@ -21,6 +22,7 @@ static const tl_module *const modules[] = {
     &tl_warmups_module,
     &tl_train_module,
     &tl_vision_module,
+    &tl_table_module,
     &tli_mock_module,
 };
 

@@ -298,6 +298,7 @@ static const tl_entry entries[] = {
     ENTRY(mean_squared_error),
     ENTRY(root_mean_squared_error),
     ENTRY(mean_absolute_error),
+    ENTRY(r2_score),
     ENTRY(cosine_similarity),
     ENTRY(binary_crossentropy),
     ENTRY(categorical_crossentropy),

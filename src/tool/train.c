@@ -91,6 +91,13 @@ static const tl_hook_class ending_class = {
 
 /* --- what comes last -------------------------------------------------------------------------- */
 
+/* What the task tells in words, behind its numbers. */
+static tl_status add_text(const tl_logs_entry *e, void *payload)
+{
+    if (e->kind == TL_LOGS_TEXT) tl_str_addf(payload, "\n%s\n", e->text);
+    return TL_OK;
+}
+
 /* A word that a shell takes as it is, or in quotes. */
 static const char *quoted(tli_run *run, const char *word)
 {
@@ -164,6 +171,7 @@ static tl_status tell_end(tli_run *run, const tl_experiment_config *params, cons
         tl_str_addf(out, "nothing was trained: the run had come to its end, trainer.train_steps=%" PRId64
                          ", before; a greater one goes on\n", t->train_steps);
     TL_TRY(tli_add_numbers(out, logs, 2, 4, "steps_per_second"));
+    TL_TRY(tl_logs_walk(logs, add_text, out));
     TL_TRY(tell_files(run, t, model_dir));
     return tell_next(run, params, model_dir);
 }

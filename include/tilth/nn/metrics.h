@@ -55,6 +55,8 @@ TL_API extern const tl_metric_class tl_metric_sparse_top_k_categorical_accuracy;
 TL_API extern const tl_metric_class tl_metric_mean_squared_error;
 TL_API extern const tl_metric_class tl_metric_root_mean_squared_error;
 TL_API extern const tl_metric_class tl_metric_mean_absolute_error;
+/* 1 - squared errors / squared deviations of the targets from their mean, over all elements together. */
+TL_API extern const tl_metric_class tl_metric_r2_score;
 /* The cosine of the angle between targets and predictions along the last axis. */
 TL_API extern const tl_metric_class tl_metric_cosine_similarity;
 typedef struct tl_crossentropy_metric_config {

@@ -1,0 +1,36 @@
+/* Private to zoo: tables.
+ *
+ * Thread word: one thread at a time. */
+#ifndef TILTH_SRC_ZOO_TABLE_ZOO_H
+#define TILTH_SRC_ZOO_TABLE_ZOO_H
+
+#include <tilth/data/pipeline.h>
+#include <tilth/zoo/table.h>
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+/* How the files of a data section are read. */
+tl_table_args tli_table_args_of(const tl_table_data_config *data);
+/* Whether a section names files. */
+bool tli_table_is_named(const tl_data_config *data);
+
+/* --- what an evaluation tells --------------------------------------------------------------------- */
+
+/* In the step: logs what tli_table_report_keep reads. `labels` and `outputs` as the task has them. */
+TL_NODISCARD tl_status tli_table_report_step(tl_step *s, tl_tensor *labels, tl_tensor *outputs, bool classes);
+
+/* What is told: of which schema, and of which files the rows are. */
+typedef struct tli_table_report_of {
+    const tl_table_schema *schema;
+    tl_path_list files;
+} tli_table_report_of;
+TL_NODISCARD tl_status tli_table_report_keep(void **state, const tli_table_report_of *of, const tl_logs *step);
+/* "report": mistakes, or errors, and the worst rows; "balanced_accuracy" of classes. */
+TL_NODISCARD tl_status tli_table_report_tell(void *state, const tli_table_report_of *of, tl_logs *into);
+void tli_table_report_free(void *state);
+
+/* --- the experiment --------------------------------------------------------------------------- */
+
+extern const tl_experiment_class tli_table_experiment;
+
+#endif
