@@ -125,6 +125,7 @@
 #include <tilth/train/experiment.h>
 #include <tilth/train/explain.h>
 #include <tilth/train/exporter.h>
+#include <tilth/train/finished.h>
 #include <tilth/train/hook.h>
 #include <tilth/train/hooks.h>
 #include <tilth/train/initialize.h>
@@ -147,6 +148,7 @@
 #include <tilth/zoo/vision.h>
 
 #include <tilth/builtin/builtin.h>
+#include <tilth/builtin/predictor.h>
 
 #include <tilth/tool/main.h>
 

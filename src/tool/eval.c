@@ -10,14 +10,15 @@
 
 typedef struct eval_flags {
     int64_t mistakes;
-    tli_finished_changes changes;
+    tl_strings config_file;
+    const char *params_override;
 } eval_flags;
 static const tl_field eval_fields[] = {
     TL_F(eval_flags, mistakes, .i = 5, TL_AT_LEAST(0),
          .help = "of image classification: how many kinds of mistakes are told, the most frequent first"),
-    TL_F_AS(eval_flags, changes.config_file, "config_file", .help = "YAML files on top of the run's params.yaml"),
-    TL_F_AS(eval_flags, changes.params_override, "params_override", .s = "",
-            .help = "on top of them: a YAML file, or key=value pairs"),
+    TL_F(eval_flags, config_file, .help = "YAML files on top of the run's params.yaml"),
+    TL_F(eval_flags, params_override, .s = "",
+         .help = "on top of them: a YAML file, or key=value pairs"),
     TL_F_END,
 };
 static const tl_desc eval_flags_desc = {.name = "eval", .help = "flags of `eval`",
@@ -29,7 +30,7 @@ enum { OUTPUT, RUN }; /* structs of flags, by their place in the command's table
 
 /* Counts of what was taken for what; NULL for other tasks, and where examples may have several classes, of which none
  * is taken for another. The programs of the trainer are not captured yet, so that a metric more is just one more. */
-static tl_status count_mistakes(tl_metric **out, const tli_finished *f)
+static tl_status count_mistakes(tl_metric **out, const tl_finished *f)
 {
     *out = NULL;
     if (!tl_desc_is(f->params->task.desc, &tl_image_task_config_desc)) return TL_OK;
@@ -40,13 +41,6 @@ static tl_status count_mistakes(tl_metric **out, const tli_finished *f)
     return tl_metrics_add(out, f->trainer->validation_metrics, &tl_metric_confusion_matrix,
                           &(tl_confusion_config){.metric.silent = true, .num_classes = model->num_classes},
                           "counted mistakes");
-}
-
-static const char *class_name(tli_run *run, const tli_finished *f, int64_t class_id)
-{
-    const tl_strings *names = &((const tl_image_task_config *)f->params->task.value)->class_names;
-    return class_id < names->count ? names->items[class_id]
-                                   : tl_arena_printf(run->arena, "%" PRId64, class_id);
 }
 
 /* The most frequent one that is not told yet, which is taken out of the counts; false: none is left. */
@@ -63,7 +57,7 @@ static bool next_mistake(double *counts, int64_t classes, int64_t *label, int64_
     return true;
 }
 
-static tl_status tell_mistakes(tli_run *run, const tli_finished *f, tl_metric *counted)
+static tl_status tell_mistakes(tli_run *run, const tl_finished *f, tl_metric *counted)
 {
     int64_t wanted = ((const eval_flags *)run->given[OUTPUT])->mistakes, label, answer;
     tl_ctx *c = f->trainer->ctx;
@@ -77,7 +71,7 @@ static tl_status tell_mistakes(tli_run *run, const tli_finished *f, tl_metric *c
     tl_ctx_end(c, mark);
     TL_TRY(st);
     for (int64_t i = 0; i < wanted && next_mistake(counts, classes, &label, &answer, &times); i++) {
-        const char *is = class_name(run, f, label), *taken_for = class_name(run, f, answer);
+        const char *is = tl_finished_class(f, label), *taken_for = tl_finished_class(f, answer);
         if (!is || !taken_for) return TL_ENOMEM;
         tl_str_addf(&run->text, "%s  %.0f of class '%s' taken for '%s'\n", i ? "" : "mistakes, most frequent first:\n",
                     times, is, taken_for);
@@ -87,7 +81,7 @@ static tl_status tell_mistakes(tli_run *run, const tli_finished *f, tl_metric *c
 
 /* --- the command ------------------------------------------------------------------------------ */
 
-static tl_status evaluate(tli_run *run, const tli_finished *f)
+static tl_status evaluate(tli_run *run, const tl_finished *f)
 {
     const tl_trainer_config *t = f->params->trainer.value;
     tl_metric *counted;
@@ -108,11 +102,16 @@ static tl_status evaluate(tli_run *run, const tli_finished *f)
 
 static tl_status run_eval(tli_run *run)
 {
-    tli_finished f;
-    tl_status st = tli_finished_open(&f, run, run->given[RUN], true,
-                                     &((const eval_flags *)run->given[OUTPUT])->changes);
+    const eval_flags *flags = run->given[OUTPUT];
+    tl_finished_args which = tli_finished_args(run, run->given[RUN]);
+    tl_finished f;
+    which.evaluates = true;
+    which.config_file = flags->config_file;
+    which.params_override = flags->params_override;
+    TL_TRY(tli_words_of(&which.words, &which.word_count, run));
+    tl_status st = tl_finished_open(&f, &which);
     if (st == TL_OK) st = evaluate(run, &f);
-    tli_finished_close(&f);
+    tl_finished_close(&f);
     return st;
 }
 

@@ -2,14 +2,22 @@
 
 #include <string.h>
 
-tl_status tli_experiment_words(tl_config *config, tli_run *run)
+tl_status tli_words_of(const tl_word **out, int64_t *count, tli_run *run)
 {
-    int64_t count;
-    const tl_flag_word *given = tl_flags_words(run->flags, &count);
-    tl_word *words = tl_arena_array(run->arena, count, sizeof *words);
+    const tl_flag_word *given = tl_flags_words(run->flags, count);
+    tl_word *words = tl_arena_array(run->arena, *count, sizeof *words);
     if (!words) return TL_ENOMEM;
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < *count; i++)
         words[i] = (tl_word){given[i].text, given[i].flag ? given[i].flag : "command line"};
+    *out = words;
+    return TL_OK;
+}
+
+static tl_status apply_words(tl_config *config, tli_run *run)
+{
+    const tl_word *words;
+    int64_t count;
+    TL_TRY(tli_words_of(&words, &count, run));
     return tl_config_words(config, words, count);
 }
 
@@ -22,7 +30,7 @@ tl_status tli_experiment_of(tl_config **out, tli_run *run, const tl_parse_option
         return TL_FAIL(TL_EINVAL, "no experiment is named, did you mean --experiment=%s?", word);
     tl_config *config;
     TL_TRY(tl_experiment_begin(&config, run->registry, parse));
-    tl_status st = tli_experiment_words(config, run);
+    tl_status st = apply_words(config, run);
     if (st == TL_OK) st = tl_experiment_finish(config, run->registry, parse->experiment);
     if (st != TL_OK) tl_config_free(&config);
     *out = config;

@@ -20,14 +20,13 @@ static const tl_desc export_flags_desc = {.name = "export", .help = "flags of `e
 
 enum { OUTPUT, RUN }; /* structs of flags, by their place in the command's table */
 
-static tl_status write_weights(const tli_finished *f, const char *path)
+static tl_status write_weights(const tl_finished *f, const char *path)
 {
     char step[32];
     tl_state *state;
     snprintf(step, sizeof step, "%" PRId64, f->trainer->global_step);
-    const tl_optimizer *o = f->trainer->optimizer;
     const tl_safetensors_note notes[] = {{"format", "tilth"}, {"step", step},
-                                         {"averaged", o && tl_optimizer_swapped(o) ? "true" : "false"}};
+                                         {"averaged", f->averaged ? "true" : "false"}};
     TL_TRY(tl_state_new(&state));
     tl_status st = tl_model_state(f->trainer->model, state);
     if (st == TL_OK) st = tl_safetensors_write(path, state, notes, TL_COUNT(notes));
@@ -35,16 +34,17 @@ static tl_status write_weights(const tli_finished *f, const char *path)
     return st;
 }
 
-static tl_status write_config(const tli_finished *f, const char *path)
+static tl_status write_config(const tl_finished *f, const char *path)
 {
     tl_str text = TL_STR_INIT;
-    tl_status st = tl_config_write(&text, f->config, false);
+    tl_status st = f->kind == TL_FOLDER_LIBAI ? tl_yaml_write(&text, &tl_experiment_config_desc, f->params)
+                                              : tl_config_write(&text, f->config, false);
     if (st == TL_OK) st = tl_file_write_atomic(path, tl_str_text(&text), text.length);
     tl_str_deinit(&text);
     return st;
 }
 
-static tl_status export_to(tli_run *run, const tli_finished *f, const char *folder)
+static tl_status export_to(tli_run *run, const tl_finished *f, const char *folder)
 {
     const char *weights = tl_path_join(run->arena, folder, "model.safetensors");
     const char *config = tl_path_join(run->arena, folder, "config.yaml");
@@ -53,9 +53,8 @@ static tl_status export_to(tli_run *run, const tli_finished *f, const char *fold
     TL_TRY(tl_mkdirs(folder));
     TL_TRY(write_weights(f, weights));
     TL_TRY(write_config(f, config));
-    bool averaged = f->trainer->optimizer && tl_optimizer_swapped(f->trainer->optimizer);
     tl_str_addf(&run->text, "%s: %" PRId64 " %sparameters of step %" PRId64 "\n%s: how they were trained\n",
-                weights, size.params + size.state, averaged ? "averaged " : "", f->trainer->global_step,
+                weights, size.params + size.state, f->averaged ? "averaged " : "", f->trainer->global_step,
                 config);
     return tl_str_status(&run->text);
 }
@@ -63,12 +62,13 @@ static tl_status export_to(tli_run *run, const tli_finished *f, const char *fold
 static tl_status run_export(tli_run *run)
 {
     const char *folder = ((const export_flags *)run->given[OUTPUT])->to;
-    tli_finished f;
+    tl_finished f;
     if (!folder || !*folder)
         return TL_FAIL(TL_EINVAL, "no folder is named for what is exported: say --to=FOLDER");
-    tl_status st = tli_finished_open(&f, run, run->given[RUN], false, NULL);
+    tl_finished_args which = tli_finished_args(run, run->given[RUN]);
+    tl_status st = tl_finished_open(&f, &which);
     if (st == TL_OK) st = export_to(run, &f, folder);
-    tli_finished_close(&f);
+    tl_finished_close(&f);
     return st;
 }
 

@@ -56,9 +56,7 @@ int tl_exit_code(tl_status status)
 
 /* --- streams ------------------------------------------------------------------------------------ */
 
-/* "tilth params: MESSAGE", further lines indented; bytes that a terminal would obey are shown as
- * numbers, for they may come from a file. */
-static void complain(const tli_tool *tool, const char *command, const char *message)
+void tli_complain(const tli_tool *tool, const char *command, const char *message)
 {
     fprintf(tool->err, "%s%s%s: ", tool->program, *command ? " " : "", command);
     for (const char *p = message; *p; p++) {
@@ -76,7 +74,7 @@ static void complain(const tli_tool *tool, const char *command, const char *mess
 
 static int fail(const tli_tool *tool, const char *command, tl_status status)
 {
-    if (strcmp(tl_error_message(), READER_IS_GONE) != 0) complain(tool, command, tl_error_message());
+    if (strcmp(tl_error_message(), READER_IS_GONE) != 0) tli_complain(tool, command, tl_error_message());
     return tl_exit_code(status);
 }
 

@@ -1,39 +1,31 @@
+#include "tool/predict.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <tilth/base/file.h>
-#include <tilth/io/idx.h>
-#include <tilth/io/png.h>
-#include <tilth/ops/activation.h>
-#include <tilth/ops/create.h>
-#include <tilth/ops/elementwise.h>
-#include <tilth/ops/softmax.h>
 #include <tilth/zoo/vision.h>
 
+#include "io/json_text.h"
 #include "tool/finished.h"
 
-typedef struct predict_flags {
-    int64_t top, count;
-} predict_flags;
 static const tl_field predict_fields[] = {
-    TL_F(predict_flags, top, .i = 3, TL_AT_LEAST(1), .help = "classes that are told of each image"),
-    TL_F(predict_flags, count, .i = 8, TL_AT_LEAST(1), .help = "images that are taken from an idx file"),
+    TL_F(tli_predict_flags, top, .i = 3, TL_AT_LEAST(1), .help = "classes that are told of each image"),
+    TL_F(tli_predict_flags, count, .i = 0, TL_AT_LEAST(0),
+         .help = "images that are taken from each file with several (idx, TFRecord); 0: all"),
+    TL_F(tli_predict_flags, csv, .help = "a table: file, class, probability, and the next classes"),
+    TL_F(tli_predict_flags, json, .help = "a JSON object a line: file, class, probability, top"),
     TL_F_END,
 };
 static const tl_desc predict_flags_desc = {.name = "predict", .help = "flags of `predict`",
-                                           .size = sizeof(predict_flags), .fields = predict_fields};
+                                           .size = sizeof(tli_predict_flags), .fields = predict_fields};
 
 enum { OUTPUT, RUN }; /* structs of flags, by their place in the command's table */
 
-static bool is_image_task(const tl_experiment_config *params)
-{
-    return params->task.desc && tl_desc_is(params->task.desc, &tl_image_task_config_desc);
-}
-
 const char *tli_predict_example(const tl_experiment_config *params, tl_arena *arena)
 {
-    if (!is_image_task(params)) return NULL;
+    if (!params->task.desc || !tl_desc_is(params->task.desc, &tl_image_task_config_desc)) return NULL;
     const tl_task_config *task = params->task.value;
     const tl_image_data_config *data = (const tl_image_data_config *)task->validation_data;
     const tl_value *path = data && data->file_type == TL_IMAGES_IDX ? data->base.input_path : NULL;
@@ -42,157 +34,222 @@ const char *tli_predict_example(const tl_experiment_config *params, tl_arena *ar
     return first ? first : TLI_ANY_IMAGE;
 }
 
-/* What all images share. */
-typedef struct teller {
-    tli_run *run;
-    const tli_finished *f;
-    const tl_image_task_config *task;
-    const tl_image_model_config *model;
-    tl_ctx *ctx;
-    float *pixels, *shares;
-} teller;
+/* --- for people ------------------------------------------------------------------------------- */
 
-/* --- answers ---------------------------------------------------------------------------------- */
-
-static void add_class(tl_str *out, const teller *t, int64_t class_id)
+static void tell_plainly(tl_str *out, const char *file, const tl_prediction *a, const tl_answer_form *form)
 {
-    if (class_id < t->task->class_names.count) tl_str_add(out, t->task->class_names.items[class_id]);
-    else tl_str_addf(out, "%" PRId64, class_id);
+    tl_str_addf(out, "%s:", file);
+    for (int64_t i = 0; i < a->top_count; i++)
+        tl_str_addf(out, "%s %s %.3f", i ? "," : "", a->top[i].name, a->top[i].probability);
+    for (int64_t i = 0; i < a->count && !form->classes; i++) tl_str_addf(out, "%s %g", i ? "," : "", (double)a->values[i]);
+    tl_str_addc(out, '\n');
 }
 
-/* The greatest ones first; those that were told become negative. */
-static void tell(teller *t, const char *name)
+/* --- a table ---------------------------------------------------------------------------------- */
+
+/* Quoted where it must be. */
+static void add_cell(tl_str *out, const char *text)
 {
-    tl_str *out = &t->run->text;
-    int64_t top = ((const predict_flags *)t->run->given[OUTPUT])->top, classes = t->model->num_classes;
-    tl_str_addf(out, "%s:", name);
-    for (int64_t i = 0; i < top && i < classes; i++) {
-        int64_t best = 0;
-        for (int64_t k = 1; k < classes; k++)
-            if (t->shares[k] > t->shares[best]) best = k;
-        tl_str_addf(out, "%s ", i ? "," : "");
-        add_class(out, t, best);
-        tl_str_addf(out, " %.3f", t->shares[best]);
-        t->shares[best] = -1;
+    if (!text[strcspn(text, ",\"\r\n")]) {
+        tl_str_add(out, text);
+        return;
+    }
+    tl_str_addc(out, '"');
+    for (const char *p = text; *p; p++) {
+        if (*p == '"') tl_str_addc(out, '"');
+        tl_str_addc(out, *p);
+    }
+    tl_str_addc(out, '"');
+}
+
+/* The columns are those of the first answer: all have as many. */
+static void tell_head(tl_str *out, const tl_prediction *a, const tl_answer_form *form)
+{
+    tl_str_add(out, "file");
+    for (int64_t i = 0; i < a->top_count; i++) {
+        if (i) tl_str_addf(out, ",class_%" PRId64 ",probability_%" PRId64, i + 1, i + 1);
+        else tl_str_add(out, ",class,probability");
+    }
+    for (int64_t i = 0; i < a->count && !form->classes; i++) {
+        if (i) tl_str_addf(out, ",value_%" PRId64, i + 1);
+        else tl_str_add(out, ",value");
     }
     tl_str_addc(out, '\n');
 }
 
-/* Probabilities: of one class among all, or of each class by itself where examples may have several. */
-static tl_tensor *shares_of(const teller *t, tl_tensor *logits)
+static void tell_row(tl_str *out, const char *file, const tl_prediction *a, const tl_answer_form *form)
 {
-    const tl_image_data_config *data = (const tl_image_data_config *)t->task->base.train_data;
-    logits = tl_cast(t->ctx, logits, TL_F32);
-    return data && data->is_multilabel ? tl_sigmoid(t->ctx, logits) : tl_softmax(t->ctx, logits, -1);
-}
-
-static tl_status answer(teller *t, const char *name)
-{
-    const int64_t *size = t->model->input_size.items;
-    tl_mark mark = tl_ctx_begin(t->ctx);
-    tl_tensor *x = tl_from(t->ctx, TL_F32, TL_SHAPE(1, size[0], size[1], size[2]), t->pixels);
-    tl_tensor *y = shares_of(t, tl_call(t->ctx, t->f->trainer->model, x));
-    tl_status st = tl_ctx_status(t->ctx);
-    if (st == TL_OK) st = tl_tensor_get(y, t->shares, (size_t)t->model->num_classes * sizeof *t->shares);
-    tl_ctx_end(t->ctx, mark);
-    if (st == TL_OK) tell(t, name);
-    return st;
-}
-
-/* --- images ----------------------------------------------------------------------------------- */
-
-static const tl_image_data_config *data_of(const teller *t)
-{
-    const tl_task_config *task = &t->task->base;
-    return (const tl_image_data_config *)(task->validation_data ? task->validation_data : task->train_data);
-}
-
-static tl_status predict_image(teller *t, const char *path, const tl_file_mapping *file)
-{
-    TL_TRY_NOTE(tl_image_prepare(t->pixels, data_of(t), t->model->input_size, file->data, file->size), "%s",
-                path);
-    return answer(t, path);
-}
-
-/* An idx file begins with two zeros, its type and its rank; no image does. */
-static bool is_idx(const char *path, const tl_file_mapping *file)
-{
-    const char *b = file->data;
-    size_t length = strlen(path);
-    if (length > 3 && strcmp(path + length - 3, ".gz") == 0) return true;
-    return file->size > 4 && b[0] == 0 && b[1] == 0 && b[2] == 8 && (b[3] == 3 || b[3] == 4);
-}
-
-static tl_status predict_idx(teller *t, const char *path)
-{
-    int64_t count = ((const predict_flags *)t->run->given[OUTPUT])->count;
-    tl_idx idx;
-    TL_TRY(tl_idx_open(&idx, path));
-    tl_status st = TL_OK;
-    if (idx.dtype != TL_U8 || idx.shape.rank < 3)
-        st = TL_FAIL(TL_EINVAL, "%s: holds no images: expected bytes [count, height, width]", path);
-    for (int64_t i = 0; st == TL_OK && i < count && i < idx.shape.dims[0]; i++) {
-        const tl_shape image = idx.shape.rank > 3
-                                   ? TL_SHAPE(idx.shape.dims[1], idx.shape.dims[2], idx.shape.dims[3])
-                                   : TL_SHAPE(idx.shape.dims[1], idx.shape.dims[2]);
-        char *name = tl_arena_printf(t->run->arena, "%s[%" PRId64 "]", path, i);
-        if (!name) st = TL_ENOMEM;
-        if (st == TL_OK)
-            st = tl_image_prepare_pixels(t->pixels, data_of(t), t->model->input_size, image,
-                                         tl_idx_item(&idx, i));
-        if (st == TL_OK) st = answer(t, name);
+    add_cell(out, file);
+    for (int64_t i = 0; i < a->top_count; i++) {
+        tl_str_addc(out, ',');
+        add_cell(out, a->top[i].name);
+        tl_str_addf(out, ",%.7g", a->top[i].probability);
     }
-    tl_idx_close(&idx);
+    for (int64_t i = 0; i < a->count && !form->classes; i++) tl_str_addf(out, ",%.9g", (double)a->values[i]);
+    tl_str_addc(out, '\n');
+}
+
+/* --- JSON ------------------------------------------------------------------------------------- */
+
+/* Without digits that float32 does not have. */
+static double rounded(double value, int digits)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%.*g", digits, value);
+    return tl_strtod(text, NULL);
+}
+
+static void add_answer(tli_json *j, const tl_answer *a)
+{
+    tli_json_text(j, "class", a->name);
+    tli_json_number(j, "probability", rounded(a->probability, 7));
+}
+
+static void tell_object(tl_str *out, const char *file, const tl_prediction *a, const tl_answer_form *form)
+{
+    tli_json j = {.out = out};
+    tli_json_begin(&j, NULL, '{');
+    tli_json_text(&j, "file", file);
+    if (form->classes) {
+        if (a->top_count) add_answer(&j, &a->top[0]);
+        tli_json_begin(&j, "top", '[');
+        for (int64_t i = 0; i < a->top_count; i++) {
+            tli_json_begin(&j, NULL, '{');
+            add_answer(&j, &a->top[i]);
+            tli_json_end(&j, '}');
+        }
+        tli_json_end(&j, ']');
+    } else if (a->count == 1) {
+        tli_json_number(&j, "value", rounded(a->values[0], 9));
+    } else {
+        tli_json_begin(&j, "values", '[');
+        for (int64_t i = 0; i < a->count; i++) tli_json_number(&j, NULL, rounded(a->values[i], 9));
+        tli_json_end(&j, ']');
+    }
+    tli_json_end(&j, '}');
+    tl_str_addc(out, '\n');
+}
+
+/* --- asking ----------------------------------------------------------------------------------- */
+
+static void tell(tli_asking *a, const char *file, const tl_prediction *answer)
+{
+    tl_answer_form form = tl_predictor_form(a->p);
+    if (a->flags->json) {
+        tell_object(&a->text, file, answer, &form);
+    } else if (a->flags->csv) {
+        if (!a->begun) tell_head(&a->text, answer, &form);
+        tell_row(&a->text, file, answer, &form);
+    } else {
+        tell_plainly(&a->text, file, answer, &form);
+    }
+    a->begun = true;
+}
+
+tl_status tli_ask_failed(tli_asking *a, tl_status status)
+{
+    if (status == TL_ENOMEM || a->ended) return status;
+    tli_complain(a->run->tool, "predict", tl_error_message());
+    tl_error_clear();
+    a->failed++;
+    return TL_OK;
+}
+
+static tl_status answer(tli_asking *a)
+{
+    tl_predictions *answers = NULL;
+    TL_TRY(tl_predictor_run(&answers, a->p, a->queries, a->waiting));
+    for (int64_t i = 0; i < a->waiting; i++) {
+        const tl_prediction *one = &answers->items[i];
+        bool told = one->status == TL_OK;
+        if (told) tell(a, a->queries[i].file, one);
+        else tli_complain(a->run->tool, "predict", one->message);
+        a->told += told;
+        a->failed += !told;
+    }
+    tl_predictions_free(&answers);
+    TL_TRY(tli_write_out(a->run->tool, &a->text));
+    tl_str_cut(&a->text, 0);
+    tl_arena_free(&a->names);
+    return tl_arena_new(&a->names);
+}
+
+tl_status tli_ask_flush(tli_asking *a)
+{
+    if (!a->waiting || a->ended) return TL_OK;
+    tl_status st = answer(a);
+    a->waiting = 0;
+    a->ended = st != TL_OK;
     return st;
 }
 
-static tl_status predict_file(teller *t, const char *path)
+tl_status tli_ask(tli_asking *a, const char *name, const tl_query *query)
 {
-    tl_file_mapping file;
-    TL_TRY(tl_file_map(&file, path));
-    tl_status st = is_idx(path, &file) ? predict_idx(t, path) : predict_image(t, path, &file);
-    tl_file_unmap(&file);
-    return st;
+    tl_query *q = &a->queries[a->waiting];
+    *q = *query;
+    q->file = tl_arena_strdup(a->names, name);
+    if (!q->file) return TL_ENOMEM;
+    return ++a->waiting == TLI_ASKED_AT_ONCE ? tli_ask_flush(a) : TL_OK;
 }
 
 /* --- the command ------------------------------------------------------------------------------ */
 
-static tl_status predict(tli_run *run, const tli_finished *f)
+/* A file is one query. */
+static tl_status ask_file(tli_asking *a, const char *path)
 {
-    if (!is_image_task(f->params))
-        return TL_FAIL(TL_EUNSUPPORTED, "predict knows image classification alone, and this run is of the "
-                                        "task '%s'", f->task->cls->cls.name);
-    teller t = {.run = run, .f = f, .task = f->params->task.value};
-    t.model = t.task->base.model.value;
-    const int64_t *size = t.model->input_size.items;
-    t.pixels = tl_arena_array(run->arena, size[0] * size[1] * size[2], sizeof *t.pixels);
-    t.shares = tl_arena_array(run->arena, t.model->num_classes, sizeof *t.shares);
-    if (!t.pixels || !t.shares) return TL_ENOMEM;
-    if (!data_of(&t)) return TL_FAIL(TL_EINVAL, "the run has neither train_data nor validation_data");
-    TL_TRY(tl_ctx_new(&t.ctx, tl_strategy_engine(f->strategy)));
-    tl_status st = TL_OK;
-    for (int64_t i = 0; st == TL_OK && i < run->words.count; i++) st = predict_file(&t, run->words.items[i]);
-    tl_ctx_free(&t.ctx);
-    return st == TL_OK ? tl_str_status(&run->text) : st;
+    return tli_ask(a, path, &(tl_query){0});
+}
+
+/* What a word of the command line names, by the configuration of the task that is asked. */
+typedef struct reader {
+    const tl_desc *task;
+    tl_status (*ask)(tli_asking *a, const char *path);
+} reader;
+static const reader readers[] = {{&tl_image_task_config_desc, tli_ask_images}, {&tl_task_config_desc, ask_file}};
+
+static tl_status ask_all(tli_asking *a)
+{
+    const tl_desc *task = tl_predictor_finished(a->p)->params->task.desc;
+    const reader *r = readers;
+    while (!tl_desc_is(task, r->task)) r++;
+    for (int64_t i = 0; i < a->run->words.count; i++) {
+        tl_status st = r->ask(a, a->run->words.items[i]);
+        if (st != TL_OK) TL_TRY(tli_ask_failed(a, st));
+    }
+    TL_TRY(tli_ask_flush(a));
+    if (!a->failed) return TL_OK;
+    return TL_FAIL(TL_EIO, "%" PRId64 " could not be read, as told above; %" PRId64 " could", a->failed, a->told);
 }
 
 static tl_status run_predict(tli_run *run)
 {
-    tli_finished f;
+    const tli_predict_flags *flags = run->given[OUTPUT];
+    const tli_finished_flags *which = run->given[RUN];
+    tli_asking a = {.run = run, .flags = flags, .text = TL_STR_INIT};
+    tl_status st;
     if (!run->words.count)
-        return TL_FAIL(TL_EINVAL, "no image is named: say one or more files, PNG, JPEG or idx");
-    tl_status st = tli_finished_open(&f, run, run->given[RUN], false, NULL);
-    if (st == TL_OK) st = predict(run, &f);
-    tli_finished_close(&f);
+        return TL_FAIL(TL_EINVAL, "no image is named: say one or more files (PNG, JPEG, idx, TFRecord) or folders");
+    if (flags->csv && flags->json) return TL_FAIL(TL_EINVAL, "--csv and --json are two forms: say one of them");
+    TL_TRY_DONE(st, tl_predictor_open(&a.p, run->registry, which->model_dir,
+                                      &(tl_predictor_args){.checkpoint = which->checkpoint,
+                                                           .experiment = which->experiment, .top = flags->top}));
+    TL_TRY_DONE(st, tl_arena_new(&a.names));
+    st = ask_all(&a);
+done:
+    tl_str_deinit(&a.text);
+    tl_arena_free(&a.names);
+    tl_predictor_free(&a.p);
     return st;
 }
 
 const tli_command tli_command_predict = {
     .name = "predict",
     .brief = "tells to which classes images belong",
-    .usage = "--model_dir=FOLDER [--checkpoint=latest|best|PATH] FILE...\n\n"
-             "Gives images to the model of a run of image classification, and tells the likeliest classes "
-             "of each with their probabilities. Files are PNG, JPEG, or idx files with several images.",
+    .usage = "--model_dir=FOLDER [--checkpoint=latest|best|PATH] [--csv|--json] FILE...\n\n"
+             "Gives images to the model of a run, or of an exported one, and tells the likeliest classes of each with their "
+             "probabilities, as it goes. Files are PNG or JPEG, idx or TFRecord files with several images, or folders, of "
+             "which all images in them and below them are taken. A file that cannot be read is told on standard error, "
+             "and the others go on; the exit code is then 1.",
     .flags = {{"Output", &predict_flags_desc}, {"Run", &tli_finished_flags_desc}},
     .run = run_predict,
 };

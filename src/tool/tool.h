@@ -64,6 +64,9 @@ tl_status tli_write_out(const tli_tool *tool, const tl_str *text);
 /* A row for each number of the logs, of which `decimals` are shown, behind `indent` columns; the values stand below each
  * other, however long the names are. `but` (or NULL) is left out. */
 tl_status tli_add_numbers(tl_str *out, const tl_logs *logs, int indent, int decimals, const char *but);
+/* Writes "tilth params: MESSAGE" to standard error, further lines indented; bytes that a terminal would obey are shown
+ * as numbers, for they may come from a file. */
+void tli_complain(const tli_tool *tool, const char *command, const char *message);
 
 /* The kind of that name or plural; NULL when there is none. */
 const tl_kind *tli_peek_kind(const tl_registry *registry, const char *name);

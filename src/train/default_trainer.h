@@ -19,6 +19,12 @@ TL_NODISCARD tl_status tli_default_build_hooks(tl_default_trainer *t);
 TL_NODISCARD tl_status tli_default_build_writers(tl_default_trainer *t);
 TL_NODISCARD tl_status tli_default_test(tl_default_trainer *t, tl_logs *results);
 
+/* A run in the words of experiments: all but its optimizer and schedule. Batch sizes are resolved already. */
+TL_NODISCARD tl_status tli_libai_experiment(tl_experiment_config **out, tl_arena *arena, const tl_libai_config *config,
+                                            int64_t replicas);
+/* What of it follows from scaling. */
+void tli_libai_scaled(tl_experiment_config *experiment, const tl_libai_train_config *train);
+
 /* Fills t->experiment, but for what is scaled later, from t->config. */
 TL_NODISCARD tl_status tli_default_experiment(tl_default_trainer *t);
 /* What follows from scaling. */

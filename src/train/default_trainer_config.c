@@ -22,55 +22,66 @@ static void fill_data(tl_data_config *data, int64_t batch, bool training, int64_
 }
 
 /* A copy of the task's section, with batch sizes, seeds and weights to start from. */
-static tl_status fill_task(tl_default_trainer *t)
+static tl_status fill_task(tl_object *out, tl_arena *arena, const tl_libai_config *config, int64_t replicas)
 {
-    const tl_libai_train_config *train = &t->config->train;
-    const tl_oneof *chosen = &t->config->task;
-    int64_t replicas = tl_strategy_replicas(t->strategy);
+    const tl_libai_train_config *train = &config->train;
+    const tl_oneof *chosen = &config->task;
     if (!chosen->value)
         return TL_FAIL(TL_EINVAL, "no task is chosen: set model._target_ or task.type");
-    tl_task_config *task = tl_arena_alloc(t->arena, chosen->desc->size);
+    tl_task_config *task = tl_arena_alloc(arena, chosen->desc->size);
     if (!task) return TL_ENOMEM;
-    TL_TRY(tl_desc_copy(t->arena, chosen->desc, task, chosen->value));
+    TL_TRY(tl_desc_copy(arena, chosen->desc, task, chosen->value));
     fill_data(task->train_data, train->train_micro_batch_size.value * replicas, true, train->seed);
     fill_data(task->validation_data, train->test_micro_batch_size * replicas, false, train->seed);
     if (*train->load_weight) task->init_checkpoint = train->load_weight;
-    t->experiment->task = (tl_object){chosen->desc, task};
+    *out = (tl_object){chosen->desc, task};
     return TL_OK;
 }
 
-tl_status tli_default_experiment(tl_default_trainer *t)
+tl_status tli_libai_experiment(tl_experiment_config **out, tl_arena *arena, const tl_libai_config *config,
+                               int64_t replicas)
 {
-    const tl_libai_train_config *train = &t->config->train;
+    const tl_libai_train_config *train = &config->train;
     void *experiment;
-    TL_TRY(tl_desc_new(&experiment, t->arena, &tl_experiment_config_desc));
-    tl_experiment_config *e = t->experiment = experiment;
+    TL_TRY(tl_desc_new(&experiment, arena, &tl_experiment_config_desc));
+    tl_experiment_config *e = *out = experiment;
     tl_trainer_config *p = e->trainer.value;
-    t->optimization = &p->optimizer_config;
-    p->train_tf_function = p->eval_tf_function = t->config->graph.enabled;
+    p->train_tf_function = p->eval_tf_function = config->graph.enabled;
     p->recovery_max_trials = 0; // numbers that are not finite end the training, with a diagnosis
-    e->runtime.run_eagerly = !t->config->graph.enabled;
+    e->runtime.run_eagerly = !config->graph.enabled;
     e->runtime.distribution_strategy = "one_device";
     if (train->amp.enabled) e->runtime.mixed_precision_dtype = TL_PRECISION_FLOAT16;
     e->tilth.seed = (tl_opt_int){true, train->seed};
-    e->tilth.threads = t->config->tilth.threads;
-    e->tilth.jit = t->config->tilth.jit;
-    e->tilth.survive_write_failures = t->config->tilth.survive_write_failures;
+    e->tilth.threads = config->tilth.threads;
+    e->tilth.jit = config->tilth.jit;
+    e->tilth.survive_write_failures = config->tilth.survive_write_failures;
     e->tilth.gradient_accumulation = train->num_accumulation_steps.value;
     if (train->activation_checkpoint.enabled) e->tilth.recompute = TL_RECOMPUTE_FULL;
-    return fill_task(t);
+    return fill_task(&e->task, arena, config, replicas);
 }
 
-void tli_default_scaled(tl_default_trainer *t)
+void tli_libai_scaled(tl_experiment_config *experiment, const tl_libai_train_config *train)
 {
-    const tl_libai_train_config *train = &t->config->train;
-    tl_trainer_config *p = t->experiment->trainer.value;
-    t->max_iter = p->train_steps = train->train_iter;
+    tl_trainer_config *p = experiment->trainer.value;
+    p->train_steps = train->train_iter;
     p->checkpoint_interval = train->checkpointer.period;
     p->max_to_keep = train->checkpointer.max_to_keep;
     p->validation_interval = train->evaluation.eval_period > 0 ? train->evaluation.eval_period : 0;
     p->validation_steps = train->evaluation.eval_iter;
     p->steps_per_loop = p->summary_interval = train->log_period;
+}
+
+tl_status tli_default_experiment(tl_default_trainer *t)
+{
+    TL_TRY(tli_libai_experiment(&t->experiment, t->arena, t->config, tl_strategy_replicas(t->strategy)));
+    t->optimization = &((tl_trainer_config *)t->experiment->trainer.value)->optimizer_config;
+    return TL_OK;
+}
+
+void tli_default_scaled(tl_default_trainer *t)
+{
+    tli_libai_scaled(t->experiment, &t->config->train);
+    t->max_iter = t->config->train.train_iter;
 }
 
 /* --- what was told ---------------------------------------------------------------------------- */

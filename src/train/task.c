@@ -6,6 +6,7 @@
 #include <tilth/base/log.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
+#include <tilth/ops/view.h>
 #include <tilth/train/initialize.h>
 #include <tilth/train/strategy.h>
 
@@ -317,6 +318,27 @@ static tl_status base_notes(tl_task *t, tl_notes *into)
     return TL_OK;
 }
 
+static tl_status base_prepare_query(const tl_task *t, const tl_query *q, void *const *inputs)
+{
+    (void)q;
+    (void)inputs;
+    return TL_FAIL(TL_EUNSUPPORTED, "the task '%s' cannot be asked about anything: its class has no prepare_query",
+                   t->name);
+}
+
+static tl_tensor *base_build_answers(const tl_task *t, tl_ctx *c, const tl_tensors *outputs)
+{
+    (void)t;
+    tl_tensor *y = tl_cast(c, outputs->items[0].tensor, TL_F32);
+    return y ? tl_reshape(c, y, TL_SHAPE(y->shape.rank ? y->shape.dims[0] : 1, -1)) : NULL;
+}
+
+static void base_answer_form(const tl_task *t, tl_answer_form *out)
+{
+    (void)t;
+    *out = (tl_answer_form){0};
+}
+
 const tl_task_class tl_base_task = {
     .cls = {.class_size = sizeof(tl_task_class), .name = "base", .size = sizeof(tl_task),
             .help = "what tasks inherit"},
@@ -336,6 +358,10 @@ const tl_task_class tl_base_task = {
     .create_optimizer = base_create_optimizer,
     .original_names = base_original_names,
     .notes = base_notes,
+    .prepare_query = base_prepare_query,
+    .build_answers = base_build_answers,
+    .answer_form = base_answer_form,
+    .export_files = base_notes, // none
 };
 
 /* --- the methods ------------------------------------------------------------------------------ */
@@ -436,4 +462,29 @@ tl_status tl_task_original_names(tl_task *t, tl_original_names *into)
 tl_status tl_task_notes(tl_task *t, tl_notes *into)
 {
     return CALL(t, notes)(t, into);
+}
+
+tl_status tl_task_prepare_query(const tl_task *t, const tl_query *q, void *const *inputs)
+{
+    return CALL(t, prepare_query)(t, q, inputs);
+}
+
+tl_tensor *tl_task_build_answers(const tl_task *t, tl_ctx *c, const tl_tensors *outputs)
+{
+    return CALL(t, build_answers)(t, c, outputs);
+}
+
+void tl_task_answer_form(const tl_task *t, tl_answer_form *out)
+{
+    CALL(t, answer_form)(t, out);
+}
+
+tl_status tl_task_export_files(tl_task *t, tl_notes *into)
+{
+    return CALL(t, export_files)(t, into);
+}
+
+bool tl_task_takes_queries(const tl_task *t)
+{
+    return CALL(t, prepare_query) != base_prepare_query;
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include <tilth/nn/metrics.h>
+#include <tilth/ops/activation.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/index.h>
@@ -345,6 +346,41 @@ static tl_status original_names(tl_task *t, tl_original_names *into)
                                                                           : "model/layer_with_weights-1");
 }
 
+/* --- predictions ------------------------------------------------------------------------------ */
+
+/* As in evaluations. */
+static const tl_image_data_config *data_of(const image_task *m)
+{
+    const tl_task_config *t = &m->config->base;
+    return (const tl_image_data_config *)(t->validation_data ? t->validation_data : t->train_data);
+}
+
+static tl_status check_data(const image_task *m)
+{
+    if (data_of(m)) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "the run has neither train_data nor validation_data, which say how images are made ready");
+}
+
+static tl_status prepare_query(const tl_task *t, const tl_query *q, void *const *inputs)
+{
+    const image_task *m = (const image_task *)t;
+    TL_TRY(check_data(m));
+    if (q->shape.rank) return tl_image_prepare_pixels(inputs[0], data_of(m), m->model->input_size, q->shape, q->data);
+    return tl_image_prepare(inputs[0], data_of(m), m->model->input_size, q->data, q->size);
+}
+
+static tl_tensor *build_answers(const tl_task *t, tl_ctx *c, const tl_tensors *outputs)
+{
+    tl_tensor *logits = tl_cast(c, outputs->items[0].tensor, TL_F32);
+    return is_multilabel((const image_task *)t) ? tl_sigmoid(c, logits) : tl_softmax(c, logits, -1);
+}
+
+static void answer_form(const tl_task *t, tl_answer_form *out)
+{
+    const image_task *m = (const image_task *)t;
+    *out = (tl_answer_form){.classes = true, .several = is_multilabel(m), .names = m->config->class_names};
+}
+
 const tl_task_class tl_image_classification_task = {
     .cls = {.class_size = sizeof(tl_task_class), .name = "image_classification",
             .base = &tl_base_task.cls, .size = sizeof(tl_image_task),
@@ -361,4 +397,7 @@ const tl_task_class tl_image_classification_task = {
     .release_aggregated = release_aggregated,
     .initialize = initialize,
     .original_names = original_names,
+    .prepare_query = prepare_query,
+    .build_answers = build_answers,
+    .answer_form = answer_form,
 };

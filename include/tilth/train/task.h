@@ -53,6 +53,21 @@ typedef struct tl_input_context {
     uint64_t seed;
 } tl_input_context;
 
+/* One thing that a model is asked about: a file, or its bytes, or an array. */
+typedef struct tl_query {
+    const char *file; /* (optional) read when there is no data; else it only stands in messages */
+    const void *data;
+    size_t size;
+    tl_shape shape;   /* (optional) of an array of bytes: pixels [height, width] or [height, width, channels] */
+} tl_query;
+
+/* What answers are. */
+typedef struct tl_answer_form {
+    bool classes;     /* a probability of each class; else numbers */
+    bool several;     /* any number of the classes may be right: each has a probability of its own */
+    tl_strings names; /* of the classes, as the task has them; none: numbers, or what the run has noted */
+} tl_answer_form;
+
 struct tl_task_class {
     tl_class cls;
     /* (optional) Makes ready what the task has of its own. */
@@ -104,6 +119,17 @@ struct tl_task_class {
     tl_status (*notes)(tl_task *t, tl_notes *into);
     /* (optional: by their names, as above) Which of a batch are labels, then NULL. Nothing else is one then. */
     const char *const *labels;
+
+    /* Predictions (builtin/predictor.h): what the model says to queries that come one by one, without labels. These
+     * three are called by several threads at a time. Base: TL_EUNSUPPORTED; the first output as float32; numbers. */
+    /* Makes an example of a query, whose data is there: `inputs` are its places in a batch for tl_model_inputs, one
+     * for each, in their types and shapes. */
+    tl_status (*prepare_query)(const tl_task *t, const tl_query *q, void *const *inputs);
+    /* The answers: float32 [batch, count]. */
+    tl_tensor *(*build_answers)(const tl_task *t, tl_ctx *c, const tl_tensors *outputs);
+    void (*answer_form)(const tl_task *t, tl_answer_form *out);
+    /* Adds files for others who use the weights, such as how inputs are made (`tilth export`). Base: none. */
+    tl_status (*export_files)(tl_task *t, tl_notes *into);
 };
 TL_API extern const tl_task_class tl_base_task;
 
@@ -148,6 +174,12 @@ TL_API TL_NODISCARD tl_status tl_task_create_optimizer(tl_task *t, tl_model *m,
                                                        tl_optimizer **out);
 TL_API TL_NODISCARD tl_status tl_task_original_names(tl_task *t, tl_original_names *into);
 TL_API TL_NODISCARD tl_status tl_task_notes(tl_task *t, tl_notes *into);
+TL_API TL_NODISCARD tl_status tl_task_prepare_query(const tl_task *t, const tl_query *q, void *const *inputs);
+TL_API tl_tensor *tl_task_build_answers(const tl_task *t, tl_ctx *c, const tl_tensors *outputs);
+TL_API void tl_task_answer_form(const tl_task *t, tl_answer_form *out);
+TL_API TL_NODISCARD tl_status tl_task_export_files(tl_task *t, tl_notes *into);
+/* Whether it can be asked: its class has prepare_query. */
+TL_API bool tl_task_takes_queries(const tl_task *t);
 
 /* What of a batch goes to the model, and what it is compared with: by the names that labels usually have, or by those
  * that the task's class gives them. */

@@ -1,0 +1,43 @@
+/* Private to the command `predict`: queries on their way to a predictor, and answers on their way out.
+ *
+ * Thread word: one thread at a time. */
+#ifndef TILTH_SRC_TOOL_PREDICT_H
+#define TILTH_SRC_TOOL_PREDICT_H
+
+#include <tilth/builtin/predictor.h>
+
+#include "tool/tool.h"
+
+enum { TLI_ASKED_AT_ONCE = 64 };
+
+typedef struct tli_predict_flags {
+    int64_t top, count;
+    bool csv, json;
+} tli_predict_flags;
+
+typedef struct tli_asking {
+    tli_run *run;
+    const tli_predict_flags *flags;
+    tl_predictor *p;
+    tl_query queries[TLI_ASKED_AT_ONCE]; /* not answered yet; their `file` is what they are called */
+    int64_t waiting;
+    tl_arena *names;     /* of those */
+    int64_t told, failed;
+    tl_str text;         /* what is told next */
+    bool begun;          /* the head of the table is written */
+    bool ended;          /* the model, or standard output, has failed: nothing goes on */
+} tli_asking;
+
+/* One more; answers come when there are enough. The name is copied, data must stay until tli_ask_flush. */
+TL_NODISCARD tl_status tli_ask(tli_asking *a, const char *name, const tl_query *query);
+/* Answers what waits. */
+TL_NODISCARD tl_status tli_ask_flush(tli_asking *a);
+/* The last failure is that of something that was to be asked: it is told, and the rest goes on. One that ended all, or of
+ * memory, stays what it is. */
+TL_NODISCARD tl_status tli_ask_failed(tli_asking *a, tl_status status);
+
+/* What one word of the command line names, of image classification: an image, a folder with images in it and below it, or
+ * a file with several: idx, TFRecord. */
+TL_NODISCARD tl_status tli_ask_images(tli_asking *a, const char *path);
+
+#endif

@@ -1,0 +1,14 @@
+/* Private to train: what folders of runs say.
+ *
+ * Thread word: one thread at a time. */
+#ifndef TLI_TRAIN_FINISHED_H
+#define TLI_TRAIN_FINISHED_H
+
+#include <tilth/train/finished.h>
+
+/* Reads the configuration of a folder whose kind is known: config, params, experiment. */
+TL_NODISCARD tl_status tli_finished_config(tl_finished *f, const tl_finished_args *args);
+/* The names of classes, as the folder has noted them, or the checkpoint; else those that the task has. */
+TL_NODISCARD tl_status tli_finished_classes(tl_finished *f, const char *folder);
+
+#endif
