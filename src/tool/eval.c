@@ -2,20 +2,27 @@
 #include <string.h>
 
 #include <tilth/base/clock.h>
+#include <tilth/base/file.h>
 #include <tilth/nn/metrics.h>
-#include <tilth/zoo/vision.h>
 
+#include "tool/confusion.h"
 #include "tool/experiment.h"
 #include "tool/finished.h"
 
 typedef struct eval_flags {
     int64_t mistakes;
+    const char *confusion;
+    bool json;
     tl_strings config_file;
     const char *params_override;
 } eval_flags;
 static const tl_field eval_fields[] = {
     TL_F(eval_flags, mistakes, .i = 5, TL_AT_LEAST(0),
-         .help = "of image classification: how many kinds of mistakes are told, the most frequent first"),
+         .help = "of classifications: how many kinds of mistakes are told, the most frequent first"),
+    TL_F(eval_flags, confusion, .flags = TL_FIELD_NULLABLE,
+         .help = "of classifications: which classes are taken for which, all of it, to standard output in place of the "
+                 "rest (csv, svg, json), or to a file whose name ends so"),
+    TL_F(eval_flags, json, .help = "one JSON object: checkpoint, step, seconds, metrics, and the confusion when asked for"),
     TL_F(eval_flags, config_file, .help = "YAML files on top of the run's params.yaml"),
     TL_F(eval_flags, params_override, .s = "",
          .help = "on top of them: a YAML file, or key=value pairs"),
@@ -26,78 +33,186 @@ static const tl_desc eval_flags_desc = {.name = "eval", .help = "flags of `eval`
 
 enum { OUTPUT, RUN }; /* structs of flags, by their place in the command's table */
 
-/* --- mistakes --------------------------------------------------------------------------------- */
+/* --- where the confusion goes ----------------------------------------------------------------- */
 
-/* Counts of what was taken for what; NULL for other tasks, and where examples may have several classes, of which none
- * is taken for another. The programs of the trainer are not captured yet, so that a metric more is just one more. */
+typedef enum table_form { NONE, CSV, SVG, JSON } table_form;
+typedef struct destination {
+    table_form form;
+    const char *file; /* NULL: standard output */
+} destination;
+
+static tl_status read_destination(destination *out, const eval_flags *flags)
+{
+    static const char *const names[] = {[CSV] = "csv", [SVG] = "svg", [JSON] = "json"};
+    const char *given = flags->confusion;
+    *out = (destination){0};
+    if (!given) return TL_OK;
+    const char *dot = strrchr(given, '.');
+    for (int i = CSV; i <= JSON; i++) {
+        if (strcmp(given, names[i]) == 0) *out = (destination){(table_form)i, NULL};
+        else if (dot && strcmp(dot + 1, names[i]) == 0) *out = (destination){(table_form)i, given};
+    }
+    if (!out->form)
+        return TL_FAIL(TL_EINVAL, "--confusion=%s: expected csv, svg or json, or the name of a file that ends in .csv, .svg "
+                                  "or .json", given);
+    if (flags->json && !out->file && out->form != JSON)
+        return TL_FAIL(TL_EINVAL, "--confusion=%s and --json both go to standard output: name a file, as in "
+                                  "--confusion=confusion.%s, or say --confusion=json", given, given);
+    return TL_OK;
+}
+
+/* --- what was found --------------------------------------------------------------------------- */
+
+typedef struct outcome {
+    const tl_finished *f;
+    tl_logs *logs;
+    double seconds;
+    tli_confusion confusion; /* no classes: it was not counted */
+} outcome;
+
+/* Counts of what was taken for what; NULL for tasks that answer otherwise, and where examples may have several classes,
+ * of which none is taken for another. The programs of the trainer are not captured yet, so that a metric more is just
+ * one more. */
 static tl_status count_mistakes(tl_metric **out, const tl_finished *f)
 {
+    const tl_shape *answers = &f->trainer->model->output;
+    tl_answer_form form;
     *out = NULL;
-    if (!tl_desc_is(f->params->task.desc, &tl_image_task_config_desc)) return TL_OK;
-    const tl_task_config *task = f->params->task.value;
-    const tl_image_model_config *model = task->model.value;
-    const tl_image_data_config *data = (const tl_image_data_config *)task->train_data;
-    if (data && data->is_multilabel) return TL_OK;
+    tl_task_answer_form(f->task, &form);
+    if (!form.classes || form.several || answers->rank < 2) return TL_OK;
     return tl_metrics_add(out, f->trainer->validation_metrics, &tl_metric_confusion_matrix,
-                          &(tl_confusion_config){.metric.silent = true, .num_classes = model->num_classes},
+                          &(tl_confusion_config){.metric.silent = true, .num_classes = answers->dims[answers->rank - 1]},
                           "counted mistakes");
 }
 
-/* The most frequent one that is not told yet, which is taken out of the counts; false: none is left. */
-static bool next_mistake(double *counts, int64_t classes, int64_t *label, int64_t *answer, double *times)
+static tl_status read_counts(double **out, int64_t *classes, const tl_finished *f, tl_metric *counted)
 {
-    int64_t best = -1;
-    for (int64_t i = 0; i < classes * classes; i++)
-        if (i / classes != i % classes && counts[i] > 0 && (best < 0 || counts[i] > counts[best])) best = i;
-    if (best < 0) return false;
-    *label = best / classes;
-    *answer = best % classes;
-    *times = counts[best];
-    counts[best] = 0;
-    return true;
-}
-
-static tl_status tell_mistakes(tli_run *run, const tl_finished *f, tl_metric *counted)
-{
-    int64_t wanted = ((const eval_flags *)run->given[OUTPUT])->mistakes, label, answer;
     tl_ctx *c = f->trainer->ctx;
     tl_mark mark = tl_ctx_begin(c);
     tl_tensor *result = tl_metric_result(counted, c);
-    int64_t classes = result ? result->shape.dims[0] : 0;
-    double *counts = tl_arena_array(run->arena, classes * classes + 1, sizeof *counts), times;
+    *classes = result ? result->shape.dims[0] : 0;
+    *out = tl_arena_array(f->arena, *classes * *classes + 1, sizeof **out);
     tl_status st = tl_ctx_status(c);
-    if (st == TL_OK && !counts) st = TL_ENOMEM;
-    if (st == TL_OK) st = tl_tensor_get_doubles(result, counts, classes * classes);
+    if (st == TL_OK && !*out) st = TL_ENOMEM;
+    if (st == TL_OK) st = tl_tensor_get_doubles(result, *out, *classes * *classes);
     tl_ctx_end(c, mark);
-    TL_TRY(st);
-    for (int64_t i = 0; i < wanted && next_mistake(counts, classes, &label, &answer, &times); i++) {
-        const char *is = tl_finished_class(f, label), *taken_for = tl_finished_class(f, answer);
-        if (!is || !taken_for) return TL_ENOMEM;
-        tl_str_addf(&run->text, "%s  %.0f of class '%s' taken for '%s'\n", i ? "" : "mistakes, most frequent first:\n",
-                    times, is, taken_for);
+    return st;
+}
+
+static tl_status fill_confusion(tli_confusion *k, const tl_finished *f, tl_metric *counted)
+{
+    double *counts;
+    TL_TRY(read_counts(&counts, &k->classes, f, counted));
+    const char **names = tl_arena_array(f->arena, k->classes + 1, sizeof *names);
+    if (!names) return TL_ENOMEM;
+    for (int64_t i = 0; i < k->classes; i++)
+        if (!(names[i] = tl_finished_class(f, i))) return TL_ENOMEM;
+    k->counts = counts;
+    k->names = names;
+    return TL_OK;
+}
+
+static tl_status evaluate(outcome *o, const destination *to)
+{
+    const tl_trainer_config *t = o->f->params->trainer.value;
+    tl_metric *counted;
+    TL_TRY(count_mistakes(&counted, o->f));
+    if (to->form && !counted)
+        return TL_FAIL(TL_EINVAL, "--confusion: the task '%s' does not tell one class of several", o->f->task->name);
+    int64_t begin = tl_clock_ns();
+    TL_TRY(tl_trainer_evaluate(o->f->trainer, t->validation_steps, o->logs));
+    o->seconds = (double)(tl_clock_ns() - begin) * 1e-9;
+    return counted ? fill_confusion(&o->confusion, o->f, counted) : TL_OK;
+}
+
+/* --- as text ---------------------------------------------------------------------------------- */
+
+/* The most frequent one that comes behind those that were told: less often, or as often and further on. -1: none. */
+static int64_t next_mistake(const tli_confusion *k, int64_t last)
+{
+    int64_t best = -1;
+    for (int64_t i = 0; i < k->classes * k->classes; i++) {
+        double times = k->counts[i];
+        if (i / k->classes == i % k->classes || times <= 0) continue;
+        if (last >= 0 && (times > k->counts[last] || (times == k->counts[last] && i <= last))) continue;
+        if (best < 0 || times > k->counts[best]) best = i;
     }
-    return tl_str_status(&run->text);
+    return best;
+}
+
+static void tell_mistakes(tl_str *out, const tli_confusion *k, int64_t wanted)
+{
+    int64_t at = -1;
+    for (int64_t i = 0; i < wanted && (at = next_mistake(k, at)) >= 0; i++)
+        tl_str_addf(out, "%s  %.0f of class '%s' taken for '%s'\n", i ? "" : "mistakes, most frequent first:\n",
+                    k->counts[at], k->names[at / k->classes], k->names[at % k->classes]);
+}
+
+static tl_status tell_text(tl_str *out, const outcome *o, int64_t mistakes)
+{
+    tl_str_addf(out, "%s, step %" PRId64 ", in %.1f s:\n", o->f->file, o->f->trainer->global_step, o->seconds);
+    TL_TRY(tli_add_numbers(out, o->logs, 0, 6, NULL));
+    tell_mistakes(out, &o->confusion, mistakes);
+    return tl_str_status(out);
+}
+
+/* --- as JSON ---------------------------------------------------------------------------------- */
+
+static tl_status add_member(const tl_logs_entry *e, void *payload)
+{
+    double value;
+    if (e->kind != TL_LOGS_NUMBER) return TL_OK;
+    TL_TRY(tl_logs_entry_number(&value, e));
+    tli_json_number(payload, e->name, value);
+    return TL_OK;
+}
+
+static tl_status tell_json(tl_str *out, const outcome *o, bool confusion)
+{
+    tli_json j = {.out = out};
+    tli_json_begin(&j, NULL, '{');
+    tli_json_text(&j, "checkpoint", o->f->file);
+    tli_json_int(&j, "step", o->f->trainer->global_step);
+    tli_json_number(&j, "seconds", o->seconds);
+    tli_json_begin(&j, "metrics", '{');
+    TL_TRY(tl_logs_walk(o->logs, add_member, &j));
+    tli_json_end(&j, '}');
+    if (confusion) tli_confusion_json(&j, "confusion", &o->confusion);
+    tli_json_end(&j, '}');
+    tl_str_addc(out, '\n');
+    return tl_str_status(out);
 }
 
 /* --- the command ------------------------------------------------------------------------------ */
 
-static tl_status evaluate(tli_run *run, const tl_finished *f)
+static void add_confusion(tl_str *out, const tli_confusion *k, table_form form)
 {
-    const tl_trainer_config *t = f->params->trainer.value;
-    tl_metric *counted;
-    tl_logs *logs;
-    TL_TRY(count_mistakes(&counted, f));
-    TL_TRY(tl_logs_new(&logs));
-    int64_t begin = tl_clock_ns();
-    tl_status st = tl_trainer_evaluate(f->trainer, t->validation_steps, logs);
-    if (st == TL_OK) {
-        tl_str_addf(&run->text, "%s, step %" PRId64 ", in %.1f s:\n", f->file, f->trainer->global_step,
-                    (double)(tl_clock_ns() - begin) * 1e-9);
-        st = tli_add_numbers(&run->text, logs, 0, 6, NULL);
-    }
-    if (st == TL_OK && counted) st = tell_mistakes(run, f, counted);
-    tl_logs_free(&logs);
+    tli_json j = {.out = out};
+    if (form == CSV) tli_confusion_csv(out, k);
+    if (form == SVG) tli_confusion_svg(out, k);
+    if (form != JSON) return;
+    tli_confusion_json(&j, NULL, k);
+    tl_str_addc(out, '\n');
+}
+
+static tl_status write_confusion(const tli_confusion *k, const destination *to)
+{
+    tl_str text = TL_STR_INIT;
+    add_confusion(&text, k, to->form);
+    tl_status st = tl_str_status(&text);
+    if (st == TL_OK) st = tl_file_write_atomic(to->file, tl_str_text(&text), text.length);
+    tl_str_deinit(&text);
     return st;
+}
+
+static tl_status tell(tli_run *run, const outcome *o, const destination *to)
+{
+    const eval_flags *flags = run->given[OUTPUT];
+    if (to->file) TL_TRY(write_confusion(&o->confusion, to));
+    if (flags->json || (to->form == JSON && !to->file)) return tell_json(&run->text, o, to->form != NONE);
+    if (to->file || !to->form) return tell_text(&run->text, o, flags->mistakes);
+    add_confusion(&run->text, &o->confusion, to->form);
+    return tl_str_status(&run->text);
 }
 
 static tl_status run_eval(tli_run *run)
@@ -105,12 +220,18 @@ static tl_status run_eval(tli_run *run)
     const eval_flags *flags = run->given[OUTPUT];
     tl_finished_args which = tli_finished_args(run, run->given[RUN]);
     tl_finished f;
+    outcome o = {.f = &f};
+    destination to;
+    TL_TRY(read_destination(&to, flags));
     which.evaluates = true;
     which.config_file = flags->config_file;
     which.params_override = flags->params_override;
     TL_TRY(tli_words_of(&which.words, &which.word_count, run));
     tl_status st = tl_finished_open(&f, &which);
-    if (st == TL_OK) st = evaluate(run, &f);
+    if (st == TL_OK) st = tl_logs_new(&o.logs);
+    if (st == TL_OK) st = evaluate(&o, &to);
+    if (st == TL_OK) st = tell(run, &o, &to);
+    tl_logs_free(&o.logs);
     tl_finished_close(&f);
     return st;
 }
@@ -118,9 +239,10 @@ static tl_status run_eval(tli_run *run)
 const tli_command tli_command_eval = {
     .name = "eval",
     .brief = "evaluates a run that was trained before",
-    .usage = "--model_dir=FOLDER [--checkpoint=latest|best|PATH] [--config_file=FILE] [--params_override=PAIRS] [WORD...]\n\n"
+    .usage = "--model_dir=FOLDER [--checkpoint=latest|best|PATH] [--json] [--confusion=csv|svg|FILE] [--config_file=FILE] "
+             "[--params_override=PAIRS] [WORD...]\n\n"
              "Evaluates the model of a run with its validation data, and tells the metrics, and which classes "
-             "are taken for each other. Nothing is written. Words change the configuration, such as "
+             "are taken for each other. Nothing is written but the file of --confusion. Words change the configuration, such as "
              "task.validation_data.input_path=FILES:\n"
              TLI_WORDS_HELP,
     .flags = {{"Output", &eval_flags_desc}, {"Run", &tli_finished_flags_desc}},

@@ -7,7 +7,7 @@
 #include <tilth/base/file.h>
 #include <tilth/zoo/vision.h>
 
-#include "io/json_text.h"
+#include "tool/confusion.h"
 #include "tool/finished.h"
 
 static const tl_field predict_fields[] = {
@@ -47,21 +47,6 @@ static void tell_plainly(tl_str *out, const char *file, const tl_prediction *a, 
 
 /* --- a table ---------------------------------------------------------------------------------- */
 
-/* Quoted where it must be. */
-static void add_cell(tl_str *out, const char *text)
-{
-    if (!text[strcspn(text, ",\"\r\n")]) {
-        tl_str_add(out, text);
-        return;
-    }
-    tl_str_addc(out, '"');
-    for (const char *p = text; *p; p++) {
-        if (*p == '"') tl_str_addc(out, '"');
-        tl_str_addc(out, *p);
-    }
-    tl_str_addc(out, '"');
-}
-
 /* The columns are those of the first answer: all have as many. */
 static void tell_head(tl_str *out, const tl_prediction *a, const tl_answer_form *form)
 {
@@ -79,10 +64,10 @@ static void tell_head(tl_str *out, const tl_prediction *a, const tl_answer_form 
 
 static void tell_row(tl_str *out, const char *file, const tl_prediction *a, const tl_answer_form *form)
 {
-    add_cell(out, file);
+    tli_csv_add(out, file);
     for (int64_t i = 0; i < a->top_count; i++) {
         tl_str_addc(out, ',');
-        add_cell(out, a->top[i].name);
+        tli_csv_add(out, a->top[i].name);
         tl_str_addf(out, ",%.7g", a->top[i].probability);
     }
     for (int64_t i = 0; i < a->count && !form->classes; i++) tl_str_addf(out, ",%.9g", (double)a->values[i]);
