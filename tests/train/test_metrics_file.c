@@ -148,8 +148,8 @@ static void a_resumed_run_holds_each_step_once(void **state)
                           "{\"event\": \"checkpoint\", \"step\": 6, \"time\": \"2026-11-16T06:45:40.123Z\"}\n"
                           "{\"event\": \"train\", \"step\": NaN}\nwhat is this\n{\"event\": \"trai");
     process(y, 6, 2, false, false);
-    // The evaluation of step 4 was after its checkpoint, and is made again.
-    assert_events(FILE_OF_RUN, "start@0 train@2 evaluation@2 train@4 checkpoint@4 start@4 evaluation@4 train@6 "
+    // The checkpoint at the end knows of the evaluation of its step.
+    assert_events(FILE_OF_RUN, "start@0 train@2 evaluation@2 train@4 checkpoint@4 evaluation@4 start@4 train@6 "
                                "evaluation@6 checkpoint@6 end@6");
     json_t *lines = lines_of(FILE_OF_RUN);
     assert_member(last_of(lines, "start"), "resumed_from", "\"run/ckpt-4.safetensors\"");
@@ -159,7 +159,7 @@ static void a_resumed_run_holds_each_step_once(void **state)
     assert_null(strstr(text, "\"trai{"));
     tl_free(text);
     process(y, 6, 2, false, false); // nothing is left to do
-    assert_events(FILE_OF_RUN, "start@0 train@2 evaluation@2 train@4 checkpoint@4 start@4 evaluation@4 train@6 "
+    assert_events(FILE_OF_RUN, "start@0 train@2 evaluation@2 train@4 checkpoint@4 evaluation@4 start@4 train@6 "
                                "evaluation@6 checkpoint@6 end@6 start@6 end@6");
 }
 

@@ -86,9 +86,8 @@ static void compare_refusal(const char *experiment)
     char start[128];
     snprintf(start, sizeof start, "there is no experiment '%s'", experiment);
     assert_fails(lab_parse(&c, experiment, NULL), TL_ENOTFOUND, start);
-    if (!strstr(tl_error_message(), "there are: fashion_mnist/cnn, fashion_mnist/mlp, fashion_mnist/resnet, "
-                                    "image_classification, mock, resnet_imagenet, "
-                                    "tf_vision_example_experiment, vision/local; "))
+    const char *list = strstr(tl_error_message(), "(there are: ");
+    if (!list || !strstr(list, ", image_classification, ") || !strstr(list, ", vision/local; "))
         fail_msg("%s", tl_error_message());
 }
 
