@@ -14,14 +14,7 @@
 
 #include <tilth/base/status.h>
 
-/* Under a sanitizer everything takes several times as long: tests that repeat repeat less. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#else
-#define SANITIZED 0
-#endif
+#include "sanitized.h"
 
 /* The call succeeds; when it does not, its message is shown. */
 #define assert_ok(call)                                                                            \

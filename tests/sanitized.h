@@ -1,0 +1,25 @@
+/* Tests under a sanitizer, where everything takes several times as long. */
+#ifndef TILTH_TESTS_SANITIZED_H
+#define TILTH_TESTS_SANITIZED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/* Tests that repeat repeat less. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#define SANITIZED 0
+#endif
+
+/* Of cases that differ in a type, an instruction set or a number of threads alone, one of `of` is tried under a sanitizer,
+ * others for other numbers; the plain run has all of them, and so has tests/soak/sanitizers.sh (TILTH_ALL_CASES). */
+static inline bool test_takes(int64_t number, int64_t of)
+{
+    return !SANITIZED || number % of == 0 || getenv("TILTH_ALL_CASES");
+}
+
+#endif
