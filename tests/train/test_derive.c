@@ -654,11 +654,12 @@ static void every_part_that_is_registered(void **state)
 
 static void sources(void **state)
 {
+    static const tl_source_class plain = {.name = "plain"}, small = {.name = "small", .size = 4};
     tl_source *s;
     (void)state;
-    assert_ok(tl_source_new(&s, &(tl_source_class){.name = "plain"}));
+    assert_ok(tl_source_new(&s, &plain));
     tl_source_free(&s);
-    assert_fails(tl_source_new(&s, &(tl_source_class){.name = "small", .size = 4}), TL_EINVAL,
+    assert_fails(tl_source_new(&s, &small), TL_EINVAL,
                  "source class 'small': an instance has 4 bytes");
 }
 
