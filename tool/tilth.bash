@@ -55,7 +55,7 @@ _tilth_value()
     --mode) printf '%s\n' train eval train_and_eval continuous_eval train_and_post_eval ;;
     --stderrthreshold) printf '%s\n' debug info warning error fatal ;;
     --log_dir | --model_dir) compgen -d -- "$2" ;;
-    --config_file | --config-file | --gin_file | --trace | --graph | --passes | --params_override | --plugin | --flagfile | --out) compgen -f -- "$2" ;;
+    --config_file | --config-file | --gin_file | --trace | --graph | --passes | --params_override | --plugin | --flagfile | --out | --svg) compgen -f -- "$2" ;;
     esac
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@ static const tli_command *const commands[] = {
     &tli_command_export,
     &tli_command_explain,
     &tli_command_compare,
+    &tli_command_plot,
     &tli_command_ckpt,
     &tli_command_data,
 };
@@ -97,6 +99,16 @@ tl_status tli_run_verb(tli_run *run, const tli_verb *verbs, int64_t count, const
                            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     tl_str_deinit(&list);
     return st;
+}
+
+bool tli_speaks_utf8(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (int i = 0; i < 3; i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value) return strstr(value, "UTF-8") || strstr(value, "utf8");
+    }
+    return false;
 }
 
 tl_status tli_write_out(const tli_tool *tool, const tl_str *text)

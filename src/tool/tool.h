@@ -46,7 +46,8 @@ typedef struct tli_command {
 
 extern const tli_command tli_command_list, tli_command_describe, tli_command_params, tli_command_train,
     tli_command_train_net, tli_command_eval, tli_command_predict, tli_command_export, tli_command_explain,
-    tli_command_ckpt, tli_command_data, tli_command_compare;
+    tli_command_ckpt, tli_command_data, tli_command_compare,
+    tli_command_plot;
 
 /* A word behind the command that says what to do. */
 typedef struct tli_verb {
@@ -67,6 +68,8 @@ tl_status tli_add_numbers(tl_str *out, const tl_logs *logs, int indent, int deci
 /* Writes "tilth params: MESSAGE" to standard error, further lines indented; bytes that a terminal would obey are shown
  * as numbers, for they may come from a file. */
 void tli_complain(const tli_tool *tool, const char *command, const char *message);
+/* Whether the terminal shows UTF-8, as the environment says. */
+bool tli_speaks_utf8(void);
 
 /* The kind of that name or plural; NULL when there is none. */
 const tl_kind *tli_peek_kind(const tl_registry *registry, const char *name);

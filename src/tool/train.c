@@ -40,16 +40,6 @@ static bool wants_bar(const tli_run *run)
     return isatty(fileno(run->tool->out)) && term && strcmp(term, "dumb") != 0;
 }
 
-static bool speaks_utf8(void)
-{
-    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-    for (int i = 0; i < 3; i++) {
-        const char *value = getenv(names[i]);
-        if (value && *value) return strstr(value, "UTF-8") || strstr(value, "utf8");
-    }
-    return false;
-}
-
 /* --- how it ended ----------------------------------------------------------------------------- */
 
 typedef struct ending {
@@ -204,7 +194,7 @@ static tl_status make_hooks(hooks *h, tli_run *run, const tl_task_config *task, 
     const tl_parse_options *parse = run->given[EXPERIMENT];
     const tl_train_flags *flags = run->given[RUN];
     ending *end = &h->end;
-    tl_progress_args progress = {.to = run->tool->out, .plain = !speaks_utf8(),
+    tl_progress_args progress = {.to = run->tool->out, .plain = !tli_speaks_utf8(),
                                  .width = run->tool->width,
                                  .batch_size = task->train_data ? task->train_data->global_batch_size : 0};
     tl_hook *drawn = NULL, *remember = NULL;

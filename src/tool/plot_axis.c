@@ -1,0 +1,71 @@
+#include <math.h>
+#include <stdio.h>
+
+#include "tool/plot.h"
+
+enum { MOST_TICKS = 40 };
+#define GREATEST 1e300 /* beyond it differences overflow */
+
+/* The round number, 1, 2 or 5 times a power of ten, that is not less. */
+static double round_up(double step)
+{
+    double power = pow(10, floor(log10(step))), times = step / power;
+    return power * (times <= 1.0000001 ? 1 : times <= 2.0000001 ? 2 : times <= 5.0000001 ? 5 : 10);
+}
+
+tli_axis tli_axis_of(double least, double greatest, int ticks, bool whole)
+{
+    if (least < -GREATEST) least = -GREATEST;
+    if (greatest > GREATEST) greatest = GREATEST;
+    if (!(greatest - least > fabs(greatest) * 1e-12)) { // one value alone stands in the middle
+        double around = whole ? 1 : greatest != 0 ? fabs(greatest) * 0.1 : 1;
+        greatest += around;
+        least -= whole && least >= 1 ? 1 : whole ? 0 : around;
+    }
+    tli_axis a = {.low = least, .high = greatest};
+    a.step = round_up((greatest - least) / (ticks > 1 ? ticks : 1));
+    if (whole && a.step < 1) a.step = 1;
+    a.first = ceil(least / a.step - 1e-9) * a.step;
+    double count = floor((greatest - a.first) / a.step + 1e-9) + 1;
+    a.count = count > 0 && count < MOST_TICKS ? (int)count : 0;
+    return a;
+}
+
+double tli_axis_tick(const tli_axis *a, int index)
+{
+    double value = a->first + index * a->step;
+    return fabs(value) < a->step * 1e-9 ? 0 : value;
+}
+
+void tli_axis_label(char *out, size_t size, const tli_axis *a, double value)
+{
+    double most = fmax(fabs(a->low), fabs(a->high));
+    int digits = (int)fmax(0, -floor(log10(a->step) + 1e-9));
+    if (most >= 1e7 || digits > 6) snprintf(out, size, "%.4g", value);
+    else snprintf(out, size, "%.*f", digits, value);
+}
+
+double tli_axis_place(const tli_axis *a, double value)
+{
+    double place = (value - a->low) / (a->high - a->low);
+    return place < 0 ? 0 : place > 1 ? 1 : place;
+}
+
+void tli_figure_scale(tli_figure *f, int x_ticks, int y_ticks)
+{
+    double least = INFINITY, greatest = -INFINITY, first = INFINITY, last = -INFINITY;
+    for (int64_t i = 0; i < f->count; i++) {
+        const tli_curve *c = f->series[i].curve;
+        for (int64_t k = 0; k < c->count; k++) {
+            if (isnan(c->items[k].value)) continue;
+            least = fmin(least, c->items[k].value);
+            greatest = fmax(greatest, c->items[k].value);
+            first = fmin(first, (double)c->items[k].step);
+            last = fmax(last, (double)c->items[k].step);
+        }
+    }
+    if (first < last * 0.1) first = 0;
+    double room = (fmin(greatest, GREATEST) - fmax(least, -GREATEST)) * 0.03;
+    f->x = tli_axis_of(first, last, x_ticks, true);
+    f->y = tli_axis_of(least - room, greatest + room, y_ticks, false);
+}
