@@ -55,6 +55,8 @@ _tilth_value()
     --mode) printf '%s\n' train eval train_and_eval continuous_eval train_and_post_eval ;;
     --stderrthreshold) printf '%s\n' debug info warning error fatal ;;
     --log_dir | --model_dir) compgen -d -- "$2" ;;
+    --grid | --random) # keys of the experiment, which stands before it
+        [[ -z $_tilth_experiment_named ]] || _tilth_keys '' = "experiment:$_tilth_experiment_named" ;;
     --config_file | --config-file | --gin_file | --trace | --graph | --passes | --params_override | --plugin | --flagfile | --out | --svg) compgen -f -- "$2" ;;
     esac
 }
@@ -98,6 +100,8 @@ _tilth()
     current=${line##*[[:space:]]}
     [[ -z $current ]] && words+=("")
     previous=${words[${#words[@]}-2]}
+    local _tilth_experiment_named
+    _tilth_experiment_named=$(_tilth_experiment "${words[@]}")
 
     if [[ ${#words[@]} -le 2 ]]; then
         candidates=$(_tilth_commands; printf '%s\n' --help --version)

@@ -24,6 +24,7 @@ static const tli_command *const commands[] = {
     &tli_command_explain,
     &tli_command_compare,
     &tli_command_plot,
+    &tli_command_sweep,
     &tli_command_ckpt,
     &tli_command_data,
 };
@@ -186,6 +187,7 @@ static int run_command(const tli_tool *tool, const tli_command *command, int arg
     TL_TRY_DONE(st, define_flags(flags, tool, command, &run, &c));
     TL_TRY_DONE(st, tl_flags_parse(&run.words, flags, argc, argv));
     run.flags = flags;
+    run.plugins = c.flags.plugin;
     if (!command->takes_overrides) TL_TRY_DONE(st, refuse_overrides(flags));
     TL_TRY_DONE(st, tl_logging_begin(&c.logging, &c.logging_flags, tool->program));
     TL_TRY_DONE(st, tl_registry_new_builtin(&run.registry));

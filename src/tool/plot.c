@@ -64,7 +64,7 @@ static tl_status add_series(plot *p, const tli_past_run *r, int64_t m)
     const char *metric = p->metrics.items[m];
     const tli_curve *c = tli_past_run_curve(r, metric);
     bool drawn = tli_curve_summary(c, TL_METRIC_LOWER).known;
-    if (!drawn || strcmp(c->name, metric) != 0) return TL_OK;
+    if (!drawn) return TL_OK;
     const char *label = p->runs->count == 1      ? metric
                         : p->metrics.count == 1 ? r->name
                                                 : tl_arena_printf(p->run->arena, "%s: %s", r->name, metric);

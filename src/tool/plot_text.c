@@ -184,19 +184,11 @@ static void add_legend(const writer *w, int width)
 {
     for (int64_t i = 0; i < w->f->count; i++) {
         char mark[2] = {mark_of(i), '\0'};
-        const char *label = w->f->series[i].label;
         tl_str_pad(w->out, ' ', w->margin);
         if (w->strokes == TLI_STROKES_ASCII) tl_str_add(w->out, mark);
         else tl_str_addf(w->out, "%s━━%s", colour_of(w, i), w->strokes == TLI_STROKES_COLOURS ? PLAIN : "");
         tl_str_addc(w->out, ' ');
-        int room = width - w->margin - 3, wide = tli_columns(label);
-        if (wide > room && room > 2) { // the end tells more than the beginning
-            tl_str_add(w->out, "..");
-            for (int skip = wide - room + 2; skip > 0; skip--)
-                do label++;
-                while (((unsigned char)*label & 0xc0) == 0x80);
-        }
-        for (; *label; label++) tl_str_addc(w->out, (unsigned char)*label < 0x20 || *label == 0x7f ? '?' : *label);
+        tli_add_cut(w->out, w->f->series[i].label, width - w->margin - 3);
         tl_str_addc(w->out, '\n');
     }
 }

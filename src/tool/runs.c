@@ -487,14 +487,10 @@ tl_status tli_past_run_finished(bool *out, const char *folder)
 
 /* --- metrics ---------------------------------------------------------------------------------- */
 
-const tli_curve *tli_past_run_curve(const tli_past_run *r, const char *metric)
+const tli_curve *tli_past_run_curve(const tli_past_run *r, const char *name)
 {
-    for (int trained = 0; trained < 2; trained++)
-        for (int64_t i = 0; i < r->curves.count; i++) {
-            const char *name = r->curves.items[i].name;
-            if (trained && strncmp(name, "train/", 6) != 0) continue;
-            if (strcmp(trained ? name + 6 : name, metric) == 0) return &r->curves.items[i];
-        }
+    for (int64_t i = 0; i < r->curves.count; i++)
+        if (strcmp(r->curves.items[i].name, name) == 0) return &r->curves.items[i];
     return NULL;
 }
 
@@ -525,12 +521,16 @@ tl_metric_comp tli_metric_comp_of(const tli_past_runs *runs, const char *metric)
     return TL_METRIC_HIGHER;
 }
 
+/* What evaluations call so; or else what the training does. */
 static const char *full_name(const tli_past_runs *runs, const char *metric)
 {
-    for (int64_t i = 0; i < runs->count; i++) {
-        const tli_curve *c = tli_past_run_curve(&runs->items[i], metric);
-        if (c) return c->name;
-    }
+    for (int trained = 0; trained < 2; trained++)
+        for (int64_t i = 0; i < runs->count; i++)
+            for (int64_t k = 0; k < runs->items[i].curves.count; k++) {
+                const char *name = runs->items[i].curves.items[k].name;
+                if (trained && strncmp(name, "train/", 6) != 0) continue;
+                if (strcmp(trained ? name + 6 : name, metric) == 0) return name;
+            }
     return NULL;
 }
 

@@ -55,8 +55,8 @@ void tli_past_runs_free(tli_past_runs *runs);
 /* Whether a training in this folder came to its end, as metrics.jsonl says. */
 TL_NODISCARD tl_status tli_past_run_finished(bool *out, const char *folder);
 
-/* The curve of a metric: by its name, or that of the training; NULL when there is none. */
-const tli_curve *tli_past_run_curve(const tli_past_run *r, const char *metric);
+/* NULL when there is none of that name. */
+const tli_curve *tli_past_run_curve(const tli_past_run *r, const char *name);
 /* NULL: it was not set. */
 const char *tli_past_run_setting(const tli_past_run *r, const char *key);
 
@@ -72,7 +72,7 @@ tl_metric_comp tli_metric_comp_of(const tli_past_runs *runs, const char *metric)
 /* The metric that most is said with: what chooses the best checkpoint, the loss of evaluations, of training, or what
  * there is. NULL: there is none. */
 const char *tli_past_runs_metric(const tli_past_runs *runs);
-/* The name of a metric as the curves have it; TL_ENOTFOUND, with those that there are, when no run has it. */
+/* The name of a metric as the curves have it: of evaluations, or else of the training. TL_ENOTFOUND, with those that there are, when no run has it. */
 TL_NODISCARD tl_status tli_past_runs_find(const char **out, const tli_past_runs *runs, const char *metric);
 /* What was wrong, as one failure; TL_OK when nothing was. */
 TL_NODISCARD tl_status tli_past_runs_problems(const tli_past_runs *runs);
@@ -108,6 +108,8 @@ TL_NODISCARD tl_status tli_sheet_add(tli_column **out, tli_sheet *t, const char 
 /* In parts below each other, all with the first column, when it is wider than `width`. */
 void tli_sheet_write(tl_str *out, const tli_sheet *t, int width);
 void tli_sheet_write_csv(tl_str *out, const tli_sheet *t);
+/* A text in so many columns at most, without what a terminal would obey. */
+void tli_add_cut(tl_str *out, const char *text, int width);
 /* Columns that a text takes on a terminal, when each character takes one. */
 int tli_columns(const char *text);
 

@@ -40,16 +40,33 @@ static int column_width(const tli_sheet *t, const tli_column *c, int most)
     return wide;
 }
 
-/* The end of a long text says more than its beginning: paths and keys begin alike. */
+/* So many columns of a text; where the next one stands. */
+static const char *add_columns(tl_str *out, const char *text, int columns)
+{
+    for (; *text; text++) {
+        if (((unsigned char)*text & 0xc0) != 0x80 && columns-- == 0) break;
+        if (out) tl_str_addc(out, (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
+    }
+    return text;
+}
+
+/* Of a long text the middle is left out; the end says most, for paths and keys begin alike. */
+void tli_add_cut(tl_str *out, const char *text, int width)
+{
+    int wide = tli_columns(text), head = width / 4;
+    if (wide > width) {
+        const char *rest = add_columns(out, text, head);
+        tl_str_add(out, "..");
+        text = add_columns(NULL, rest, wide - width + 2);
+    }
+    add_columns(out, text, wide);
+}
+
 static void add_cell(tl_str *out, const char *text, int width, bool right, bool last)
 {
-    int wide = tli_columns(text), skip = wide > width ? wide - width + 2 : 0;
+    int wide = tli_columns(text);
     if (right) tl_str_pad(out, ' ', width - wide);
-    if (skip) tl_str_add(out, "..");
-    for (int seen = 0; *text && seen < skip; seen++)
-        do text++;
-        while (((unsigned char)*text & 0xc0) == 0x80);
-    for (const char *p = text; *p; p++) tl_str_addc(out, (unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p);
+    tli_add_cut(out, text, width);
     if (!right && !last) tl_str_pad(out, ' ', width - wide);
 }
 

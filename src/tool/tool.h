@@ -25,6 +25,7 @@ typedef struct tli_run {
     const tl_flags *flags;
     void *given[TLI_MAX_FLAGS]; /* the structs of the command's flags, in the order of its table */
     tl_strings words;           /* positional arguments */
+    tl_strings plugins;         /* of --plugin */
     tl_registry *registry;
     tl_arena *arena; /* lives until the command is done */
     tl_str text;     /* what goes to standard output when all went well */
@@ -47,7 +48,7 @@ typedef struct tli_command {
 extern const tli_command tli_command_list, tli_command_describe, tli_command_params, tli_command_train,
     tli_command_train_net, tli_command_eval, tli_command_predict, tli_command_export, tli_command_explain,
     tli_command_ckpt, tli_command_data, tli_command_compare,
-    tli_command_plot;
+    tli_command_plot, tli_command_sweep;
 
 /* A word behind the command that says what to do. */
 typedef struct tli_verb {
