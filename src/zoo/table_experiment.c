@@ -10,6 +10,7 @@
 #include "zoo/table_zoo.h"
 
 #define THE_DATA "the data"
+enum { FEW_ROWS = 1000 }; /* below that it is all about not learning them by heart */
 
 /* --- choices ---------------------------------------------------------------------------------- */
 
@@ -45,14 +46,14 @@ static int64_t batch_for(int64_t rows)
 
 static int64_t units_for(int64_t rows)
 {
-    return rows < 1000 ? 32 : rows < 10000 ? 64 : rows < 100000 ? 128 : 256;
+    return rows < FEW_ROWS ? 32 : rows < 10000 ? 64 : rows < 100000 ? 128 : 256;
 }
 
 static tl_status choose_model(tl_config *c, int64_t rows)
 {
     long long units = (long long)units_for(rows);
     TL_TRY(choose(c, "task.model.units", "[%lld,%lld]", units, units));
-    return choose(c, "task.model.dropout_rate", "%g", rows < 1000 ? 0.2 : 0.1);
+    return choose(c, "task.model.dropout_rate", "%g", rows < FEW_ROWS ? 0.4 : 0.1);
 }
 
 static const tl_experiment_config *params_of(const tl_config *c)
@@ -78,24 +79,24 @@ static tl_status choose_steps(tl_config *c, int64_t rows)
     return choose(c, "trainer.checkpoint_interval", "%" PRId64, 5 * interval);
 }
 
+static bool is_type(const tl_oneof *chosen, const char *type)
+{
+    return chosen->type && strcmp(chosen->type, type) == 0;
+}
+
+/* What the defaults below leave open, as long as nobody has chosen another optimizer, schedule or warm-up. */
 static tl_status choose_optimizer(tl_config *c, int64_t rows)
 {
 #define OPTIMIZATION "trainer.optimizer_config."
     const tl_trainer_config *trainer = params_of(c)->trainer.value;
-    int64_t steps = trainer->train_steps;
-    if (!tl_config_is_given(c, OPTIMIZATION "optimizer")) {
-        TL_TRY(choose(c, OPTIMIZATION "optimizer.type", "adamw"));
-        TL_TRY(choose(c, OPTIMIZATION "optimizer.adamw.weight_decay_rate", "%g", rows < 1000 ? 0.1 : 0.01));
-        TL_TRY(choose(c, OPTIMIZATION "optimizer.adamw.exclude_from_weight_decay", "[bias,norm]"));
-    }
-    if (!tl_config_is_given(c, OPTIMIZATION "learning_rate")) {
-        TL_TRY(choose(c, OPTIMIZATION "learning_rate.type", "cosine"));
-        TL_TRY(choose(c, OPTIMIZATION "learning_rate.cosine.initial_learning_rate", "%g", 0.003));
-        TL_TRY(choose(c, OPTIMIZATION "learning_rate.cosine.decay_steps", "%" PRId64, steps > 0 ? steps : 1));
-    }
-    if (tl_config_is_given(c, OPTIMIZATION "warmup") || steps < 40) return TL_OK;
-    TL_TRY(choose(c, OPTIMIZATION "warmup.type", "linear"));
-    return choose(c, OPTIMIZATION "warmup.linear.warmup_steps", "%" PRId64, steps / 20);
+    const tl_optimization_config *o = &trainer->optimizer_config;
+    int64_t steps = trainer->train_steps > 0 ? trainer->train_steps : 1;
+    if (is_type(&o->optimizer, "adamw"))
+        TL_TRY(choose(c, OPTIMIZATION "optimizer.adamw.weight_decay_rate", "%g", rows < FEW_ROWS ? 0.1 : 0.01));
+    if (is_type(&o->learning_rate, "cosine"))
+        TL_TRY(choose(c, OPTIMIZATION "learning_rate.cosine.decay_steps", "%" PRId64, steps));
+    if (!is_type(&o->warmup, "linear")) return TL_OK;
+    return choose(c, OPTIMIZATION "warmup.linear.warmup_steps", "%" PRId64, clamp((double)steps / 20, 1, 10000));
 }
 
 /* --- the schema ------------------------------------------------------------------------------- */
@@ -186,6 +187,10 @@ const tl_experiment_class tli_table_experiment = {
                 "  best_checkpoint_export_subdir: best\n"
                 "  best_checkpoint_eval_metric: validation_loss\n"
                 "  best_checkpoint_metric_comp: lower\n"
+                "  optimizer_config:\n"
+                "    optimizer: {type: adamw, adamw: {exclude_from_weight_decay: [bias, norm]}}\n"
+                "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.003}}\n"
+                "    warmup: {type: linear}\n"
                 "tilth:\n"
                 "  early_stopping: {metric: validation_loss, comp: lower, patience: 10}\n",
 };
