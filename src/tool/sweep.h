@@ -27,8 +27,8 @@ typedef struct tli_sweep {
 /* The runs that the flags ask for: each point of the grid, and of each as many as are drawn. The same flags give the
  * same runs. All in the arena. */
 TL_NODISCARD tl_status tli_sweep_plan(tli_sweep *out, tl_arena *arena, const tli_sweep_flags *flags);
-/* The runs that FOLDER/sweep.json holds. When there is none, `out` stays as it is, and is written there. `arguments` are
- * what the command said; TL_EEXISTS when the file is of another command. */
+/* Takes names and values of the runs from FOLDER/sweep.json. When there is none, `out` stays as it is, and is written
+ * there. `arguments` are what the command said; TL_EEXISTS when the file is of another command. */
 TL_NODISCARD tl_status tli_sweep_keep(tli_sweep *out, tl_arena *arena, const char *folder, tl_strings arguments);
 
 /* Words of a command line, in an arena. */

@@ -137,6 +137,8 @@ static tl_status read_axes(axes *out, tl_arena *arena, const tli_sweep_flags *fl
         axis a = {0};
         if (i < flags->grid.count) TL_TRY(read_grid(&a, arena, flags->grid.items[i]));
         else TL_TRY(read_random(&a, arena, flags->random.items[i - flags->grid.count]));
+        if (strstr(a.key, "notify"))
+            return TL_FAIL(TL_EINVAL, "'%s' is a command, which is not varied: give it as a word", a.key);
         for (int64_t k = 0; k < out->count; k++)
             if (strcmp(out->items[k].key, a.key) == 0)
                 return TL_FAIL(TL_EINVAL, "the key '%s' is varied twice", a.key);
@@ -292,19 +294,37 @@ static bool is_name(const char *name)
     return name && *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
+/* What they set is in the file, which keys they may set is not: it may be of anybody. */
+static bool have_same_keys(tl_strings a, tl_strings b)
+{
+    if (a.count != b.count) return false;
+    for (int64_t i = 0; i < a.count; i++) {
+        size_t key = strcspn(a.items[i], "=");
+        if (strncmp(a.items[i], b.items[i], key + 1) != 0) return false;
+    }
+    return true;
+}
+
+static tl_status read_run(tli_sweep_run *out, tl_arena *arena, json_t *one, const char *path, int64_t index)
+{
+    const char *name = json_string_value(json_object_get(one, "name"));
+    tl_strings words;
+    TL_TRY(read_words(&words, arena, json_object_get(one, "words")));
+    if (!is_name(name) || !have_same_keys(out->words, words))
+        return TL_FAIL(TL_EINVAL, "%s: run %" PRId64 " has no name of a folder, or sets other keys than the command "
+                                  "says; remove the file to begin anew", path, index + 1);
+    out->name = tl_arena_strdup(arena, name);
+    out->words = words;
+    return out->name ? TL_OK : TL_ENOMEM;
+}
+
 static tl_status read_runs(tli_sweep *out, tl_arena *arena, json_t *runs, const char *path)
 {
-    *out = (tli_sweep){.count = (int64_t)json_array_size(runs)};
-    out->items = tl_arena_array(arena, out->count ? out->count : 1, sizeof *out->items);
-    if (!out->items) return TL_ENOMEM;
-    for (int64_t i = 0; i < out->count; i++) {
-        json_t *one = json_array_get(runs, (size_t)i);
-        const char *name = json_string_value(json_object_get(one, "name"));
-        if (!is_name(name)) return TL_FAIL(TL_EINVAL, "%s: run %" PRId64 " has no name of a folder", path, i + 1);
-        out->items[i].name = tl_arena_strdup(arena, name);
-        if (!out->items[i].name) return TL_ENOMEM;
-        TL_TRY(read_words(&out->items[i].words, arena, json_object_get(one, "words")));
-    }
+    if ((int64_t)json_array_size(runs) != out->count)
+        return TL_FAIL(TL_EINVAL, "%s: it has %zu runs, and the command says %" PRId64 "; remove the file to begin anew",
+                       path, json_array_size(runs), out->count);
+    for (int64_t i = 0; i < out->count; i++)
+        TL_TRY(read_run(&out->items[i], arena, json_array_get(runs, (size_t)i), path, i));
     return TL_OK;
 }
 

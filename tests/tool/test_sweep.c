@@ -104,6 +104,7 @@ static void test_bad_flags(void **state)
         {NULL, "rate=log(1,2", 1, "was expected"},
         {"rate=1,2", "rate=log(1,2)", 1, "the key 'rate' is varied twice"},
         {"rate=1,2", "x=log(1,2)", 10000, "more than 10000 runs"},
+        {"tilth.notify=a,b", NULL, 0, "'tilth.notify' is a command, which is not varied"},
     };
     for (size_t i = 0; i < TL_COUNT(cases); i++) {
         tli_sweep s;
@@ -203,6 +204,32 @@ static void test_runs_and_a_table(void **state)
     assert_in("err.txt", "--grid and --random: trainer.train_stps: unknown key, did you mean 'train_steps'?");
 }
 
+/* The file may be of anybody: it says values, and nothing else. */
+static void test_a_hostile_file(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"\"tilth.notify=touch harm\"", "\"tilth.seed=1\", \"tilth.notify=touch harm\"",
+                                        "\"tilth.seed\"", ""};
+    for (size_t i = 0; i < TL_COUNT(words); i++) {
+        char text[512];
+        assert_ok(tl_mkdirs("many"));
+        snprintf(text, sizeof text, "{\"arguments\": [\"--grid=tilth.seed=1\", \"--mode=train\", \"--experiment=mock\"],"
+                                    " \"runs\": [{\"name\": \"1-seed=1\", \"words\": [%s]}]}", words[i]);
+        put_text("many/sweep.json", text);
+        sweep(2, "--grid=tilth.seed=1", "--mode=train");
+        assert_in("err.txt", "sets other keys than the command says");
+    }
+    put_text("many/sweep.json", "{\"arguments\": [\"--grid=tilth.seed=1\", \"--mode=train\", \"--experiment=mock\"], "
+                                "\"runs\": [{\"name\": \"../up\", \"words\": [\"tilth.seed=1\"]}]}");
+    sweep(2, "--grid=tilth.seed=1", "--mode=train");
+    assert_in("err.txt", "has no name of a folder");
+    put_text("many/sweep.json", "{\"arguments\": ");
+    sweep(2, "--grid=tilth.seed=1", "--mode=train");
+    assert_in("err.txt", "many/sweep.json:1: not understood");
+    assert_false(tl_file_exists("harm"));
+    assert_false(tl_file_exists("up"));
+}
+
 static void test_a_run_that_fails_stops_no_other(void **state)
 {
     (void)state;
@@ -264,6 +291,7 @@ int main(void)
         PLAN_TEST(test_what_is_drawn),
         PLAN_TEST(test_bad_flags),
         TOOL_TEST(test_runs_and_a_table),
+        TOOL_TEST(test_a_hostile_file),
         TOOL_TEST(test_a_run_that_fails_stops_no_other),
         TOOL_TEST(test_it_is_stopped_and_gone_on_with),
     };

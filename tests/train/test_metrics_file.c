@@ -130,6 +130,42 @@ static void checkpoints_in_the_background_are_told_once_they_are_there(void **st
     json_decref(lines);
 }
 
+/* A trainer whose step logs a number beside its loss. */
+static tl_tensors logged;
+
+static tl_status logging_step(tl_trainer *t)
+{
+    TL_TRY(toy_train_step(t));
+    t->outputs = &logged;
+    return TL_OK;
+}
+static const tl_trainer_class logging_trainer = {
+    .cls = TL_CLASS(tl_trainer_class, "logging", &toy_trainer.cls, tl_trainer, NULL), .train_step = logging_step};
+
+static void what_steps_log_is_a_summary(void **state)
+{
+    toy *y = *state;
+    tl_tensor *worst;
+    tl_hook *h = file_hook();
+    assert_ok(tl_tensor_new(&worst, tl_strategy_engine(y->strategy), TL_F32, TL_SCALAR));
+    assert_ok(tl_tensor_set_doubles(worst, (double[]){2.5}, 1));
+    tl_named items[] = {{"worst", worst}, {TL_LOSS, worst}};
+    logged = (tl_tensors){.items = items, .count = 2};
+    assert_ok(tl_trainer_new(&y->t, &(tl_trainer_args){.cls = &logging_trainer, .strategy = y->strategy, .train = true}));
+    assert_ok(tl_controller_new(&y->c, &(tl_controller_args){.trainer = y->t, .steps_per_loop = 2,
+                                                             .summary_interval = 4, .hooks = &h, .hook_count = 1,
+                                                             .quiet = true}));
+    assert_ok(tl_controller_train(y->c, 8, false));
+    assert_events(FILE_OF_RUN, "start@0 train@2 summary@4 train@4 train@6 summary@8 train@8");
+    json_t *lines = lines_of(FILE_OF_RUN);
+    assert_member(last_of(lines, "summary"), "metrics", "{\"worst\": 2.5}"); // the loss is in the loop's
+    json_decref(lines);
+    y->t->outputs = NULL;
+    toy_close(y);
+    tl_hook_free(&h);
+    tl_tensor_free(&worst);
+}
+
 static void add_text(const char *path, const char *text)
 {
     FILE *f = fopen(path, "a");
@@ -427,6 +463,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TOY_TEST(each_event_is_a_line),
+        TOY_TEST(what_steps_log_is_a_summary),
         TOY_TEST(checkpoints_in_the_background_are_told_once_they_are_there),
         TOY_TEST(a_resumed_run_holds_each_step_once),
         TOY_TEST(a_run_that_goes_back_takes_its_lines_back),
