@@ -13,7 +13,7 @@
          __VA_ARGS__)
 
 static const tl_field data_fields[] = {
-    TL_F(tl_data_config, input_path, .s = "", .flags = TL_FIELD_NULLABLE,
+    TL_F(tl_data_config, input_path, .s = "", .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .accept = TL_ACCEPT_STRING | TL_ACCEPT_LIST | TL_ACCEPT_MAP,
          .help = "files to read: a path or a pattern with * and ?, several separated by commas, a "
                  "list of such, or a map of names to such for mixtures"),

@@ -127,6 +127,13 @@ static bool apply_double(tli_apply *a, const tl_field *f, const tl_value *v, dou
     return true;
 }
 
+static bool home_found(tli_apply *a, const tl_value *v, tl_status st)
+{
+    if (st == TL_ENOMEM) no_memory(a);
+    else if (st != TL_OK) WRONG(a, v, "%s", tl_error_message());
+    return st == TL_OK;
+}
+
 static bool apply_string(tli_apply *a, const tl_field *f, const tl_value *v, const char **out)
 {
     if (v->kind != TL_VALUE_SCALAR) {
@@ -134,7 +141,9 @@ static bool apply_string(tli_apply *a, const tl_field *f, const tl_value *v, con
         return false;
     }
     if (!matches(a, f, v)) return false;
-    const char *text = tl_arena_strdup(a->arena, v->text);
+    const char *text = v->text;
+    if (f->flags & TL_FIELD_PATH && !home_found(a, v, tli_home_expand(&text, a->arena, v->text, false))) return false;
+    text = tl_arena_strdup(a->arena, text);
     if (!text) {
         no_memory(a);
         return false;
@@ -209,6 +218,7 @@ static bool apply_value(tli_apply *a, const tl_field *f, const tl_value *v, cons
         wrong_type_str(a, v, &expected);
         return false;
     }
+    if (f->flags & TL_FIELD_PATH && !home_found(a, v, tli_home_expand_value(&v, a->arena, v))) return false;
     const tl_value *copy = merge_maps(a->arena, *out, v);
     if (!copy) {
         no_memory(a);

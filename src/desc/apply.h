@@ -56,6 +56,12 @@ typedef struct tli_apply {
  * that rows have by default. */
 #define TLI_DEFAULT "default"
 
+/* A path with `~/` at its beginning as one in the user's home; the text itself when there is none. `several`: paths with
+ * commas between them. */
+TL_NODISCARD tl_status tli_home_expand(const char **out, tl_arena *arena, const char *text, bool several);
+/* The same of a value, and of all in it. */
+TL_NODISCARD tl_status tli_home_expand_value(const tl_value **out, tl_arena *arena, const tl_value *v);
+
 /* True when a free-form row takes a value of this kind. */
 bool tli_accepts(const tl_field *field, const tl_value *v);
 

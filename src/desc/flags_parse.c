@@ -154,10 +154,7 @@ static tl_status split_lines(parser *p, frame *f, char *text)
 static tl_status push_file(parser *p, const char *path)
 {
     if (!*path) return TL_OK; // as absl has it, so that a script may leave it empty
-    const char *home = getenv("HOME");
-    if (path[0] == '~' && path[1] == '/' && home
-        && !(path = tl_arena_printf(p->arena, "%s%s", home, path + 1)))
-        return TL_ENOMEM;
+    TL_TRY(tli_home_expand(&path, p->arena, path, false));
     TL_TRY(check_nesting(p, path));
     char *text;
     size_t size;

@@ -7,7 +7,7 @@ static const char *const level_names[] = {"debug", "info", "warning", "error", "
 static const tl_field fields[] = {
     TL_F(tl_logging_flags, alsologtostderr,
          .help = "log to standard error too when there is a log file"),
-    TL_F(tl_logging_flags, log_dir, .help = "folder to write a log file into"),
+    TL_F(tl_logging_flags, log_dir, .flags = TL_FIELD_PATH, .help = "folder to write a log file into"),
     TL_F(tl_logging_flags, logtostderr,
          .help = "log to standard error alone, even with --log_dir"),
     TL_F(tl_logging_flags, showprefixforinfo, .b = true,

@@ -11,7 +11,7 @@ static const char *const encoding_names[] = {"png", "jpeg", "raw", NULL};
 static const tl_field data_fields[] = {
     TL_F(tli_data_flags, examples, .i = 1, TL_AT_LEAST(0),
          .help = "show: how many of the first examples are shown"),
-    TL_F(tli_data_flags, out, .flags = TL_FIELD_NULLABLE,
+    TL_F(tli_data_flags, out, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .help = "convert: beginning of the names of what is written, as in out/train, which gives "
                  "out/train-00000-of-00004"),
     TL_F(tli_data_flags, shards, .i = 1, TL_AT_LEAST(1), .help = "convert: number of files"),

@@ -19,12 +19,12 @@ typedef struct eval_flags {
 static const tl_field eval_fields[] = {
     TL_F(eval_flags, mistakes, .i = 5, TL_AT_LEAST(0),
          .help = "of classifications: how many kinds of mistakes are told, the most frequent first"),
-    TL_F(eval_flags, confusion, .flags = TL_FIELD_NULLABLE,
+    TL_F(eval_flags, confusion, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .help = "of classifications: which classes are taken for which, all of it, to standard output in place of the "
                  "rest (csv, svg, json), or to a file whose name ends so"),
     TL_F(eval_flags, json, .help = "one JSON object: checkpoint, step, seconds, metrics, and the confusion when asked for"),
-    TL_F(eval_flags, config_file, .help = "YAML files on top of the run's params.yaml"),
-    TL_F(eval_flags, params_override, .s = "",
+    TL_F(eval_flags, config_file, .flags = TL_FIELD_PATH, .help = "YAML files on top of the run's params.yaml"),
+    TL_F(eval_flags, params_override, .s = "", .flags = TL_FIELD_PATH,
          .help = "on top of them: a YAML file, or key=value pairs"),
     TL_F_END,
 };

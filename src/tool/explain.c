@@ -11,11 +11,11 @@ typedef struct explain_flags {
 } explain_flags;
 static const tl_field explain_fields[] = {
     TL_F(explain_flags, steps, .i = 10, TL_AT_LEAST(1), .help = "training steps that are timed"),
-    TL_F(explain_flags, trace, .flags = TL_FIELD_NULLABLE,
+    TL_F(explain_flags, trace, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .help = "file for a timed step, for chrome://tracing and Perfetto"),
-    TL_F(explain_flags, graph, .flags = TL_FIELD_NULLABLE,
+    TL_F(explain_flags, graph, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .help = "file for the optimised graph: text, or Graphviz when it ends in .dot"),
-    TL_F(explain_flags, passes, .flags = TL_FIELD_NULLABLE,
+    TL_F(explain_flags, passes, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .help = "file for the graph as text, before and after every pass"),
     TL_F_END,
 };

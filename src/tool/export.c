@@ -11,7 +11,7 @@ typedef struct export_flags {
     const char *to;
 } export_flags;
 static const tl_field export_fields[] = {
-    TL_F(export_flags, to, .flags = TL_FIELD_NULLABLE,
+    TL_F(export_flags, to, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .help = "folder for model.safetensors and config.yaml; made when it is not there"),
     TL_F_END,
 };

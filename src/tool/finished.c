@@ -7,8 +7,8 @@
 #include <tilth/train/launch.h>
 
 static const tl_field fields[] = {
-    TL_F(tli_finished_flags, model_dir, .flags = TL_FIELD_NULLABLE, .help = "folder of the run"),
-    TL_F(tli_finished_flags, checkpoint, .s = "latest",
+    TL_F(tli_finished_flags, model_dir, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH, .help = "folder of the run"),
+    TL_F(tli_finished_flags, checkpoint, .s = "latest", .flags = TL_FIELD_PATH,
          .help = "latest (of those that can be read), best, the path of a checkpoint, or its name in the folder"),
     TL_F(tli_finished_flags, experiment, .flags = TL_FIELD_NULLABLE,
          .help = "which experiment it was, when the folder does not say so"),

@@ -34,7 +34,7 @@ typedef struct common_flags {
     tl_strings plugin;
 } common_flags;
 static const tl_field common_fields[] = {
-    TL_F(common_flags, plugin, .help = "shared object with tasks, experiments or other classes of "
+    TL_F(common_flags, plugin, .flags = TL_FIELD_PATH, .help = "shared object with tasks, experiments or other classes of "
                                        "its own, to be loaded first"),
     TL_F_END
 };

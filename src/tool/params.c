@@ -17,7 +17,7 @@ typedef struct gin_flags {
     tl_strings gin_file, gin_params;
 } gin_flags;
 static const tl_field gin_fields[] = {
-    TL_F(gin_flags, gin_file, .help = "file with gin bindings"),
+    TL_F(gin_flags, gin_file, .flags = TL_FIELD_PATH, .help = "file with gin bindings"),
     TL_F(gin_flags, gin_params, .help = "a gin binding, such as 'Dense.units = 256'"),
     TL_F_END
 };

@@ -70,9 +70,9 @@ const tl_kind tl_kind_experiment = {
 static const tl_field options_fields[] = {
     TL_F(tl_parse_options, experiment, .flags = TL_FIELD_NULLABLE,
          .help = "name of the experiment to start from"),
-    TL_F(tl_parse_options, config_file,
+    TL_F(tl_parse_options, config_file, .flags = TL_FIELD_PATH,
          .help = "YAML file that changes the experiment; later ones win"),
-    TL_F(tl_parse_options, params_override, .s = "",
+    TL_F(tl_parse_options, params_override, .s = "", .flags = TL_FIELD_PATH,
          .help = "changes after the files: a.b=1,c='x',d=[1,2], or YAML text, or a YAML file"),
     TL_F(tl_parse_options, tpu, .s = "", .flags = TL_FIELD_NULLABLE,
          .help = "sets runtime.tpu; TPUs are not available"),

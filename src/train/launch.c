@@ -14,9 +14,9 @@
 static const tl_field flag_fields[] = {
     TL_F(tl_train_flags, mode, .flags = TL_FIELD_NULLABLE,
          .help = "train, eval, train_and_eval, continuous_eval or train_and_post_eval"),
-    TL_F(tl_train_flags, model_dir, .flags = TL_FIELD_NULLABLE,
+    TL_F(tl_train_flags, model_dir, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .help = "folder for checkpoints, summaries and params.yaml"),
-    TL_F(tl_train_flags, gin_file, .help = "file with gin bindings"),
+    TL_F(tl_train_flags, gin_file, .flags = TL_FIELD_PATH, .help = "file with gin bindings"),
     TL_F(tl_train_flags, gin_params, .help = "a gin binding, such as 'Dense.units = 256'"),
     TL_F(tl_train_flags, gin_strict,
          .help = "bindings of a file that the run does not use are errors; else they are warned of"),

@@ -142,7 +142,7 @@ static tl_status check_dist(const void *value)
 static DESC(dist, "several processes", .check = check_dist);
 
 static const tl_field train_fields[] = {
-    TL_F(tl_libai_train_config, output_dir, .s = "./output",
+    TL_F(tl_libai_train_config, output_dir, .s = "./output", .flags = TL_FIELD_PATH,
          .help = "folder for checkpoints, metrics, event files, log.txt and config.yaml"),
     TL_F(tl_libai_train_config, train_micro_batch_size, .set = true, .i = 32, TL_AT_LEAST(1),
          .help = "examples that are computed at once; null: from the other two"),
@@ -179,7 +179,7 @@ static const tl_field train_fields[] = {
          .help = "examples of a batch in evaluations"),
     TL_F_STRUCT(tl_libai_train_config, evaluation, &tl_libai_evaluation_config_desc,
                 .help = "when the model is evaluated"),
-    TL_F(tl_libai_train_config, load_weight,
+    TL_F(tl_libai_train_config, load_weight, .flags = TL_FIELD_PATH,
          .help = "checkpoint, folder of checkpoints or weights, from which a new run starts"),
     TL_F(tl_libai_train_config, log_period, .i = 20, TL_AT_LEAST(1),
          .help = "steps between two lines"),

@@ -15,7 +15,7 @@ const tl_desc tl_differential_privacy_config_desc = {
 };
 
 static const tl_field task_fields[] = {
-    TL_F(tl_task_config, init_checkpoint, .s = "", .flags = TL_FIELD_NULLABLE,
+    TL_F(tl_task_config, init_checkpoint, .s = "", .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .help = "checkpoint, or a folder with some, from which the weights start when the model's "
                  "folder has none"),
     TL_F(tl_task_config, model, .flags = TL_FIELD_NULLABLE,

@@ -10,7 +10,7 @@
 #include "train/default_trainer.h"
 
 static const tl_field flag_fields[] = {
-    TL_F_AS(tl_train_net_flags, config_file, "config-file",
+    TL_F_AS(tl_train_net_flags, config_file, "config-file", .flags = TL_FIELD_PATH,
             .help = "YAML file with LiBai's sections"),
     TL_F(tl_train_net_flags, resume,
          .help = "go on with the run in train.output_dir, if there is one"),

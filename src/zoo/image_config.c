@@ -245,7 +245,7 @@ static void init_validation(void *value)
 }
 
 static const tl_field task_fields[] = {
-    TL_F_AS(tl_image_task_config, base.init_checkpoint, "init_checkpoint", .flags = TL_FIELD_NULLABLE,
+    TL_F_AS(tl_image_task_config, base.init_checkpoint, "init_checkpoint", .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
             .help = "checkpoint, or a folder with some, from which the weights start when the model's "
                     "folder has none"),
     TL_F_AS(tl_image_task_config, base.model, "model", .set = true, .desc = &tl_image_model_config_desc,

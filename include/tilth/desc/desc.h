@@ -108,8 +108,9 @@ enum { /* flags of a row */
     TL_FIELD_UNREAD = 8,     /* Model Garden never reads it, nor do we: one notice when it is changed */
     TL_FIELD_QUIET = 16,     /* left out of YAML while it is at its default */
     TL_FIELD_DENIED = 32,    /* gin may not bind it */
-    TL_FIELD_UNSAVED = 64    /* of who gives the command, not of what is run: never in YAML that is written, and
+    TL_FIELD_UNSAVED = 64,   /* of who gives the command, not of what is run: never in YAML that is written, and
                               * two values that differ in it alone are equal */
+    TL_FIELD_PATH = 128      /* strings and values that are paths: ~/ at their beginning is the user's home */
 };
 
 enum { /* what a TL_TYPE_VALUE row accepts, beside null when it is nullable */
