@@ -284,8 +284,8 @@ static tl_node *copy_node(tl_ctx *c, const tl_node *call)
     n->in = slots;
     n->out = slots + call->inputs;
     if (call->op->attr && !(n->attr = copy_attr(c->arena, call->op->attr, call->attr))) return NULL;
-    n->path = "";
-    if (c->path.length && !(n->path = tl_arena_strdup(c->arena, tl_ctx_path(c)))) return NULL;
+    n->path = c->label && *c->label ? c->label : "";
+    if (!*n->path && c->path.length && !(n->path = tl_arena_strdup(c->arena, tl_ctx_path(c)))) return NULL;
     return n;
 }
 

@@ -25,6 +25,8 @@ struct tl_ctx {
     tl_node *first, *last;
     tl_draws draws;
     tl_str path;
+    const char *label; /* of what is recorded now, in place of the path: gradients belong to the call that they are of;
+                        * NULL or "": the path */
     struct { tli_module *items; int64_t count, capacity; } modules;
     int64_t unnamed; /* modules inside the last one that could not be noted for lack of memory */
     struct { tli_ordinal *items; int64_t count, capacity; } ordinals;

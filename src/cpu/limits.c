@@ -1,5 +1,6 @@
 #include <tilth/cpu/limits.h>
 
+#include <stdio.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
 #include <tilth/base/clock.h>
@@ -49,10 +50,29 @@ static double measure_flops(measured *m, tli_isa isa, tl_dtype dtype)
     return (double)m->k->peak(ROUNDS) * threads / best_seconds(m, threads, 1, multiply_piece) * 1e-9;
 }
 
+/* "32768K" of the largest one that the system tells of. */
+static double largest_cache(void)
+{
+    double largest = 0;
+    for (int i = 0; i < 8; i++) {
+        char path[96], unit = '\0';
+        double size = 0;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
+        FILE *f = fopen(path, "re");
+        if (!f) break;
+        if (fscanf(f, "%lf%c", &size, &unit) < 1) size = 0;
+        fclose(f);
+        size *= unit == 'K' ? 1024 : unit == 'M' ? 1024 * 1024 : unit == 'G' ? 1024.0 * 1024 * 1024 : 1;
+        if (size > largest) largest = size;
+    }
+    return largest;
+}
+
 tl_status tl_limits_measure(tl_limits *out, tl_pool *pool)
 {
     tli_isa isa;
     TL_TRY(tli_isa_choose(&isa));
+    out->cache = largest_cache();
     measured m = {.pool = pool, .from = tl_alloc_zero(COPIED), .to = tl_alloc_zero(COPIED)};
     tl_status st = m.from && m.to ? TL_OK : TL_FAIL_NOMEM((size_t)COPIED);
     if (st == TL_OK) {

@@ -1,5 +1,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "graph/program.h"
 
@@ -7,6 +8,17 @@ void tl_program_set_timing(tl_program *p, bool on)
 {
     p->timing = on;
     for (int64_t i = 0; on && i < p->step_count; i++) p->steps[i].total_ns = p->steps[i].runs = 0;
+}
+
+/* What a call reads and writes; of a pack the parts that are not in their place already. */
+static double bytes_of(const tli_step *s)
+{
+    const tl_node *n = s->node;
+    double bytes = 0;
+    if (!s->in_place) return tl_node_bytes(n);
+    for (int i = 0; i < n->inputs; i++)
+        if (!s->in_place[i]) bytes += 2 * (double)tl_tensor_bytes(n->in[i]);
+    return bytes;
 }
 
 void tl_program_measure(const tl_program *p, tl_program_stats *out)
@@ -19,7 +31,7 @@ void tl_program_measure(const tl_program *p, tl_program_stats *out)
     for (int64_t i = 0; i < p->step_count; i++) {
         const tl_node *n = p->steps[i].node;
         out->flops += tl_node_flops(n);
-        out->bytes += tl_node_bytes(n);
+        out->bytes += bytes_of(&p->steps[i]);
         out->nests += n->op == &tli_op_nest;
         out->compiled += p->steps[i].compiled != NULL;
     }
@@ -40,26 +52,47 @@ static int by_time(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* What a call needs at least: its multiply-adds in registers, or its bytes from memory. */
-static double least_us(const tl_node *n, const tl_limits *most)
+/* What a call needs at least: its multiply-adds in registers, or those of its bytes from memory that no cache can hold.
+ * `cached`: all of them may lie there, and how fast that is was not measured. */
+static double least_us(bool *cached, const tli_step *s, const tl_limits *most)
 {
+    const tl_node *n = s->node;
     bool half = n->inputs && (n->in[0]->dtype == TL_BF16 || n->in[0]->dtype == TL_F16);
-    double compute = tl_node_flops(n) / (half ? most->half_flops : most->flops);
-    double move = tl_node_bytes(n) / most->bytes;
+    double compute = tl_node_flops(n) / (half ? most->half_flops : most->flops), bytes = bytes_of(s);
+    double move = bytes > most->cache ? (bytes - most->cache) / most->bytes : 0;
+    *cached = bytes <= most->cache && bytes / most->bytes > compute;
     return (compute > move ? compute : move) * 1e-3;
 }
 
-static void add_row(const tli_step *s, double total, const tl_limits *most, tl_str *out)
+static void add_share(const tli_step *s, double us, const tl_limits *most, tl_str *out)
+{
+    bool cached;
+    double least = least_us(&cached, s, most);
+    tl_str_addf(out, " %9.1f", least);
+    if (cached) tl_str_add(out, "  cache");
+    else tl_str_addf(out, " %6.0f", us > 0 ? 100 * least / us : 0);
+}
+
+static void add_row(const tli_step *s, double total, int name, const tl_limits *most, tl_str *out)
 {
     const tl_node *n = s->node;
-    double us = mean_us(s), flops = tl_node_flops(n), bytes = tl_node_bytes(n);
+    double us = mean_us(s), flops = tl_node_flops(n), bytes = bytes_of(s);
     char spec[TL_TENSOR_TEXT];
     tl_str_addf(out, "%10.1f %5.1f %9.1f %8.1f", us, total > 0 ? 100 * us / total : 0,
                 us > 0 ? flops / us / 1e3 : 0, us > 0 ? bytes / us / 1e3 : 0);
-    if (most)
-        tl_str_addf(out, " %9.1f %6.0f", least_us(n, most), us > 0 ? 100 * least_us(n, most) / us : 0);
-    tl_str_addf(out, "  %-24s %s  %s\n", n->op->name,
+    if (most) add_share(s, us, most, out);
+    tl_str_addf(out, "  %-*s %s  %s\n", name, n->op->name,
                 tl_tensor_spec(spec, n->outputs ? n->out[0] : n->in[0]), n->path);
+}
+
+static int longest_name(const tl_program *p)
+{
+    size_t longest = 24;
+    for (int64_t i = 0; i < p->step_count; i++) {
+        size_t length = strlen(p->steps[i].node->op->name);
+        longest = length > longest ? length : longest;
+    }
+    return (int)longest;
 }
 
 void tl_program_report(const tl_program *p, const tl_limits *most, tl_str *out)
@@ -78,7 +111,8 @@ void tl_program_report(const tl_program *p, const tl_limits *most, tl_str *out)
     tl_str_addf(out, "\n        us     %%   GFLOP/s     GB/s%s  kernel\n", most ? "  least us limit%" : "");
     for (int64_t i = 0; rows && i < p->step_count; i++) rows[i] = &p->steps[i];
     if (rows && total > 0) qsort(rows, (size_t)p->step_count, sizeof *rows, by_time);
-    for (int64_t i = 0; rows && i < p->step_count; i++) add_row(rows[i], total, most, out);
+    int name = longest_name(p);
+    for (int64_t i = 0; rows && i < p->step_count; i++) add_row(rows[i], total, name, most, out);
     tl_free(rows);
 }
 
@@ -107,7 +141,7 @@ tl_status tl_program_trace(const tl_program *p, tl_str *out)
         add_json_text(out, s->node->path);
         tl_str_addf(out, "\", \"ts\": %.3f, \"dur\": %.3f, \"args\": {\"flops\": %.0f, \"bytes\": %.0f}}",
                     (double)(s->begin_ns - p->steps[0].begin_ns) / 1e3,
-                    (double)(s->end_ns - s->begin_ns) / 1e3, tl_node_flops(s->node), tl_node_bytes(s->node));
+                    (double)(s->end_ns - s->begin_ns) / 1e3, tl_node_flops(s->node), bytes_of(s));
         separator = ",";
     }
     tl_str_add(out, "\n]}\n");

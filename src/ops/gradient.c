@@ -161,11 +161,17 @@ static tl_status step_back(const walk *w, const tl_node *n)
 
 static tl_status walk_back(const walk *w, const tl_node *last)
 {
-    for (const tl_node *n = last, *before; n; n = before) {
+    const char *label = w->c->label;
+    tl_status st = TL_OK;
+    for (const tl_node *n = last, *before; n && st == TL_OK; n = before) {
         before = n->before; // gradients that are recorded go behind `last`
-        TL_TRY_NOTE(step_back(w, n), "gradient of %s%s%s", n->path, *n->path ? ": " : "", n->op->name);
+        w->c->label = n->path;
+        st = step_back(w, n);
+        if (st != TL_OK)
+            (void)tl_error_note(st, "gradient of %s%s%s", n->path, *n->path ? ": " : "", n->op->name);
     }
-    return TL_OK;
+    w->c->label = label;
+    return st;
 }
 
 /* --- from outside --------------------------------------------------------------------------------- */

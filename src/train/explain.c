@@ -77,8 +77,9 @@ static tl_status explain(tl_str *out, tl_trainer *t, const tl_explain_args *args
     tl_str_addf(out, "captured in %.1f ms, compiled in %.1f ms\n%" PRId64 " calls captured, %" PRId64
                      " after the passes:\n%s\n", stats.capture_s * 1e3, stats.compile_s * 1e3,
                 seen->before, seen->after, tl_str_text(&seen->lines));
-    tl_str_addf(out, "this machine at most: %.0f GFLOP/s in float32, %.0f in bfloat16, %.0f GB/s\n\n",
-                most.flops, most.half_flops, most.bytes);
+    tl_str_addf(out, "this machine at most: %.0f GFLOP/s in float32, %.0f in bfloat16, %.0f GB/s from memory; what fits "
+                     "its cache (%.0f MB) need not come from there\n\n",
+                most.flops, most.half_flops, most.bytes, most.cache * 1e-6);
     tl_program_report(p, &most, out);
     tl_program_set_timing(p, false);
     TL_TRY(write_files(p, seen, args));

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <tilth/desc/yaml.h>
+#include <tilth/ops/gradient.h>
 
 #include "graph/graph.h"
 
@@ -415,6 +416,53 @@ static void programs_refuse_other_inputs(void **state)
     tl_program_free(&p);
 }
 
+static void bytes_in_the_cache_are_not_compared_with_memory(void **state)
+{
+    fixture *f = *state;
+    tl_program *p = made(f);
+    tl_str text = TL_STR_INIT;
+    tl_limits most = {.flops = 1e9, .half_flops = 1e9, .bytes = 1e-9, .cache = 1e6};
+    tl_program_stats stats;
+    tl_program_set_timing(p, true);
+    run(f, p);
+    tl_program_measure(p, &stats);
+    tl_program_report(p, &most, &text); // memory so slow that every call would be faster than possible
+    assert_int_equal(count_lines(tl_str_text(&text), "       0.0  cache  "), stats.kernels);
+    tl_str_cut(&text, 0);
+    most.cache = 0;
+    tl_program_report(p, &most, &text);
+    assert_int_equal(count_lines(tl_str_text(&text), "  cache  "), 0);
+    tl_str_deinit(&text);
+    tl_program_free(&p);
+}
+
+BODY(layered)
+{
+    UNUSED_BODY_ARGS;
+    tl_tensor *g;
+    tl_ctx_enter(c, "first");
+    tl_tensor *a = tl_exp(c, x);
+    tl_ctx_leave(c);
+    tl_ctx_enter(c, "second");
+    tl_tensor *b = tl_mul(c, a, y);
+    tl_ctx_leave(c);
+    if (tl_gradient(c, tl_sum(c, b, TL_AXES(0, 1), false), &x, 1, &g) == TL_OK) tl_tensors_put(c, out, "g", g);
+}
+
+/* What the gradient of a call is made of belongs to the module of that call. */
+static void gradients_carry_the_names_of_their_modules(void **state)
+{
+    fixture *f = *state;
+    tl_graph *g = captured(f, layered, NULL);
+    tl_str seen = TL_STR_INIT;
+    for (const tl_node *n = tl_graph_first(g); n; n = n->after) tl_str_addf(&seen, "%s:%s ", n->path, n->op->name);
+    const char *text = tl_str_text(&seen), *after = strstr(text, "second:mul ");
+    assert_non_null(after);
+    if (!strstr(after + 1, "second:mul ") || !strstr(after + 1, "first:mul ")) fail_msg("%s", text);
+    tl_str_deinit(&seen);
+    tl_graph_free(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -423,6 +471,8 @@ int main(void)
         cmocka_unit_test(json_is_told_from_what_is_none),
         cmocka_unit_test_setup_teardown(traces_are_json_with_an_event_a_kernel, setup, teardown),
         cmocka_unit_test_setup_teardown(reports_name_every_kernel, setup, teardown),
+        cmocka_unit_test_setup_teardown(bytes_in_the_cache_are_not_compared_with_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(gradients_carry_the_names_of_their_modules, setup, teardown),
         cmocka_unit_test_setup_teardown(programs_refuse_other_inputs, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

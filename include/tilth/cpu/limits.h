@@ -15,6 +15,7 @@ TL_BEGIN
 typedef struct tl_limits {
     double flops, half_flops; /* in a nanosecond, of all threads: of float32, of bfloat16 */
     double bytes;             /* read and written, in a nanosecond */
+    double cache;             /* bytes that need not come from there: those of the largest cache; 0 when unknown */
 } tl_limits;
 
 TL_API TL_NODISCARD tl_status tl_limits_measure(tl_limits *out, tl_pool *pool);

@@ -55,8 +55,9 @@ TL_API void tl_program_measure(const tl_program *p, tl_program_stats *out);
 /* Times every kernel in the runs that follow; costs two readings of the clock a kernel. */
 TL_API void tl_program_set_timing(tl_program *p, bool on);
 /* A table of kernels for people, those that take longest first where they were timed. With `most`, which may be
- * NULL, each row also has the time that its operations or its bytes need at least on this machine, whichever is
- * longer, and what share of its time that is. */
+ * NULL, each row also has the time that its operations, or its bytes beyond what the cache holds, need at least on this
+ * machine, whichever is longer, and what share of its time that is: "cache" where its bytes would take longer than its
+ * operations, and the cache holds them. */
 TL_API void tl_program_report(const tl_program *p, const tl_limits *most, tl_str *out);
 /* The last timed run as JSON for chrome://tracing and Perfetto. */
 TL_API TL_NODISCARD tl_status tl_program_trace(const tl_program *p, tl_str *out);
