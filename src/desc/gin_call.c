@@ -218,6 +218,11 @@ tl_status tl_gin_call_begin(tl_gin_call **out, tl_gin *gin, const char *name)
     return tl_gin_call_begin_ref(out, gin, &ref);
 }
 
+void tl_gin_call_own(tl_gin_call *call)
+{
+    call->own = true;
+}
+
 void *tl_gin_call_args(tl_gin_call *call)
 {
     return call->args;
@@ -298,6 +303,7 @@ static tl_status run(void **out, tl_gin_call *c)
  * one. */
 static tl_status note_call(const tl_gin_call *c, tl_status st)
 {
+    if (c->own && !c->bound_count) return st;
     const char *slash = *c->scope ? "/" : "", *name = tli_gin_selector(c->gin, c->info->cls);
     if (c->gin->notes++ < TOLD_CALLS) return tl_error_note(st, "%s%s%s", c->scope, slash, name);
     if (c->outer) return st;

@@ -278,6 +278,7 @@ struct tl_gin_call {
     const char *unknown;     /* first parameter name that the caller got wrong */
     tli_gin_expansion expansion;
     tl_gin_call *outer;      /* the call that this one is made in */
+    bool own;                /* the program's own, which nobody asked for */
     bool in_body;            /* arguments are done, the configurable itself is running */
 };
 

@@ -129,13 +129,23 @@ const tl_module tl_train_module = {TL_MODULE_HEAD("train"), entries, TL_COUNT(en
 
 /* --- for the runner --------------------------------------------------------------------------- */
 
+/* People who use no gin have never heard of the configurables that a run is made of. */
+static tl_status call(void **out, tl_gin *gin, const char *name)
+{
+    tl_gin_call *begun;
+    *out = NULL;
+    TL_TRY(tl_gin_call_begin(&begun, gin, name));
+    tl_gin_call_own(begun);
+    return tl_gin_call_run(out, &begun);
+}
+
 tl_status tli_gin_create_trainer(tl_runner *r, tl_trainer **out)
 {
     void *asked, *made = NULL;
     tl_gin_set_payload(r->args->gin, r);
     if (r->trains)
-        TL_TRY(tl_gin_call_name(&asked, r->args->gin, "optimizer_factory.build_optimizer"));
-    tl_status st = tl_gin_call_name(&made, r->args->gin, "train_utils.create_trainer");
+        TL_TRY(call(&asked, r->args->gin, "optimizer_factory.build_optimizer"));
+    tl_status st = call(&made, r->args->gin, "train_utils.create_trainer");
     *out = made;
     return st;
 }
@@ -144,6 +154,6 @@ tl_status tli_gin_get_actions(tl_runner *r)
 {
     void *none;
     tl_gin_set_payload(r->args->gin, r);
-    TL_TRY(tl_gin_call_name(&none, r->args->gin, "actions.get_train_actions"));
-    return tl_gin_call_name(&none, r->args->gin, "actions.get_eval_actions");
+    TL_TRY(call(&none, r->args->gin, "actions.get_train_actions"));
+    return call(&none, r->args->gin, "actions.get_eval_actions");
 }

@@ -176,6 +176,9 @@ TL_API TL_NODISCARD tl_status tl_gin_call_begin_ref(tl_gin_call **out, tl_gin *g
 TL_API void *tl_gin_call_args(tl_gin_call *call);
 TL_API void tl_gin_call_give(tl_gin_call *call, const char *param);
 TL_API void tl_gin_call_require(tl_gin_call *call, const char *param);
+/* The program makes this call whether there is gin or not: what fails in it names the configurable only when gin binds
+ * something there. */
+TL_API void tl_gin_call_own(tl_gin_call *call);
 TL_API TL_NODISCARD tl_status tl_gin_call_run(void **out, tl_gin_call **call);
 /* For a call that will not be run. */
 TL_API void tl_gin_call_free(tl_gin_call **call);
