@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include <tilth/base/alloc.h>
+#include <tilth/base/machine.h>
 #include <tilth/nn/metrics.h>
 
 /* --- the class -------------------------------------------------------------------------------- */
@@ -60,6 +61,8 @@ static tl_status build_train(tl_trainer *t)
     if (t->train_dataset) return TL_OK;
     if (!t->task->config || !t->task->config->train_data)
         return TL_FAIL(TL_EINVAL, "there is nothing to train with: task.train_data is null");
+    TL_TRY(tli_check_batch_memory(t->model, "task.train_data.global_batch_size",
+                                  t->task->config->train_data->global_batch_size, tl_machine_memory()));
     return tl_task_build_inputs(t->task, t->task->config->train_data, &input, &t->train_dataset);
 }
 

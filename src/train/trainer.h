@@ -40,6 +40,10 @@ struct tl_trainer_parts {
 /* Drops what the last training step logged. */
 void tli_trainer_close_step(tl_trainer *t);
 
+/* Refuses a batch of which the inputs and the greatest result of a layer are more than the `there` bytes of memory: it
+ * certainly cannot be trained with. `key` is that of its size. */
+TL_NODISCARD tl_status tli_check_batch_memory(const tl_model *m, const char *key, int64_t batch, double there);
+
 /* Says where the numbers of the last step, which were not finite, came from: TL_ENAN. Puts the training data
  * back to where the step began. */
 TL_NODISCARD tl_status tli_trainer_diagnose(tl_trainer *t);

@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <tilth/base/log.h>
+#include <tilth/base/machine.h>
 #include <tilth/base/pool.h>
 
+#include "base/cgroup.h"
 #include "base/pool_impl.h"
 
 /* --- the environment -------------------------------------------------------------------------- */
@@ -312,6 +314,23 @@ static void test_usual_places(void **state)
     assert_int_equal(tli_cpus_cgroup(root), 2);
 }
 
+static void test_memory(void **state)
+{
+    (void)state;
+    assert_true(tl_machine_memory() > 1e6);
+    assert_true(tli_memory_cgroup(root) == 0);
+    put("/proc/self/cgroup", "0::/user.slice/job.scope\n");
+    put("/proc/self/mountinfo", OTHER_MOUNTS V2_MOUNT);
+    put("/sys/fs/cgroup/user.slice/job.scope/memory.max", "max\n");
+    assert_true(tli_memory_cgroup(root) == 0);
+    put("/sys/fs/cgroup/user.slice/memory.max", "1073741824\n");
+    assert_true(tli_memory_cgroup(root) == 1073741824);
+    put("/proc/self/cgroup", "3:memory:/job\n2:cpu,cpuacct:/job\n");
+    put("/proc/self/mountinfo", OTHER_MOUNTS V1_MOUNT);
+    put("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "536870912\n");
+    assert_true(tli_memory_cgroup(root) == 536870912);
+}
+
 int main(void)
 {
 #define IN_TREE(test) cmocka_unit_test_setup_teardown(test, setup_tree, remove_tree)
@@ -326,6 +345,7 @@ int main(void)
         IN_TREE(test_v1),
         IN_TREE(test_both_versions),
         IN_TREE(test_usual_places),
+        IN_TREE(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "zoo/zoo_lab.h"
 
 #include "tool/tool.h"
+#include "train/trainer.h"
 
 static char *out, *err;
 static int code;
@@ -107,11 +108,82 @@ static void test_numbers_stand_below_each_other(void **state)
     tl_str_deinit(&text);
 }
 
+/* --- what the machine cannot do --------------------------------------------------------------- */
+
+static void test_a_batch_that_no_memory_holds_is_refused(void **state)
+{
+    (void)state;
+    run("train", SMALL, "--mode=train", "--model_dir=run", "task.train_data.global_batch_size=100000000000");
+    ended(2, "tilth train: task.train_data.global_batch_size: a batch of 100000000000 examples needs at least ");
+    ended(2, " GiB of memory (");
+    assert_false(tl_file_exists("run/ckpt-0.safetensors"));
+}
+
+static void test_needs_of_a_batch(void **state)
+{
+    (void)state;
+    lab_run r;
+    tl_model *m;
+    lab_begin(&r, "vision/local", NULL);
+    assert_ok(tl_task_build_model(r.task, &m));
+    // An example: 16 * 16 floats, and 16 * 16 * 8 results of conv_1, of two bytes at least.
+    double bytes = 1000 * (16 * 16 * 4 + 16 * 16 * 8 * 2);
+    assert_ok(tli_check_batch_memory(m, "key", 1000, bytes));
+    assert_fails(tli_check_batch_memory(m, "key", 1000, bytes - 1), TL_EINVAL, "key: a batch of 1000 examples needs");
+    assert_non_null(strstr(tl_error_message(), "'conv_1'"));
+    assert_fails(tli_check_batch_memory(m, "key", INT64_MAX, 1e12), TL_EINVAL, "key: a batch of 9223372036854775807");
+    tl_model_free(&m);
+    lab_end(&r);
+}
+
+/* --- words that no shell has seen ------------------------------------------------------------- */
+
+static void test_home_is_found(void **state)
+{
+    (void)state;
+    char *before = getenv("HOME") ? strdup(getenv("HOME")) : NULL;
+    setenv("HOME", lab_folder, 1);
+    run("train", SMALL, "--mode=train", "--model_dir=~/mine", "trainer.train_steps=1");
+    ended(0, "");
+    assert_true(tl_file_exists("mine/ckpt-1.safetensors"));
+    assert_false(tl_dir_exists("~"));
+    run("params", "--experiment=vision/local", "--config_file=~/mine/params.yaml", "task.init_checkpoint=~/a",
+        "task.train_data.input_path=~/b,~/c", "task.validation_data.input_path=[~/d, e~, ./~f]");
+    ended(0, "");
+    char wanted[256];
+    snprintf(wanted, sizeof wanted, "  init_checkpoint: %s/a\n", lab_folder);
+    has(wanted);
+    snprintf(wanted, sizeof wanted, "    input_path: %s/b,%s/c\n", lab_folder, lab_folder);
+    has(wanted);
+    snprintf(wanted, sizeof wanted, "    input_path: [%s/d, e~, ./~f]\n", lab_folder);
+    has(wanted);
+    run("train", SMALL, "--mode=train", "--model_dir=~nobody/mine");
+    ended(2, "tilth train: --model_dir: '~nobody/mine': homes of other users are not looked up; write the whole path");
+    if (before) setenv("HOME", before, 1);
+    free(before);
+}
+
+/* --- names that only gin knows ---------------------------------------------------------------- */
+
+static void test_nobody_hears_of_configurables(void **state)
+{
+    (void)state;
+    run("train", "--experiment=image_classification", "--mode=train", "--model_dir=run");
+    ended(2, "tilth train: model.num_classes is 0");
+    run("train", "--experiment=image_classification", "--mode=train", "--model_dir=run",
+        "--gin_params=create_trainer.trainer_cls = @Trainer");
+    ended(2, "train_utils.create_trainer: model.num_classes is 0"); // who binds it, does
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_finished_run_is_not_evaluated_again, lab_open, close_test),
         cmocka_unit_test(test_numbers_stand_below_each_other),
+        cmocka_unit_test_setup_teardown(test_a_batch_that_no_memory_holds_is_refused, lab_open, close_test),
+        cmocka_unit_test_setup_teardown(test_needs_of_a_batch, lab_open, close_test),
+        cmocka_unit_test_setup_teardown(test_home_is_found, lab_open, close_test),
+        cmocka_unit_test_setup_teardown(test_nobody_hears_of_configurables, lab_open, close_test),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
