@@ -12,6 +12,7 @@
 #include <tilth/base/crc32c.h>
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
+#include <tilth/base/machine.h>
 #include <tilth/base/map.h>
 #include <tilth/base/pool.h>
 #include <tilth/base/rng.h>
