@@ -13,7 +13,7 @@ tl_status tli_words_of(const tl_word **out, int64_t *count, tli_run *run)
     return TL_OK;
 }
 
-static tl_status apply_words(tl_config *config, tli_run *run)
+tl_status tli_experiment_words(tl_config *config, tli_run *run)
 {
     const tl_word *words;
     int64_t count;
@@ -30,7 +30,7 @@ tl_status tli_experiment_of(tl_config **out, tli_run *run, const tl_parse_option
         return TL_FAIL(TL_EINVAL, "no experiment is named, did you mean --experiment=%s?", word);
     tl_config *config;
     TL_TRY(tl_experiment_begin(&config, run->registry, parse));
-    tl_status st = apply_words(config, run);
+    tl_status st = tli_experiment_words(config, run);
     if (st == TL_OK) st = tl_experiment_finish(config, run->registry, parse->experiment);
     if (st != TL_OK) tl_config_free(&config);
     *out = config;

@@ -17,6 +17,8 @@ TL_NODISCARD tl_status tli_experiment_with_gin(tl_config **out, tl_gin **gin, tl
 void tli_experiment_close(tl_config **config, tl_gin **gin);
 /* The overrides in the order in which they were given, flags with dots and words alike. */
 TL_NODISCARD tl_status tli_words_of(const tl_word **out, int64_t *count, tli_run *run);
+/* The same, put into a configuration. */
+TL_NODISCARD tl_status tli_experiment_words(tl_config *config, tli_run *run);
 /* For --helpfull: the keys of the experiment that is named. */
 TL_NODISCARD tl_status tli_experiment_help(tli_run *run, const tl_parse_options *parse);
 /* What words mean, for the usage of commands that take them. */

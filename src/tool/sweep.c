@@ -116,8 +116,9 @@ static tl_status check_run(sweep *s, tl_strings words)
     for (int64_t i = 0; i < words.count; i++) all[i] = (tl_word){words.items[i], "--grid and --random"};
     TL_TRY(tl_experiment_begin(&config, s->run->registry, s->run->given[EXPERIMENT]));
     tl_status st = tli_experiment_words(config, s->run);
+    const tl_parse_options *parse = s->run->given[EXPERIMENT];
     if (st == TL_OK) st = tl_config_words(config, all, words.count);
-    if (st == TL_OK) st = tl_config_finish(config);
+    if (st == TL_OK) st = tl_experiment_finish(config, s->run->registry, parse->experiment);
     tl_config_free(&config);
     return st;
 }
