@@ -317,7 +317,7 @@ static tl_status report_text(showing *s, bool intact)
                 tl_tfrecord_is_packed(s->file) ? ", compressed" : "", s->records);
     tl_str_add(out, ", ");
     tli_data_add_size(out, (double)tl_tfrecord_size(s->file));
-    tl_str_add(out, intact ? ", all checksums are right\n" : ", DAMAGED behind them\n");
+    tl_str_add(out, !intact ? ", DAMAGED behind them\n" : s->records ? ", all checksums are right\n" : ", EMPTY\n");
     if (s->records) {
         tl_str_add(out, "records have ");
         add_range(out, (int64_t)s->least, (int64_t)s->most);

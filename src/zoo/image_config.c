@@ -264,7 +264,9 @@ static const tl_field task_fields[] = {
          .help = "what init_checkpoint gives: all or backbone"),
     TL_F(tl_image_task_config, model_output_keys, LATER, .help = "which answers of several"),
     TL_F(tl_image_task_config, freeze_backbone, .help = "train the head alone"),
-    TL_F(tl_image_task_config, class_names, OURS, .help = "of the classes, in order; empty: the folders of train_data, or the list of classes beside its records"),
+    TL_F(tl_image_task_config, class_names, OURS,
+         .help = "of the classes, in order; empty: the folders of train_data, or the list of classes beside its "
+                 "records"),
     TL_F_END,
 };
 

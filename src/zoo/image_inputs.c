@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include <tilth/base/file.h>
 #include <tilth/base/log.h>
 #include <tilth/data/pipeline.h>
 #include <tilth/io/image.h>
@@ -395,6 +396,9 @@ static tl_status open_files(void *self, const char *name, const char *const *pat
     case TL_IMAGES_FOLDER: return open_folder(p, paths, count, out);
     default: break;
     }
+    if (tl_dir_exists(paths[0]))
+        return TL_FAIL(TL_EINVAL, "'%s' is a folder, and file_type is tfrecord: for a folder of images set "
+                                  "%s.file_type=image_folder", paths[0], p->section);
     TL_TRY(check_list(p, paths, count));
     return tl_source_tfrecords(out, paths, count, NULL);
 }

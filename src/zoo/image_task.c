@@ -12,6 +12,7 @@
 #include <tilth/train/initialize.h>
 #include <tilth/zoo/vision.h>
 
+#include "zoo/image_classes.h"
 #include "zoo/image_report.h"
 
 typedef tl_image_task image_task;
@@ -68,7 +69,7 @@ static tl_status find_classes(image_task *m)
     m->classes = m->config->class_names;
     if (m->classes.count) return TL_OK;
     if (train) TL_TRY(tl_image_classes(&m->classes, m->base.arena, train, "task.train_data"));
-    if (m->classes.count || !validation) return TL_OK;
+    if ((train && tli_image_data_given(train)) || !validation) return TL_OK;
     return tl_image_classes(&m->classes, m->base.arena, validation, "task.validation_data");
 }
 

@@ -139,6 +139,10 @@ static void records_are_shown(void **state)
     assert_null(strstr(out, "record 3"));
     run("show", in_folder("some.tfrecord"), "--examples=0");
     assert_null(strstr(out, "record 0"));
+    put_bytes(in_folder("nothing"), "", 0);
+    run("show", in_folder("nothing"));
+    worked();
+    has(out, "nothing: TFRecord, 0 records, 0 bytes, EMPTY\n");
 }
 
 static void put_pair(void)

@@ -193,6 +193,9 @@ static void classes_that_do_not_agree_are_errors(void **state)
                "task.train_data.input_path: 'nope' does not exist");
     fails_with(TASK("num_classes: 3", FOLDER("train"), FOLDER("nope")), false,
                "task.validation_data.input_path: 'nope' does not exist");
+    fails_with(TASK("num_classes: 3", "input_path: train", FOLDER("valid")), true,
+               "'train' is a folder, and file_type is tfrecord: for a folder of images set "
+               "task.train_data.file_type=image_folder");
     put_image("valid/dog/1.png", 1);
     fails_with(TASK("num_classes: 3", FOLDER("train"), FOLDER("valid")), false,
                "task.validation_data.input_path: the folder 'valid/dog' is no class: there are ant, bee, cat");

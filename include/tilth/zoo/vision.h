@@ -249,7 +249,7 @@ typedef struct tl_image_task {
 TL_API extern const tl_task_class tl_image_classification_task;
 
 /* Names of the classes of a task of that class, in the order of their numbers: config.class_names, or those of
- * train_data (tl_image_classes), or without train_data those of validation_data. One mapping for training and
+ * train_data (tl_image_classes), or where that names no files those of validation_data. One mapping for training and
  * evaluation. Empty when there are none. The names are the task's. */
 TL_API TL_NODISCARD tl_status tl_image_task_classes(tl_task *t, tl_strings *out);
 /* The names that a run has stored go before those of the data, which may not be there any more. Copied. With
