@@ -136,7 +136,7 @@ static void add_cell(tl_str *out, const tli_confusion *k, const layout *l, int64
     tl_str_addf(out, " (%.1f%%)</title></rect>\n", share * 100);
     if (!l->numbers || count <= 0) return;
     tl_str_addf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\"%s>%.0f</text>\n", x + l->cell / 2,
-                y + l->cell / 2 + l->font * 0.36, shown > 0.55 ? " fill=\"#ffffff\"" : "", count);
+                y + l->cell / 2 + l->font * 0.36, shown > 0.65 ? " fill=\"#ffffff\"" : "", count);
 }
 
 /* The name, the cells, and how many of the class were recognised. */

@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include <tilth/base/clock.h>
@@ -173,7 +174,7 @@ static tl_status tell_json(tl_str *out, const outcome *o, bool confusion)
     tli_json_begin(&j, NULL, '{');
     tli_json_text(&j, "checkpoint", o->f->file);
     tli_json_int(&j, "step", o->f->trainer->global_step);
-    tli_json_number(&j, "seconds", o->seconds);
+    tli_json_number(&j, "seconds", round(o->seconds * 1000) / 1000);
     tli_json_begin(&j, "metrics", '{');
     TL_TRY(tl_logs_walk(o->logs, add_member, &j));
     tli_json_end(&j, '}');

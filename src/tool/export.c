@@ -1,3 +1,5 @@
+#include "tool/export.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -12,13 +14,18 @@ typedef struct export_flags {
 } export_flags;
 static const tl_field export_fields[] = {
     TL_F(export_flags, to, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
-         .help = "folder for model.safetensors and config.yaml; made when it is not there"),
+         .help = "folder for model.safetensors and the files beside it; made when it is not there"),
     TL_F_END,
 };
 static const tl_desc export_flags_desc = {.name = "export", .help = "flags of `export`",
                                           .size = sizeof(export_flags), .fields = export_fields};
 
 enum { OUTPUT, RUN }; /* structs of flags, by their place in the command's table */
+
+#define CONFIG_FILE "config.yaml"
+#define BINDINGS_FILE "bindings.gin"
+
+/* --- files ------------------------------------------------------------------------------------ */
 
 static tl_status write_weights(const tl_finished *f, const char *path)
 {
@@ -34,29 +41,120 @@ static tl_status write_weights(const tl_finished *f, const char *path)
     return st;
 }
 
-static tl_status write_config(const tl_finished *f, const char *path)
+static tl_status add_config(tl_notes *files, const tl_finished *f)
 {
     tl_str text = TL_STR_INIT;
     tl_status st = f->kind == TL_FOLDER_LIBAI ? tl_yaml_write(&text, &tl_experiment_config_desc, f->params)
                                               : tl_config_write(&text, f->config, false);
-    if (st == TL_OK) st = tl_file_write_atomic(path, tl_str_text(&text), text.length);
+    if (st == TL_OK) st = tl_str_status(&text);
+    if (st == TL_OK) st = tl_notes_put(files, "configuration", CONFIG_FILE, tl_str_text(&text));
     tl_str_deinit(&text);
     return st;
 }
 
-static tl_status export_to(tli_run *run, const tl_finished *f, const char *folder)
+static tl_status add_model(tl_notes *files, const tl_finished *f)
 {
-    const char *weights = tl_path_join(run->arena, folder, "model.safetensors");
-    const char *config = tl_path_join(run->arena, folder, "config.yaml");
-    tl_model_size size = tl_model_measure(f->trainer->model);
-    if (!weights || !config) return TL_ENOMEM;
-    TL_TRY(tl_mkdirs(folder));
-    TL_TRY(write_weights(f, weights));
-    TL_TRY(write_config(f, config));
-    tl_str_addf(&run->text, "%s: %" PRId64 " %sparameters of step %" PRId64 "\n%s: how they were trained\n",
-                weights, size.params + size.state, f->averaged ? "averaged " : "", f->trainer->global_step,
-                config);
+    tl_str text = TL_STR_INIT;
+    tl_status st = tli_export_model(&text, f);
+    if (st == TL_OK) st = tl_notes_put(files, "model", TL_EXPORTED_FILE, tl_str_text(&text));
+    tl_str_deinit(&text);
+    return st;
+}
+
+static tl_status add_classes(tl_notes *files, const tl_finished *f)
+{
+    tl_str text = TL_STR_INIT;
+    for (int64_t i = 0; i < f->classes.count; i++) tl_str_addf(&text, "%s\n", f->classes.items[i]);
+    tl_status st = tl_str_status(&text);
+    if (st == TL_OK && f->classes.count) st = tl_notes_put(files, "classes", TL_CLASSES_FILE, tl_str_text(&text));
+    tl_str_deinit(&text);
+    return st;
+}
+
+/* What gin has bound in the run holds for what is built from the export too. */
+static tl_status add_bindings(tl_notes *files, const tl_finished *f, const char *from)
+{
+    const char *text;
+    TL_TRY(tl_notes_read(&text, f->arena, from, BINDINGS_FILE));
+    return text && *text ? tl_notes_put(files, "bindings", BINDINGS_FILE, text) : TL_OK;
+}
+
+/* --- the command ------------------------------------------------------------------------------ */
+
+static const char *what_it_is(const char *file)
+{
+    static const struct {
+        const char *file, *what;
+    } known[] = {{CONFIG_FILE, "how they were trained"},
+                 {TL_EXPORTED_FILE, "the model, layer by layer"},
+                 {TL_CLASSES_FILE, "names of the classes, one a line"},
+                 {"preprocessing.json", "how an image is made ready"},
+                 {BINDINGS_FILE, "what gin has bound"}};
+    for (int64_t i = 0; i < TL_COUNT(known); i++)
+        if (strcmp(known[i].file, file) == 0) return known[i].what;
+    return "what the task has beside them";
+}
+
+/* Files of an earlier export that this one does not have would be taken for its own. */
+static tl_status remove_old(tl_arena *arena, const char *folder)
+{
+    static const char *const optional[] = {TL_CLASSES_FILE, "preprocessing.json", BINDINGS_FILE};
+    for (int64_t i = 0; i < TL_COUNT(optional); i++) {
+        const char *path = tl_path_join(arena, folder, optional[i]);
+        if (!path) return TL_ENOMEM;
+        if (tl_file_exists(path)) TL_TRY(tl_file_remove(path));
+    }
+    return TL_OK;
+}
+
+static tl_status write_files(tli_run *run, const tl_notes *files, const char *folder)
+{
+    for (int64_t i = 0; i < files->count; i++) {
+        const char *path = tl_path_join(run->arena, folder, files->files[i]);
+        if (!path) return TL_ENOMEM;
+        TL_TRY(tl_file_write_atomic(path, files->items[i].value, strlen(files->items[i].value)));
+        tl_str_addf(&run->text, "%s: %s\n", path, what_it_is(files->files[i]));
+    }
     return tl_str_status(&run->text);
+}
+
+static tl_status gather(tl_notes *files, const tl_finished *f, const char *from)
+{
+    TL_TRY(add_config(files, f));
+    TL_TRY(add_model(files, f));
+    TL_TRY(add_classes(files, f));
+    TL_TRY(add_bindings(files, f, from));
+    return tl_task_export_files(f->task, files);
+}
+
+static tl_status export_to(tli_run *run, const tl_finished *f, const char *from, const char *folder)
+{
+    const char *weights = tl_path_join(run->arena, folder, TL_WEIGHTS_FILE);
+    tl_model_size size = tl_model_measure(f->trainer->model);
+    tl_notes files = {0};
+    tl_status st;
+    if (!weights) return TL_ENOMEM;
+    TL_TRY_DONE(st, gather(&files, f, from));
+    TL_TRY_DONE(st, tl_mkdirs(folder));
+    TL_TRY_DONE(st, remove_old(run->arena, folder));
+    TL_TRY_DONE(st, write_weights(f, weights));
+    tl_str_addf(&run->text, "%s: %" PRId64 " %sparameters of step %" PRId64 "\n", weights, size.params + size.state,
+                f->averaged ? "averaged " : "", f->trainer->global_step);
+    st = write_files(run, &files, folder);
+done:
+    tl_notes_deinit(&files);
+    return st;
+}
+
+/* A run has a config.yaml, too, or is what is looked for first: neither must be spoilt. */
+static tl_status check_folder(const char *folder)
+{
+    tl_folder_kind kind;
+    if (tl_folder_kind_of(&kind, folder) != TL_OK || kind == TL_FOLDER_EXPORTED) {
+        tl_error_clear();
+        return TL_OK;
+    }
+    return TL_FAIL(TL_EINVAL, "--to=%s: this is the folder of a run; name another one, such as %s/exported", folder, folder);
 }
 
 static tl_status run_export(tli_run *run)
@@ -65,20 +163,22 @@ static tl_status run_export(tli_run *run)
     tl_finished f;
     if (!folder || !*folder)
         return TL_FAIL(TL_EINVAL, "no folder is named for what is exported: say --to=FOLDER");
+    TL_TRY(check_folder(folder));
     tl_finished_args which = tli_finished_args(run, run->given[RUN]);
     tl_status st = tl_finished_open(&f, &which);
-    if (st == TL_OK) st = export_to(run, &f, folder);
+    if (st == TL_OK) st = export_to(run, &f, which.folder, folder);
     tl_finished_close(&f);
     return st;
 }
 
 const tli_command tli_command_export = {
     .name = "export",
-    .brief = "writes the weights of a run as one file, with their configuration",
+    .brief = "writes the weights of a run, and all that it takes to use them",
     .usage = "--model_dir=FOLDER --to=FOLDER [--checkpoint=latest|best|PATH]\n\n"
-             "Writes model.safetensors, which Python's `safetensors` reads, and config.yaml. When the run "
-             "has kept averages of the weights it is these that are written. task.init_checkpoint of "
-             "another run takes the file.",
+             "Writes model.safetensors, which Python's `safetensors` reads, model.json (every layer with its "
+             "configuration), preprocessing.json (how images are made ready), classes.txt (names of the classes) and "
+             "config.yaml. When the run has kept averages of the weights it is these that are written. `predict` and "
+             "`eval` take the folder as --model_dir, task.init_checkpoint of another run takes model.safetensors.",
     .flags = {{"Output", &export_flags_desc}, {"Run", &tli_finished_flags_desc}},
     .run = run_export,
 };

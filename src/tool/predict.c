@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <tilth/base/file.h>
+#include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>
 
 #include "tool/confusion.h"
@@ -117,7 +118,7 @@ static void tell_object(tl_str *out, const char *file, const tl_prediction *a, c
 
 /* --- asking ----------------------------------------------------------------------------------- */
 
-static void tell(tli_asking *a, const char *file, const tl_prediction *answer)
+void tli_ask_tell(tli_asking *a, const char *file, const tl_prediction *answer)
 {
     tl_answer_form form = tl_predictor_form(a->p);
     if (a->flags->json) {
@@ -129,6 +130,7 @@ static void tell(tli_asking *a, const char *file, const tl_prediction *answer)
         tell_plainly(&a->text, file, answer, &form);
     }
     a->begun = true;
+    a->told++;
 }
 
 tl_status tli_ask_failed(tli_asking *a, tl_status status)
@@ -146,23 +148,21 @@ static tl_status answer(tli_asking *a)
     TL_TRY(tl_predictor_run(&answers, a->p, a->queries, a->waiting));
     for (int64_t i = 0; i < a->waiting; i++) {
         const tl_prediction *one = &answers->items[i];
-        bool told = one->status == TL_OK;
-        if (told) tell(a, a->queries[i].file, one);
+        if (one->status == TL_OK) tli_ask_tell(a, a->queries[i].file, one);
         else tli_complain(a->run->tool, "predict", one->message);
-        a->told += told;
-        a->failed += !told;
+        a->failed += one->status != TL_OK;
     }
     tl_predictions_free(&answers);
-    TL_TRY(tli_write_out(a->run->tool, &a->text));
-    tl_str_cut(&a->text, 0);
     tl_arena_free(&a->names);
     return tl_arena_new(&a->names);
 }
 
 tl_status tli_ask_flush(tli_asking *a)
 {
-    if (!a->waiting || a->ended) return TL_OK;
-    tl_status st = answer(a);
+    if (a->ended) return TL_OK;
+    tl_status st = a->waiting ? answer(a) : TL_OK;
+    if (st == TL_OK) st = tli_write_out(a->run->tool, &a->text);
+    tl_str_cut(&a->text, 0);
     a->waiting = 0;
     a->ended = st != TL_OK;
     return st;
@@ -190,7 +190,9 @@ typedef struct reader {
     const tl_desc *task;
     tl_status (*ask)(tli_asking *a, const char *path);
 } reader;
-static const reader readers[] = {{&tl_image_task_config_desc, tli_ask_images}, {&tl_task_config_desc, ask_file}};
+static const reader readers[] = {{&tl_image_task_config_desc, tli_ask_images},
+                                 {&tl_table_task_config_desc, tli_ask_table},
+                                 {&tl_task_config_desc, ask_file}};
 
 static tl_status ask_all(tli_asking *a)
 {
@@ -213,7 +215,8 @@ static tl_status run_predict(tli_run *run)
     tli_asking a = {.run = run, .flags = flags, .text = TL_STR_INIT};
     tl_status st;
     if (!run->words.count)
-        return TL_FAIL(TL_EINVAL, "no image is named: say one or more files (PNG, JPEG, idx, TFRecord) or folders");
+        return TL_FAIL(TL_EINVAL, "no image is named: say one or more files (PNG, JPEG, idx, TFRecord; CSV, TSV or npy for a "
+                                  "run of a table) or folders");
     if (flags->csv && flags->json) return TL_FAIL(TL_EINVAL, "--csv and --json are two forms: say one of them");
     TL_TRY_DONE(st, tl_predictor_open(&a.p, run->registry, which->model_dir,
                                       &(tl_predictor_args){.checkpoint = which->checkpoint,
@@ -229,11 +232,12 @@ done:
 
 const tli_command tli_command_predict = {
     .name = "predict",
-    .brief = "tells to which classes images belong",
+    .brief = "tells what a trained model makes of images, or of the rows of a table",
     .usage = "--model_dir=FOLDER [--checkpoint=latest|best|PATH] [--csv|--json] FILE...\n\n"
              "Gives images to the model of a run, or of an exported one, and tells the likeliest classes of each with their "
              "probabilities, as it goes. Files are PNG or JPEG, idx or TFRecord files with several images, or folders, of "
-             "which all images in them and below them are taken. A file that cannot be read is told on standard error, "
+             "which all images in them and below them are taken; of a run of a table they are CSV, TSV or npy, whose rows are "
+             "told as FILE:LINE. A file that cannot be read is told on standard error, "
              "and the others go on; the exit code is then 1.",
     .flags = {{"Output", &predict_flags_desc}, {"Run", &tli_finished_flags_desc}},
     .run = run_predict,

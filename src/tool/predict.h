@@ -8,7 +8,7 @@
 
 #include "tool/tool.h"
 
-enum { TLI_ASKED_AT_ONCE = 64 };
+enum { TLI_ASKED_AT_ONCE = 64, TLI_TOLD_AT_ONCE = 1 << 16 /* bytes */ };
 
 typedef struct tli_predict_flags {
     int64_t top, count;
@@ -36,8 +36,13 @@ TL_NODISCARD tl_status tli_ask_flush(tli_asking *a);
  * memory, stays what it is. */
 TL_NODISCARD tl_status tli_ask_failed(tli_asking *a, tl_status status);
 
+/* Tells an answer; tli_ask_flush brings it out. */
+void tli_ask_tell(tli_asking *a, const char *file, const tl_prediction *answer);
+
 /* What one word of the command line names, of image classification: an image, a folder with images in it and below it, or
  * a file with several: idx, TFRecord. */
 TL_NODISCARD tl_status tli_ask_images(tli_asking *a, const char *path);
+/* The same of tables: a file whose rows are told as FILE:LINE. */
+TL_NODISCARD tl_status tli_ask_table(tli_asking *a, const char *path);
 
 #endif

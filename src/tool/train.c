@@ -140,7 +140,9 @@ static tl_status tell_next(tli_run *run, const tl_experiment_config *params, con
     if (image && strcmp(image, TLI_ANY_IMAGE) != 0 && !(image = quoted(run, image))) return TL_ENOMEM;
     if (!program || !folder || !exported) return TL_ENOMEM;
     tl_str_addf(out, "\nnext:\n  %s eval --model_dir=%s\n", program, folder);
-    if (image) tl_str_addf(out, "  %s predict --model_dir=%s %s\n", program, folder, image);
+    if (image)
+        tl_str_addf(out, "  %s predict --model_dir=%s %s%s\n", program, folder,
+                    strcmp(image, TLI_ANY_IMAGE) == 0 ? "" : "--count=8 ", image);
     tl_str_addf(out, "  %s export --model_dir=%s --to=%s\n", program, folder, exported);
     return tl_str_status(out);
 }

@@ -140,6 +140,7 @@ static tl_status build(tl_finished *f, const tl_finished_args *args)
     tl_status st = tl_experiment_open(&f->strategy, &f->task, args->registry, f->params, NULL, seed);
     tl_gin_set_current(outer);
     TL_TRY(st);
+    TL_TRY(tli_finished_begin_classes(f, args->folder));
     return tl_trainer_new(&f->trainer, &(tl_trainer_args){.config = f->params, .strategy = f->strategy, .task = f->task,
                                                           .evaluate = args->evaluates, .seed = seed});
 }
@@ -150,7 +151,7 @@ tl_status tl_finished_open(tl_finished *out, const tl_finished_args *args)
     TL_TRY(tl_finished_read(out, args));
     TL_TRY(build(out, args));
     TL_TRY(out->kind == TL_FOLDER_EXPORTED ? restore_exported(out, args, chosen) : restore_chosen(out, args, chosen));
-    TL_TRY(tli_finished_classes(out, args->folder));
+    TL_TRY(tli_finished_end_classes(out));
     tl_optimizer *o = out->trainer->optimizer;
     if (args->evaluates || !o || !tl_optimizer_averages(o) || tl_optimizer_iterations(o) == 0) return TL_OK;
     out->averaged = true;

@@ -8,7 +8,9 @@
 
 /* Reads the configuration of a folder whose kind is known: config, params, experiment. */
 TL_NODISCARD tl_status tli_finished_config(tl_finished *f, const tl_finished_args *args);
-/* The names of classes, as the folder has noted them, or the checkpoint; else those that the task has. */
-TL_NODISCARD tl_status tli_finished_classes(tl_finished *f, const char *folder);
+/* The names of classes: as the folder has noted them, which the task must know before there is a model; then, once there
+ * is a checkpoint, as that has noted them, or as the task has them. */
+TL_NODISCARD tl_status tli_finished_begin_classes(tl_finished *f, const char *folder);
+TL_NODISCARD tl_status tli_finished_end_classes(tl_finished *f);
 
 #endif

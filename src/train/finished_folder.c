@@ -137,7 +137,8 @@ static tl_status read_task(tl_finished *f, const tl_finished_args *args, const c
 /* What model.json says of where it came from; in the arena. */
 static tl_status read_origin(const char **task, tl_finished *f, const char *folder)
 {
-    const char *path = tl_path_join(f->arena, folder, TL_EXPORTED_FILE), *experiment = NULL;
+    const char *path = tl_path_join(f->arena, folder, TL_EXPORTED_FILE);
+    json_t *name = NULL; // of the experiment; null: there was none
     json_error_t error;
     char *text;
     size_t size;
@@ -147,10 +148,11 @@ static tl_status read_origin(const char **task, tl_finished *f, const char *fold
     tl_status st = TL_OK;
     if (!json)
         st = TL_FAIL(TL_EINVAL, "%s:%d: %s", path, error.line, error.text);
-    else if (json_unpack(json, "{s:s, s?s}", "task", task, "experiment", &experiment) != 0)
+    else if (json_unpack(json, "{s:s, s?o}", "task", task, "experiment", &name) != 0)
         st = TL_FAIL(TL_EINVAL, "%s: expected an object that names its \"task\"", path);
     if (st == TL_OK && !(*task = tl_arena_strdup(f->arena, *task))) st = TL_ENOMEM;
-    if (st == TL_OK && experiment && !(f->experiment = tl_arena_strdup(f->arena, experiment))) st = TL_ENOMEM;
+    if (st == TL_OK && json_is_string(name) && !(f->experiment = tl_arena_strdup(f->arena, json_string_value(name))))
+        st = TL_ENOMEM;
     json_decref(json);
     tl_free(text);
     return st;
@@ -239,14 +241,28 @@ static tl_status read_note(const char **out, tl_finished *f)
     return st;
 }
 
-tl_status tli_finished_classes(tl_finished *f, const char *folder)
+/* Those of the folder; none when it has no such file. */
+static tl_status read_classes(tl_finished *f, const char *folder)
 {
     const char *text;
     TL_TRY(tl_notes_read(&text, f->arena, folder, TL_CLASSES_FILE));
-    if (!text) TL_TRY(read_note(&text, f));
+    return text ? split(&f->classes, f->arena, text) : TL_OK;
+}
+
+tl_status tli_finished_begin_classes(tl_finished *f, const char *folder)
+{
+    TL_TRY(read_classes(f, folder));
+    if (f->classes.count) TL_TRY_NOTE(tl_task_set_classes(f->task, f->classes), "%s/%s", folder, TL_CLASSES_FILE);
+    return TL_OK;
+}
+
+tl_status tli_finished_end_classes(tl_finished *f)
+{
+    const char *text = NULL;
+    tl_answer_form form;
+    if (!f->classes.count) TL_TRY(read_note(&text, f));
     if (text) TL_TRY(split(&f->classes, f->arena, text));
     if (f->classes.count) return TL_OK;
-    tl_answer_form form;
     tl_task_answer_form(f->task, &form);
     f->classes = form.names;
     return TL_OK;

@@ -339,6 +339,13 @@ static void base_answer_form(const tl_task *t, tl_answer_form *out)
     *out = (tl_answer_form){0};
 }
 
+static tl_status base_set_classes(tl_task *t, tl_strings names)
+{
+    (void)t;
+    (void)names;
+    return TL_OK;
+}
+
 const tl_task_class tl_base_task = {
     .cls = {.class_size = sizeof(tl_task_class), .name = "base", .size = sizeof(tl_task),
             .help = "what tasks inherit"},
@@ -361,6 +368,7 @@ const tl_task_class tl_base_task = {
     .prepare_query = base_prepare_query,
     .build_answers = base_build_answers,
     .answer_form = base_answer_form,
+    .set_classes = base_set_classes,
     .export_files = base_notes, // none
 };
 
@@ -477,6 +485,11 @@ tl_tensor *tl_task_build_answers(const tl_task *t, tl_ctx *c, const tl_tensors *
 void tl_task_answer_form(const tl_task *t, tl_answer_form *out)
 {
     CALL(t, answer_form)(t, out);
+}
+
+tl_status tl_task_set_classes(tl_task *t, tl_strings names)
+{
+    return CALL(t, set_classes)(t, names);
 }
 
 tl_status tl_task_export_files(tl_task *t, tl_notes *into)

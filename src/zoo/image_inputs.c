@@ -9,6 +9,7 @@
 #include <tilth/io/image.h>
 #include <tilth/zoo/vision.h>
 
+#include "io/json_text.h"
 #include "zoo/image_classes.h"
 #include "zoo/image_view.h"
 
@@ -104,6 +105,11 @@ static tl_status make_view(tli_view *v, const tl_image_data_config *d, tl_ints s
     return TL_OK;
 }
 
+static bool turns_single_files(const tl_image_data_config *d)
+{
+    return !d->exif_orientation.set || d->exif_orientation.value;
+}
+
 tl_status tl_image_prepare(float *out, const tl_image_data_config *data, tl_ints size, const void *file,
                            size_t bytes)
 {
@@ -111,7 +117,7 @@ tl_status tl_image_prepare(float *out, const tl_image_data_config *data, tl_ints
     bool undecodable;
     TL_TRY(make_view(&v, data, size));
     v.training = false;
-    v.orient = !data->exif_orientation.set || data->exif_orientation.value;
+    v.orient = turns_single_files(data);
     return tli_view_encoded(out, &v, file, bytes, NULL, &undecodable);
 }
 
@@ -122,6 +128,41 @@ tl_status tl_image_prepare_pixels(float *out, const tl_image_data_config *data, 
     TL_TRY(make_view(&v, data, size));
     v.training = false;
     return tli_view_pixels(out, &v, &shape, pixels, NULL);
+}
+
+/* In one line. */
+static void add_numbers(tli_json *j, const char *key, const float *numbers, int64_t count)
+{
+    tl_str text = TL_STR_INIT;
+    for (int64_t i = 0; i < count; i++) tl_str_addf(&text, "%s%.7g", i ? ", " : "[", (double)numbers[i]);
+    tl_str_addc(&text, ']');
+    tli_json_raw(j, key, tl_str_text(&text));
+    tl_str_deinit(&text);
+}
+
+tl_status tli_image_describe(tl_str *out, const tl_image_data_config *data, tl_ints size)
+{
+    static const char *const methods[] = {[TL_IMAGE_BILINEAR] = "bilinear", [TL_IMAGE_NEAREST] = "nearest",
+                                          [TL_IMAGE_AREA] = "area", [TL_IMAGE_BICUBIC] = "bicubic"};
+    static const char *const orders[] = {"", "grey", "grey, alpha", "RGB", "RGBA"};
+    tli_json j = {.out = out, .indent = 2};
+    tli_view v;
+    TL_TRY(make_view(&v, data, size));
+    tli_json_begin(&j, NULL, '{');
+    tli_json_text(&j, "layout", "NHWC");
+    tli_json_text(&j, "dtype", "float32");
+    tli_json_int(&j, "height", v.height);
+    tli_json_int(&j, "width", v.width);
+    tli_json_int(&j, "channels", v.channels);
+    tli_json_text(&j, "channel_order", orders[v.channels]);
+    tli_json_text(&j, "orientation", turns_single_files(data) ? "EXIF" : "as stored");
+    tli_json_number(&j, "center_crop_fraction", v.center);
+    tli_json_text(&j, "resize", methods[v.resize]);
+    add_numbers(&j, "mean", v.mean, v.channels);
+    add_numbers(&j, "stddev", v.stddev, v.channels);
+    tli_json_end(&j, '}');
+    tl_str_addc(out, '\n');
+    return tl_str_status(out);
 }
 
 /* --- samples ---------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 
 #include "zoo/image_classes.h"
 #include "zoo/image_report.h"
+#include "zoo/image_view.h"
 
 typedef tl_image_task image_task;
 
@@ -349,37 +350,59 @@ static tl_status original_names(tl_task *t, tl_original_names *into)
 
 /* --- predictions ------------------------------------------------------------------------------ */
 
-/* As in evaluations. */
-static const tl_image_data_config *data_of(const image_task *m)
+static const tl_image_task_config *config_of(const tl_task *t)
 {
-    const tl_task_config *t = &m->config->base;
-    return (const tl_image_data_config *)(t->validation_data ? t->validation_data : t->train_data);
+    return (const tl_image_task_config *)t->config;
 }
 
-static tl_status check_data(const image_task *m)
+/* As in evaluations. */
+static tl_status view_of(const tl_task *t, const tl_image_data_config **data, tl_ints *size)
 {
-    if (data_of(m)) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "the run has neither train_data nor validation_data, which say how images are made ready");
+    const tl_task_config *c = t->config;
+    const tl_image_model_config *model = c->model.value;
+    *data = (const tl_image_data_config *)(c->validation_data ? c->validation_data : c->train_data);
+    if (!*data || !model)
+        return TL_FAIL(TL_EINVAL, "the run has neither train_data nor validation_data, which say how images are made ready");
+    *size = model->input_size;
+    return TL_OK;
 }
 
 static tl_status prepare_query(const tl_task *t, const tl_query *q, void *const *inputs)
 {
-    const image_task *m = (const image_task *)t;
-    TL_TRY(check_data(m));
-    if (q->shape.rank) return tl_image_prepare_pixels(inputs[0], data_of(m), m->model->input_size, q->shape, q->data);
-    return tl_image_prepare(inputs[0], data_of(m), m->model->input_size, q->data, q->size);
+    const tl_image_data_config *data;
+    tl_ints size;
+    TL_TRY(view_of(t, &data, &size));
+    if (q->shape.rank) return tl_image_prepare_pixels(inputs[0], data, size, q->shape, q->data);
+    return tl_image_prepare(inputs[0], data, size, q->data, q->size);
+}
+
+static bool has_several(const tl_task *t)
+{
+    const tl_image_data_config *data = (const tl_image_data_config *)t->config->train_data;
+    return data && data->is_multilabel;
 }
 
 static tl_tensor *build_answers(const tl_task *t, tl_ctx *c, const tl_tensors *outputs)
 {
     tl_tensor *logits = tl_cast(c, outputs->items[0].tensor, TL_F32);
-    return is_multilabel((const image_task *)t) ? tl_sigmoid(c, logits) : tl_softmax(c, logits, -1);
+    return has_several(t) ? tl_sigmoid(c, logits) : tl_softmax(c, logits, -1);
 }
 
 static void answer_form(const tl_task *t, tl_answer_form *out)
 {
-    const image_task *m = (const image_task *)t;
-    *out = (tl_answer_form){.classes = true, .several = is_multilabel(m), .names = m->config->class_names};
+    *out = (tl_answer_form){.classes = true, .several = has_several(t), .names = config_of(t)->class_names};
+}
+
+static tl_status export_files(tl_task *t, tl_notes *into)
+{
+    const tl_image_data_config *data;
+    tl_ints size;
+    tl_str text = TL_STR_INIT;
+    TL_TRY(view_of(t, &data, &size));
+    tl_status st = tli_image_describe(&text, data, size);
+    if (st == TL_OK) st = tl_notes_put(into, "preprocessing", "preprocessing.json", tl_str_text(&text));
+    tl_str_deinit(&text);
+    return st;
 }
 
 const tl_task_class tl_image_classification_task = {
@@ -401,4 +424,6 @@ const tl_task_class tl_image_classification_task = {
     .prepare_query = prepare_query,
     .build_answers = build_answers,
     .answer_form = answer_form,
+    .set_classes = tl_image_task_set_classes,
+    .export_files = export_files,
 };

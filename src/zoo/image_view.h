@@ -1,4 +1,4 @@
-/* Private to zoo: one image, from bytes to what a model is given. It knows nothing of configurations.
+/* Private to zoo: one image, from bytes to what a model is given.
  *
  * Thread word: free-threaded. */
 #ifndef TILTH_SRC_ZOO_IMAGE_VIEW_H
@@ -6,6 +6,7 @@
 
 #include <tilth/core/shape.h>
 #include <tilth/data/augment.h>
+#include <tilth/zoo/vision.h>
 
 enum { TLI_VIEW_CHANNELS = 4 };
 
@@ -35,5 +36,8 @@ TL_NODISCARD tl_status tli_view_encoded(float *out, const tli_view *v, const voi
 /* The same of bytes [height, width] or [height, width, channels]. */
 TL_NODISCARD tl_status tli_view_pixels(float *out, const tli_view *v, const tl_shape *shape, const void *pixels,
                                        tl_rng *rng);
+
+/* What evaluations, and predictions, do to an image, as JSON for people who do it elsewhere (docs/export.md). */
+TL_NODISCARD tl_status tli_image_describe(tl_str *out, const tl_image_data_config *data, tl_ints size);
 
 #endif

@@ -274,6 +274,10 @@ const tl_task_class tl_table_task = {
     .reduce_aggregated_logs = reduce_aggregated_logs,
     .release_aggregated = release_aggregated,
     .notes = notes,
+    .prepare_query = tli_table_prepare_query,
+    .build_answers = tli_table_build_answers,
+    .answer_form = tli_table_answer_form,
+    .export_files = notes,
 };
 
 static const tl_entry entries[] = {

@@ -29,6 +29,12 @@ TL_NODISCARD tl_status tli_table_report_keep(void **state, const tli_table_repor
 TL_NODISCARD tl_status tli_table_report_tell(void *state, const tli_table_report_of *of, tl_logs *into);
 void tli_table_report_free(void *state);
 
+/* --- predictions: methods of the task ------------------------------------------------------------- */
+
+TL_NODISCARD tl_status tli_table_prepare_query(const tl_task *t, const tl_query *q, void *const *inputs);
+tl_tensor *tli_table_build_answers(const tl_task *t, tl_ctx *c, const tl_tensors *outputs);
+void tli_table_answer_form(const tl_task *t, tl_answer_form *out);
+
 /* --- the experiment --------------------------------------------------------------------------- */
 
 extern const tl_experiment_class tli_table_experiment;

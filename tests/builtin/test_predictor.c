@@ -23,7 +23,7 @@ static void make_pictures(void)
     }
 }
 
-static void train(const char *folder)
+static void train(const char *folder, bool named)
 {
     tl_parse_options parse = TL_PARSE_OPTIONS_INIT;
     tl_train_flags flags = {.mode = "train", .model_dir = folder};
@@ -31,6 +31,7 @@ static void train(const char *folder)
     parse.experiment = "vision/local";
     assert_ok(tl_experiment_begin(&config, lab_registry, &parse));
     assert_ok(tl_config_override(config, "tilth.seed=1,tilth.threads=1,tilth.jit=false,trainer.train_steps=4", "test"));
+    if (!named) assert_ok(tl_config_word(config, "task.class_names=[]", "test"));
     assert_ok(tl_experiment_finish(config, lab_registry, parse.experiment));
     assert_ok(tl_launch(NULL, &(tl_launch_args){.registry = lab_registry, .config = config, .flags = &flags,
                                                  .run = &(tl_run_args){.quiet = true}}));
@@ -61,7 +62,7 @@ static tl_predictions *ask(tl_predictor *p, const tl_query *q, int64_t count)
 static void test_classes_by_name_best_first(void **state)
 {
     (void)state;
-    train("run");
+    train("run", true);
     tl_predictor *p = open_run("run", &(tl_predictor_args){.top = 3});
     tl_predictions *answers = ask(p, queries, PICTURES);
     for (int i = 0; i < PICTURES; i++) {
@@ -89,7 +90,7 @@ static void test_classes_by_name_best_first(void **state)
 static void test_names_that_the_run_has_noted(void **state)
 {
     (void)state;
-    train("run");
+    train("run", false);
     assert_ok(tl_file_write_atomic("run/classes.txt", "one\r\ntwo words\nthree\nfour\n", 26));
     tl_predictor *p = open_run("run", &(tl_predictor_args){.top = -1});
     assert_int_equal(tl_predictor_finished(p)->classes.count, 4);
@@ -102,12 +103,16 @@ static void test_names_that_the_run_has_noted(void **state)
                             ((const char *const[]){"one", "two words", "three", "four"})[answers->items[0].top[k].class_id]);
     tl_predictions_free(&answers);
     tl_predictor_free(&p);
+    train("named", true);
+    assert_ok(tl_file_write_atomic("named/classes.txt", "one\ntwo\nthree\nfour\n", 19));
+    assert_fails(tl_predictor_open(&p, NULL, "named", NULL), TL_EINVAL,
+                 "named/classes.txt: class 0 is 'one', and task.class_names calls it 'horizontal'");
 }
 
 static void test_without_names_there_are_numbers(void **state)
 {
     (void)state;
-    train("run");
+    train("run", false);
     assert_ok(tl_file_write_atomic("run/classes.txt", "a\nb\n", 4));
     tl_predictor *p = open_run("run", &(tl_predictor_args){.top = -1});
     tl_predictions *answers = ask(p, queries, 1);
@@ -132,7 +137,7 @@ static void same(const tl_prediction *a, const tl_prediction *b)
 static void test_the_same_on_any_number_of_threads_that_compute(void **state)
 {
     (void)state;
-    train("run");
+    train("run", true);
     tl_predictor *one = open_run("run", &(tl_predictor_args){.threads = 1});
     tl_predictor *three = open_run("run", &(tl_predictor_args){.threads = 3});
     tl_predictions *a = ask(one, queries, PICTURES), *b = ask(three, queries, PICTURES);
@@ -146,7 +151,7 @@ static void test_the_same_on_any_number_of_threads_that_compute(void **state)
 static void test_batches_of_any_size(void **state)
 {
     (void)state;
-    train("run");
+    train("run", true);
     tl_predictor *p = open_run("run", NULL);
     tl_predictions *all = ask(p, queries, PICTURES);
     for (int size = 1; size <= 7; size += 3) {
@@ -189,7 +194,7 @@ static void test_many_threads_ask_one_predictor(void **state)
 {
     (void)state;
     enum { THREADS = 4 };
-    train("run");
+    train("run", true);
     tl_predictor *p = open_run("run", &(tl_predictor_args){.threads = 2});
     tl_predictions *expected = ask(p, queries, PICTURES);
     pthread_t threads[THREADS];
@@ -211,7 +216,7 @@ static void test_many_threads_ask_one_predictor(void **state)
 static void test_a_bad_query_is_alone_in_its_failure(void **state)
 {
     (void)state;
-    train("run");
+    train("run", true);
     tl_str png = TL_STR_INIT;
     assert_ok(tl_png_encode(&png, &(tl_png_image){SIDE, SIDE, 1, pictures[3]}));
     assert_ok(tl_file_write_atomic("three.png", tl_str_text(&png), png.length));
@@ -245,7 +250,7 @@ static void test_what_cannot_be_opened(void **state)
                  "'nowhere' is no folder of a run: it has no params.yaml (of `train`), no config.yaml (of `train_net`) and "
                  "no model.json (of `export`); there is no such folder");
     assert_null(p);
-    train("run");
+    train("run", true);
     assert_fails(tl_predictor_open(&p, NULL, "run", &(tl_predictor_args){.checkpoint = "nothing"}), TL_ENOTFOUND,
                  "nothing");
     assert_null(p);

@@ -1,6 +1,7 @@
 """`tilth export` from outside: the weights as `safetensors` reads them, put through the network by NumPy, answer images that PIL
-has made as `tilth predict` does.
+has made as `tilth predict` does; and so does what docs/export.md says for PyTorch, run as it stands there.
 """
+import json
 import os
 import pathlib
 import subprocess
@@ -42,7 +43,47 @@ def answer(weights, pixels):
     return shares / shares.sum()
 
 
+def from_docs():
+    """What the page defines for PyTorch; None where there is no PyTorch."""
+    page = (pathlib.Path(__file__).resolve().parents[2] / 'docs/export.md').read_text()
+    code = page.split('```python\n')[1].split('```')[0]
+    names = {}
+    try:
+        exec(compile(code, 'docs/export.md', 'exec'), names)
+    except ModuleNotFoundError as missing:
+        if missing.name != 'torch':
+            raise
+        return None
+    return names['Exported']
+
+
+def stripes(rng, size, i):
+    y, x = np.mgrid[:size[0], :size[1]]
+    lean = np.pi * (i % 4) / 4
+    wave = 128 + 18 * np.sin(2 * np.pi * (y * np.cos(lean) - x * np.sin(lean)) / 7 + i)
+    return (wave + rng.integers(-64, 64, wave.shape)).clip(0, 255).astype(np.uint8)
+
+
+def check_torch(at, exported, model):
+    """Images that are cut and made smaller, or larger, too."""
+    rng = np.random.default_rng(2)
+    files = []
+    for i, size in enumerate([(16, 16), (24, 40), (61, 33), (9, 12)]):
+        files.append(str(at / f'any{i}.png'))
+        Image.fromarray(stripes(rng, size, i)).save(files[-1])
+    lines = tilth('predict', f'--model_dir={model}', '--json', '--top=4', *files).splitlines()
+    ours = exported(at / 'out')
+    for file, line in zip(files, lines, strict=True):
+        told = json.loads(line)
+        assert told['file'] == file and told['top'][0]['class'] == told['class'], line
+        theirs = ours.predict(file)
+        assert sorted(theirs) == sorted(one['class'] for one in told['top'])
+        for one in told['top']:
+            assert abs(theirs[one['class']] - one['probability']) < 2e-5, (line, theirs)
+
+
 def main():
+    exported = from_docs()
     with tempfile.TemporaryDirectory() as folder:
         at = pathlib.Path(folder)
         tilth('train', '--experiment=vision/local', '--mode=train', f'--model_dir={at}/run', 'tilth.seed=1')
@@ -54,12 +95,9 @@ def main():
             [f'backbone/{layer}/{name}' for layer in ('conv_1', 'conv_2', 'dense_1') for name in ('kernel', 'bias')]
             + ['head/kernel', 'head/bias'])
         rng = np.random.default_rng(1)
-        y, x = np.mgrid[:16, :16]
         files, shares = [], []
         for i in range(6):
-            lean = np.pi * (i % 4) / 4
-            wave = 128 + 18 * np.sin(2 * np.pi * (y * np.cos(lean) - x * np.sin(lean)) / 7 + i)
-            pixels = (wave + rng.integers(-64, 64, wave.shape)).clip(0, 255).astype(np.uint8)
+            pixels = stripes(rng, (16, 16), i)
             Image.fromarray(pixels).save(at / f'{i}.png')
             files.append(str(at / f'{i}.png'))
             shares.append(answer(weights, pixels))
@@ -71,6 +109,16 @@ def main():
             told = dict(part.rsplit(' ', 1) for part in told.split(', '))
             for name, share in zip(names, wanted):
                 assert abs(float(told[name]) - share) < 6e-4, (line, wanted)
+        assert (at / 'out/classes.txt').read_text().splitlines() == names
+        if exported is None:
+            print('SKIPPED: the page for PyTorch, which is not installed; NumPy agrees')
+            return
+        check_torch(at, exported, at / 'run')
+        check_torch(at, exported, at / 'out')
+        tilth('train', '--experiment=vision/local', '--mode=train', f'--model_dir={at}/norm', 'tilth.seed=1',
+              'trainer.train_steps=20', 'task.model.backbone.cnn={filters: [4, 8], batch_norm: true, units: []}')
+        tilth('export', f'--model_dir={at}/norm', f'--to={at}/out')
+        check_torch(at, exported, at / 'norm')
 
 
 main()

@@ -128,6 +128,8 @@ struct tl_task_class {
     /* The answers: float32 [batch, count]. */
     tl_tensor *(*build_answers)(const tl_task *t, tl_ctx *c, const tl_tensors *outputs);
     void (*answer_form)(const tl_task *t, tl_answer_form *out);
+    /* Takes the names of classes that a run has noted, when it is opened again. Base: nothing. */
+    tl_status (*set_classes)(tl_task *t, tl_strings names);
     /* Adds files for others who use the weights, such as how inputs are made (`tilth export`). Base: none. */
     tl_status (*export_files)(tl_task *t, tl_notes *into);
 };
@@ -177,6 +179,7 @@ TL_API TL_NODISCARD tl_status tl_task_notes(tl_task *t, tl_notes *into);
 TL_API TL_NODISCARD tl_status tl_task_prepare_query(const tl_task *t, const tl_query *q, void *const *inputs);
 TL_API tl_tensor *tl_task_build_answers(const tl_task *t, tl_ctx *c, const tl_tensors *outputs);
 TL_API void tl_task_answer_form(const tl_task *t, tl_answer_form *out);
+TL_API TL_NODISCARD tl_status tl_task_set_classes(tl_task *t, tl_strings names);
 TL_API TL_NODISCARD tl_status tl_task_export_files(tl_task *t, tl_notes *into);
 /* Whether it can be asked: its class has prepare_query. */
 TL_API bool tl_task_takes_queries(const tl_task *t);

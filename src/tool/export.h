@@ -1,0 +1,14 @@
+/* Private to the command `export`. What it writes is described in docs/export.md.
+ *
+ * Thread word: one thread at a time. */
+#ifndef TILTH_SRC_TOOL_EXPORT_H
+#define TILTH_SRC_TOOL_EXPORT_H
+
+#include <tilth/train/finished.h>
+
+enum { TLI_EXPORT_VERSION = 1 };
+
+/* model.json: where the weights come from, what goes in and out, and every layer with its configuration. */
+TL_NODISCARD tl_status tli_export_model(tl_str *out, const tl_finished *f);
+
+#endif
