@@ -235,7 +235,7 @@ static char *format_text(char brief[SHORT_TEXT], size_t *length, const char *for
     return text;
 }
 
-void tl_log_writev(tl_level level, const char *file, int line, const char *format, va_list args)
+static void write_record(tl_level level, const char *file, int line, bool told, const char *format, va_list args)
 {
     if (!tl_log_wants(level)) return;
     int error_number = errno;
@@ -252,6 +252,7 @@ void tl_log_writev(tl_level level, const char *file, int line, const char *forma
         .time_us = now_us(),
         .text = text,
         .length = length,
+        .told = told,
     };
     run_sinks(&record);
     if (text != brief) tl_free(text);
@@ -259,11 +260,24 @@ void tl_log_writev(tl_level level, const char *file, int line, const char *forma
     errno = error_number;
 }
 
+void tl_log_writev(tl_level level, const char *file, int line, const char *format, va_list args)
+{
+    write_record(level, file, line, false, format, args);
+}
+
 void tl_log_write(tl_level level, const char *file, int line, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     tl_log_writev(level, file, line, format, args);
+    va_end(args);
+}
+
+void tl_log_write_told(tl_level level, const char *file, int line, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    write_record(level, file, line, true, format, args);
     va_end(args);
 }
 
@@ -332,10 +346,18 @@ void tl_log_write_stderr(const tl_log_record *record, void *payload)
     static const char *const colours[] = {"\033[2m", "\033[32m", "\033[33m", "\033[31m",
                                           "\033[1;31m"};
     (void)payload;
+    if (record->told) return;
     pthread_once(&looked, look_at_stderr);
     bool colour = stderr_has_colour && (unsigned)record->level < TL_COUNT(colours);
     write_line(STDERR_FILENO, record, colour ? colours[record->level] : "",
                colour ? "\033[0m" : "");
+}
+
+bool tl_log_shares_stdout(void)
+{
+    struct stat out, err;
+    return fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 && out.st_dev == err.st_dev
+           && out.st_ino == err.st_ino;
 }
 
 /* --- log folders ------------------------------------------------------------------------------ */

@@ -37,6 +37,7 @@ static void write_plain_info(const tl_log_record *record, void *payload)
         tl_log_write_stderr(record, payload);
         return;
     }
+    if (record->told) return;
     fwrite(record->text, 1, record->length, stderr);
     fputc('\n', stderr);
 }

@@ -96,6 +96,7 @@ static void test_stderr_line_is_one_write(void **state)
     dup2(ends[1], STDERR_FILENO);
     TL_LOG_WARNING("two\nlines: %d", 7);
     TL_LOG_DEBUG("not wanted");
+    TL_LOG_TOLD(TL_LEVEL_ERROR, "told another way");
     TL_LOG_INFO("%s", "");
     dup2(kept, STDERR_FILENO);
     close(kept);
@@ -113,6 +114,26 @@ static void test_stderr_line_is_one_write(void **state)
     assert_true(matches(got[1], "^I[^]]*\\] \n$"));
 }
 
+/* Where both streams end up decides, not how they got there. */
+static void test_streams_that_are_one(void **state)
+{
+    (void)state;
+    int out = dup(STDOUT_FILENO), err = dup(STDERR_FILENO), pipes[2][2];
+    assert_int_equal(pipe(pipes[0]) | pipe(pipes[1]), 0);
+    dup2(pipes[0][1], STDOUT_FILENO);
+    dup2(pipes[0][1], STDERR_FILENO);
+    bool one = tl_log_shares_stdout();
+    dup2(pipes[1][1], STDERR_FILENO);
+    bool two = tl_log_shares_stdout();
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+    for (int i = 0; i < 4; i++) close(pipes[i / 2][i % 2]);
+    close(out);
+    close(err);
+    assert_true(one);
+    assert_false(two);
+}
+
 static void test_prefix(void **state)
 {
     (void)state;
@@ -120,7 +141,7 @@ static void test_prefix(void **state)
     if (getenv("TZ")) snprintf(zone, sizeof zone, "%s", getenv("TZ"));
     setenv("TZ", "UTC-2", 1);
     tzset();
-    tl_log_record r = {TL_LEVEL_INFO, "trainer.c", 120, 4242, INT64_C(1700014502000456), "", 0};
+    tl_log_record r = {TL_LEVEL_INFO, "trainer.c", 120, 4242, INT64_C(1700014502000456), "", 0, false};
     size_t length = tl_log_prefix(out, &r);
     assert_string_equal(out, "I1115 04:15:02.000456    4242 trainer.c:120] ");
     assert_int_equal(length, strlen(out));
@@ -132,7 +153,7 @@ static void test_prefix(void **state)
     }
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = '\0';
-    r = (tl_log_record){TL_LEVEL_FATAL, name, -2147483647 - 1, 2147483647, 0, "", 0};
+    r = (tl_log_record){TL_LEVEL_FATAL, name, -2147483647 - 1, 2147483647, 0, "", 0, false};
     length = tl_log_prefix(out, &r);
     assert_int_equal(length, strlen(out));
     assert_true(matches(out, "2147483647 n+:-2147483648\\] $"));
@@ -146,7 +167,7 @@ static void test_prefix(void **state)
 /* In a child: a message on a terminal, with these two in the environment (NULL: unset). */
 static void log_on_terminal(const char *terminal, const char *no_color, const char *term)
 {
-    tl_log_record r = {TL_LEVEL_ERROR, "a.c", 1, 1, 0, "text", 4};
+    tl_log_record r = {TL_LEVEL_ERROR, "a.c", 1, 1, 0, "text", 4, false};
     int fd = open(terminal, O_RDWR | O_NOCTTY);
     if (fd < 0 || dup2(fd, STDERR_FILENO) < 0) _exit(1);
     unsetenv("NO_COLOR");
@@ -704,6 +725,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stderr_line_is_one_write),
+        cmocka_unit_test(test_streams_that_are_one),
         TEST(test_prefix),
         TEST(test_levels),
         TEST(test_verbosity_is_that_of_absl),

@@ -57,6 +57,10 @@ TL_API const char *tl_level_name(tl_level level);
 #define TL_LOG_ERROR(...) TL_LOG(TL_LEVEL_ERROR, __VA_ARGS__)
 #define TL_LOG_FATAL(...) TL_LOG(TL_LEVEL_FATAL, __VA_ARGS__)
 
+/* For logs alone: standard error leaves it out, since people are told another way. */
+#define TL_LOG_TOLD(level, ...)                                                                    \
+    (tl_log_wants(level) ? tl_log_write_told((level), __FILE__, __LINE__, __VA_ARGS__) : (void)0)
+
 /* Statements that count for themselves, over all threads. While their level is off they do not
  * count. Calls 1, n + 1, 2n + 1, ... of this line: */
 #define TL_LOG_EVERY_N(level, n, ...)                                                              \
@@ -92,6 +96,7 @@ typedef struct tl_log_record {
     int64_t time_us; /* since 1970 */
     const char *text;
     size_t length; /* of the text */
+    bool told;     /* who reads standard error sees it another way: it is left out there */
 } tl_log_record;
 
 typedef struct tl_log_sink {
@@ -112,6 +117,10 @@ TL_API bool tl_log_sink_remove(int64_t handle);
 /* Its function. Coloured by level when standard error is a terminal, NO_COLOR is unset or empty and
  * TERM is not "dumb". The payload is not used. */
 TL_API void tl_log_write_stderr(const tl_log_record *record, void *payload);
+
+/* Whether standard output and standard error are one file, pipe or terminal: what is written to both stands there
+ * twice. */
+TL_API bool tl_log_shares_stdout(void);
 
 /* Adds a sink that writes `PROGRAM.HOST.USER.log.INFO.YYYYMMDD-HHMMSS.PID` in the folder, which is
  * made when it is not there, and points the symbolic link `PROGRAM.INFO` at it, as absl does. The
@@ -137,6 +146,9 @@ TL_API void tl_log_write(tl_level level, const char *file, int line, const char 
     TL_PRINTF(4, 5);
 TL_API void tl_log_writev(tl_level level, const char *file, int line, const char *format,
                           va_list args) TL_PRINTF(4, 0);
+/* The same for what people are told another way: the sinks of standard error leave it out. */
+TL_API void tl_log_write_told(tl_level level, const char *file, int line, const char *format, ...)
+    TL_PRINTF(4, 5);
 TL_API bool tl_log_every_n(int64_t *site, int64_t n);
 TL_API bool tl_log_every_s(int64_t *site, double seconds);
 
