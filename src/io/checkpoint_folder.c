@@ -43,6 +43,8 @@ static bool is_temp_of(const char *name, const char *stem, bool numbered)
         return false;
     const char *rest = name + 1 + head;
     if (!numbered) return rest == digits - 1;
+    size_t timed = strlen("-" TLI_CHECKPOINT_TIMED) - 1;
+    if (strncmp(rest, "-" TLI_CHECKPOINT_TIMED, timed + 1) == 0) rest += timed;
     size_t number = *rest == '-' ? strspn(rest + 1, "0123456789") : 0;
     rest += 1 + number;
     return number && strncmp(rest, TL_CHECKPOINT_SUFFIX, strlen(TL_CHECKPOINT_SUFFIX)) == 0
@@ -70,20 +72,29 @@ typedef struct scan {
     struct found {
         int64_t number;
         double time;
+        bool timed;
     } *items;
     int64_t count, capacity;
 } scan;
 
-// NAME-NUMBER.safetensors, or that of a bundle
-static bool number_of(int64_t *out, const char *file, const char *name)
+bool tli_checkpoint_is_timed(const char *item, const char *name)
 {
     size_t head = strlen(name);
-    if (strncmp(file, name, head) != 0 || file[head] != '-'
-        || !isdigit((unsigned char)file[head + 1]))
-        return false;
+    return strncmp(item, name, head) == 0
+           && strncmp(item + head, "-" TLI_CHECKPOINT_TIMED, strlen("-" TLI_CHECKPOINT_TIMED)) == 0;
+}
+
+// NAME-NUMBER.safetensors, or that of a bundle, or of one by time
+static bool number_of(struct found *out, const char *file, const char *name)
+{
+    size_t head = strlen(name);
+    if (strncmp(file, name, head) != 0 || file[head] != '-') return false;
+    out->timed = tli_checkpoint_is_timed(file, name);
+    const char *number = file + head + 1 + (out->timed ? strlen(TLI_CHECKPOINT_TIMED) : 0);
+    if (!isdigit((unsigned char)*number)) return false;
     char *end;
     errno = 0;
-    *out = strtoll(file + head + 1, &end, 10);
+    out->number = strtoll(number, &end, 10);
     return errno == 0
            && (strcmp(end, TL_CHECKPOINT_SUFFIX) == 0 || strcmp(end, TL_TENSORBUNDLE_SUFFIX) == 0);
 }
@@ -93,7 +104,7 @@ static tl_status note_file(DIR *folder, const char *name, void *payload)
     scan *s = payload;
     struct found found;
     struct stat info;
-    if (!number_of(&found.number, name, s->name) || fstatat(dirfd(folder), name, &info, 0) != 0)
+    if (!number_of(&found, name, s->name) || fstatat(dirfd(folder), name, &info, 0) != 0)
         return TL_OK;
     found.time = (double)info.st_mtim.tv_sec + (double)info.st_mtim.tv_nsec * 1e-9;
     return TL_VEC_PUSH(s, found) ? TL_OK : TL_ENOMEM;
@@ -102,19 +113,22 @@ static tl_status note_file(DIR *folder, const char *name, void *payload)
 static int by_number(const void *a, const void *b)
 {
     const struct found *x = a, *y = b;
-    return x->number < y->number ? -1 : x->number > y->number;
+    if (x->number != y->number) return x->number < y->number ? -1 : 1;
+    return (int)y->timed - (int)x->timed; // what stays comes last
 }
 
-static tl_status list_files(tli_checkpoint_list *out, const char *directory, const char *name)
+tl_status tli_checkpoint_folder_scan(tli_checkpoint_list *out, const char *directory, const char *name)
 {
     scan s = {.name = name};
     tl_str path = TL_STR_INIT;
+    *out = (tli_checkpoint_list){0};
     tl_status st = each_name(directory, note_file, &s);
     if (s.count) qsort(s.items, (size_t)s.count, sizeof *s.items, by_number);
     for (int64_t i = 0; i < s.count && st == TL_OK; i++) {
-        if (i > 0 && s.items[i].number == s.items[i - 1].number) continue; // in both forms
+        const struct found *f = &s.items[i];
+        if (i > 0 && f->number == f[-1].number && f->timed == f[-1].timed) continue; // in both forms
         tl_str_cut(&path, 0);
-        tl_str_addf(&path, "%s-%lld", name, (long long)s.items[i].number);
+        tl_str_addf(&path, "%s-%s%lld", name, f->timed ? TLI_CHECKPOINT_TIMED : "", (long long)f->number);
         st = tl_str_status(&path);
         if (st == TL_OK) st = tli_checkpoint_list_add(out, tl_str_text(&path), s.items[i].time);
     }
@@ -138,6 +152,18 @@ static void drop_preserved(tli_checkpoint_list *l, double now)
         if (!(l->items[i].time > l->preserved)) tli_checkpoint_list_remove(l, l->items[i].path);
 }
 
+// A run must not begin anew over the checkpoints of another because somebody has lost the file that names them.
+static tl_status list_unnamed(tli_checkpoint_list *out, const char *directory, const char *name, double now)
+{
+    TL_TRY(tli_checkpoint_folder_scan(out, directory, name));
+    if (out->latest)
+        TL_LOG_WARNING("'%s' has checkpoints, but no file '" TLI_CHECKPOINT_LIST_NAME "' that names them: taking those "
+                       "that lie there, the newest being '%s'", directory, out->latest);
+    else
+        out->preserved = now - 1; // a little earlier, so that what is saved at once is later
+    return TL_OK;
+}
+
 tl_status tli_checkpoint_folder_list(tli_checkpoint_list *out, const char *directory,
                                      const char *name)
 {
@@ -145,15 +171,13 @@ tl_status tli_checkpoint_folder_list(tli_checkpoint_list *out, const char *direc
     tl_status st = tli_checkpoint_list_read(out, directory, now);
     if (st == TL_ENOTFOUND) {
         tl_error_clear();
-        // A little earlier, so that what is saved at once is later.
-        *out = (tli_checkpoint_list){.preserved = now - 1};
-        return TL_OK;
+        return list_unnamed(out, directory, name, now);
     }
     if (st == TL_EINVAL || st == TL_ELIMIT) {
         TL_LOG_ERROR("%s; taking the checkpoints that lie in '%s' instead", tl_error_message(),
                      directory);
         tl_error_clear();
-        TL_TRY(list_files(out, directory, name));
+        TL_TRY(tli_checkpoint_folder_scan(out, directory, name));
         return TL_OK;
     }
     TL_TRY(st);

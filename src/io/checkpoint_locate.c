@@ -29,18 +29,23 @@ tl_status tli_checkpoint_find_item(tli_checkpoint_place *out, tl_arena *arena, c
     return TL_OK;
 }
 
-/* The latest of the state file; a file that is not understood is warned of, and has none. */
+/* The latest of the state file; a file that is not understood is warned of, and has none. Without one it is the newest
+ * of those that lie there under the usual name. */
 static tl_status find_latest(tli_checkpoint_place *out, tl_arena *arena, const char *directory)
 {
     tli_checkpoint_list l;
     *out = (tli_checkpoint_place){0};
     tl_status st = tli_checkpoint_list_read(&l, directory, tli_checkpoint_clock());
     if (st == TL_EINVAL || st == TL_ELIMIT) TL_LOG_WARNING("%s", tl_error_message());
-    if (st == TL_ENOTFOUND || st == TL_EINVAL || st == TL_ELIMIT) {
+    if (st == TL_EINVAL || st == TL_ELIMIT) {
         tl_error_clear();
         return TL_OK;
     }
-    TL_TRY(st);
+    if (st == TL_ENOTFOUND) {
+        tl_error_clear();
+        st = tli_checkpoint_folder_scan(&l, directory, TLI_CHECKPOINT_USUAL_NAME);
+    }
+    if (st != TL_OK || !l.latest) return st;
     st = tli_checkpoint_find_item(out, arena, directory, l.latest);
     tli_checkpoint_list_deinit(&l);
     return st;

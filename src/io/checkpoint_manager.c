@@ -20,6 +20,9 @@ struct tl_checkpoint_manager {
         bool is_saved; /* step `saved` has a file */
         int64_t saved;
     } at, before;
+    double since;      /* when the last one was saved, or tried, or restored */
+    int64_t timed;     /* the step that has a file by time; -1: none has */
+    int64_t first_own; /* the lowest step that this manager has saved */
     tl_str path; /* handed out */
 };
 
@@ -41,6 +44,8 @@ static tl_status check_args(const tl_checkpoint_manager_args *a)
         return TL_FAIL(TL_EINVAL,
                        "max_to_keep is %" PRId64 "; at least 1 checkpoint is kept (not set: all)",
                        a->max_to_keep.value);
+    if (!(a->minutes >= 0) || isinf(a->minutes))
+        return TL_FAIL(TL_EINVAL, "the minutes between checkpoints are %g and must be a number from 0 on", a->minutes);
     if (!(a->keep_every_n_hours >= 0) || isinf(a->keep_every_n_hours))
         return TL_FAIL(TL_EINVAL, "keep_every_n_hours is %g and must be a number from 0 on",
                        a->keep_every_n_hours);
@@ -57,7 +62,7 @@ static tl_status copy_string(const char **text, tl_arena *arena)
 static tl_status copy_args(tl_checkpoint_manager *m, const tl_checkpoint_manager_args *args)
 {
     m->args = *args;
-    if (!m->args.name) m->args.name = "ckpt";
+    if (!m->args.name) m->args.name = TLI_CHECKPOINT_USUAL_NAME;
     TL_TRY(copy_string(&m->args.directory, m->arena));
     TL_TRY(copy_string(&m->args.name, m->arena));
     TL_TRY(copy_string(&m->args.optional, m->arena));
@@ -75,7 +80,11 @@ tl_status tl_checkpoint_manager_new(tl_checkpoint_manager **out,
     TL_TRY_DONE(st, tl_arena_new(&m->arena));
     TL_TRY_DONE(st, copy_args(m, args));
     const tl_checkpoint_manager_args *a = &m->args;
-    TL_TRY_DONE(st, tli_checkpoint_folder_list(&m->list, a->directory, a->name));
+    m->since = tli_checkpoint_clock();
+    m->timed = -1;
+    m->first_own = INT64_MAX;
+    if (a->anew) m->list.preserved = m->since - 1;
+    else TL_TRY_DONE(st, tli_checkpoint_folder_list(&m->list, a->directory, a->name));
     const tli_checkpoint_saver_args saving = {
         .directory = a->directory, .name = a->name, .max_to_keep = a->max_to_keep,
         .keep_every_n_hours = a->keep_every_n_hours, .background = a->background,
@@ -113,6 +122,11 @@ int64_t tl_checkpoint_manager_interval(const tl_checkpoint_manager *m)
     return m->args.interval;
 }
 
+bool tl_checkpoint_manager_keeps_time(const tl_checkpoint_manager *m)
+{
+    return m->args.interval > 0 && m->args.minutes > 0;
+}
+
 /* --- saving ----------------------------------------------------------------------------------- */
 
 // The file of an item of the list, in m->path.
@@ -142,7 +156,7 @@ void tli_checkpoint_manager_outdate(tl_checkpoint_manager *m)
 }
 
 // Steps that went back without a restore count from here: what lies behind is not due again.
-bool tl_checkpoint_manager_due(tl_checkpoint_manager *m, bool check_interval)
+static bool is_due(tl_checkpoint_manager *m, bool check_interval)
 {
     const int64_t step = *m->args.step, interval = m->args.interval;
     if (interval == 0 || (m->at.is_saved && m->at.saved == step)) return false;
@@ -151,22 +165,41 @@ bool tl_checkpoint_manager_due(tl_checkpoint_manager *m, bool check_interval)
     return step / interval > m->at.base / interval;
 }
 
+static bool is_due_by_time(tl_checkpoint_manager *m)
+{
+    const int64_t step = *m->args.step;
+    if (!tl_checkpoint_manager_keeps_time(m) || m->timed == step || (m->at.is_saved && m->at.saved == step))
+        return false;
+    double now = tli_checkpoint_clock();
+    if (now < m->since) m->since = now; // the clock was set
+    return now - m->since >= m->args.minutes * 60;
+}
+
+bool tl_checkpoint_manager_due(tl_checkpoint_manager *m, bool check_interval)
+{
+    return is_due(m, check_interval) || (check_interval && is_due_by_time(m));
+}
+
 tl_status tl_checkpoint_manager_save(tl_checkpoint_manager *m, bool check_interval,
                                      const char **path)
 {
     const int64_t step = *m->args.step;
     if (path) *path = NULL;
     TL_TRY(tli_checkpoint_manager_outcome(m, false));
-    if (!tl_checkpoint_manager_due(m, check_interval)) return TL_OK;
+    bool timed = !is_due(m, check_interval);
+    if (timed && !(check_interval && is_due_by_time(m))) return TL_OK;
     TL_TRY(tli_checkpoint_manager_outcome(m, true));
     if (!m->swept) tli_checkpoint_folder_sweep(m->args.directory, m->args.name);
     m->swept = true;
-    TL_TRY(tli_checkpoint_saver_save(m->saver, m->args.state, step,
+    m->since = tli_checkpoint_clock();
+    m->before = m->at;
+    TL_TRY(tli_checkpoint_saver_save(m->saver, m->args.state, step, timed,
                                      &(tl_checkpoint_info){.numerics = m->args.numerics,
                                                            .notes = m->args.notes,
                                                            .note_count = m->args.note_count}));
-    m->before = m->at;
-    m->at = (struct place){.base = step, .is_saved = true, .saved = step};
+    m->timed = timed ? step : -1;
+    if (step < m->first_own) m->first_own = step;
+    if (!timed) m->at = (struct place){.base = step, .is_saved = true, .saved = step};
     if (path) *path = tli_checkpoint_saver_path(m->saver);
     return TL_OK;
 }
@@ -176,6 +209,69 @@ tl_status tl_checkpoint_manager_sync(tl_checkpoint_manager *m)
     return tli_checkpoint_manager_outcome(m, true);
 }
 
+const char *tl_checkpoint_manager_saved(tl_checkpoint_manager *m, bool wait)
+{
+    if (wait) tli_checkpoint_saver_wait(m->saver);
+    return tli_checkpoint_saver_is_done(m->saver) ? tli_checkpoint_saver_path(m->saver) : NULL;
+}
+
+/* --- what leads nowhere ------------------------------------------------------------------------- */
+
+bool tli_checkpoint_manager_made_latest(tl_checkpoint_manager *m)
+{
+    const int64_t step = *m->args.step;
+    char end[32];
+    tli_checkpoint_saver_wait(m->saver);
+    if (!m->list.latest || step < m->first_own) return false;
+    snprintf(end, sizeof end, "-%" PRId64, step);
+    size_t have = strlen(m->list.latest), want = strlen(end);
+    return have > want && strcmp(m->list.latest + have - want, end) == 0;
+}
+
+// Without any the state file goes too.
+static tl_status write_list(const tl_checkpoint_manager *m, const tli_checkpoint_list *list)
+{
+    tl_arena *arena;
+    if (list->latest) return tli_checkpoint_list_write(list, m->args.directory);
+    TL_TRY(tl_arena_new(&arena));
+    const char *file = tl_path_join(arena, m->args.directory, TLI_CHECKPOINT_LIST_NAME);
+    tl_status st = file ? tl_file_remove(file) : TL_ENOMEM;
+    tl_arena_free(&arena);
+    return st;
+}
+
+static tl_status list_without_latest(tli_checkpoint_list *out, const tli_checkpoint_list *l)
+{
+    TL_TRY(tli_checkpoint_list_copy(out, l));
+    tli_checkpoint_list_remove(out, l->latest);
+    tl_status st = tli_checkpoint_list_set_latest(out, out->count ? out->items[out->count - 1].path : NULL);
+    if (st != TL_OK) tli_checkpoint_list_deinit(out);
+    return st;
+}
+
+tl_status tli_checkpoint_manager_give_up(tl_checkpoint_manager *m, const char *suffix, const char **aside,
+                                         tl_arena *arena)
+{
+    tli_checkpoint_list next;
+    tli_checkpoint_place place;
+    tli_checkpoint_saver_wait(m->saver);
+    TL_TRY(tli_checkpoint_find_item(&place, arena, m->args.directory, m->list.latest));
+    if (!(*aside = tl_arena_printf(arena, "%s.%s", place.path, suffix))) return TL_ENOMEM;
+    TL_TRY(list_without_latest(&next, &m->list));
+    tl_status st = write_list(m, &next);
+    if (st == TL_OK && rename(place.path, *aside) != 0)
+        st = TL_FAIL(TL_EIO, "cannot rename '%s': %s", place.path, strerror(errno));
+    if (st != TL_OK) {
+        tli_checkpoint_list_deinit(&next);
+        return st;
+    }
+    tli_checkpoint_list_deinit(&m->list);
+    m->list = next;
+    m->at.is_saved = false;
+    m->timed = -1;
+    return TL_OK;
+}
+
 /* --- restoring -------------------------------------------------------------------------------- */
 
 // The step that was restored is where things go on, whatever becomes of an older save.
@@ -183,6 +279,8 @@ static void arrive(tl_checkpoint_manager *m, bool is_saved)
 {
     m->at = (struct place){.base = *m->args.step, .is_saved = is_saved, .saved = *m->args.step};
     m->before = m->at;
+    m->since = tli_checkpoint_clock();
+    m->timed = -1;
 }
 
 static tl_status restore_from(tl_checkpoint_manager *m, const tl_checkpoint *c)
@@ -260,7 +358,7 @@ static tl_status forget_bad(tl_checkpoint_manager *m, const search *s)
 {
     tli_checkpoint_list next;
     if (!s->bad_count) return TL_OK;
-    for (int64_t i = 0; i < s->damaged_count; i++) put_aside(s->damaged[i], s->arena);
+    for (int64_t i = 0; i < s->damaged_count && !m->args.read_only; i++) put_aside(s->damaged[i], s->arena);
     TL_LOG_ERROR("going on from '%s' instead", s->file);
     TL_TRY(tli_checkpoint_list_copy(&next, &m->list));
     for (int64_t i = 0; i < s->bad_count; i++) tli_checkpoint_list_remove(&next, s->bad[i]);
@@ -272,7 +370,7 @@ static tl_status forget_bad(tl_checkpoint_manager *m, const search *s)
     tli_checkpoint_list before = m->list;
     m->list = next;
     // A reader of somebody else's directory may not be allowed to write, and need not.
-    if (tli_checkpoint_list_write(&m->list, m->args.directory) != TL_OK)
+    if (!m->args.read_only && tli_checkpoint_list_write(&m->list, m->args.directory) != TL_OK)
         TL_LOG_WARNING("the state file stays as it is: %s", tl_error_message());
     tli_checkpoint_list_deinit(&before);
     return TL_OK;
@@ -301,7 +399,7 @@ tl_status tl_checkpoint_manager_restore_or_initialize(tl_checkpoint_manager *m, 
     if (!m->list.latest) return m->args.init ? m->args.init(m->args.payload) : TL_OK;
     bool ours;
     TL_TRY(restore_latest(m, &ours));
-    arrive(m, ours);
+    arrive(m, ours && !tli_checkpoint_is_timed(m->list.latest, m->args.name));
     if (path && !(*path = hand_out(m, m->list.latest))) return TL_ENOMEM;
     return TL_OK;
 }
@@ -320,7 +418,8 @@ tl_status tl_checkpoint_manager_restore(tl_checkpoint_manager *m, const char *pa
                                            : tl_checkpoint_resolve(&file, arena, path));
     if (!bundle) TL_TRY_DONE(st, tl_checkpoint_open(&c, file));
     TL_TRY_DONE(st, bundle ? m->args.restore_bundle(m->args.payload, file) : restore_from(m, c));
-    arrive(m, !bundle && latest && strcmp(latest, file) == 0);
+    arrive(m, !bundle && latest && strcmp(latest, file) == 0
+                  && !tli_checkpoint_is_timed(m->list.latest, m->args.name));
 done:
     tl_checkpoint_free(&c);
     tl_arena_free(&arena);

@@ -7,6 +7,8 @@
 #include "io/checkpoint_impl.h"
 #include "io/checkpoint_list.h"
 
+#define TLI_CHECKPOINT_USUAL_NAME "ckpt"
+
 /* What time it is; tests set it. */
 extern double (*tli_checkpoint_clock)(void);
 
@@ -29,8 +31,15 @@ TL_NODISCARD tl_status tli_checkpoint_verify_bundle(const char *prefix);
  * left out. */
 TL_NODISCARD tl_status tli_checkpoint_folder_list(tli_checkpoint_list *out, const char *directory,
                                                   const char *name);
+/* The checkpoints that lie in a directory, whatever its state file says. */
+TL_NODISCARD tl_status tli_checkpoint_folder_scan(tli_checkpoint_list *out, const char *directory, const char *name);
 /* Removes what killed processes left: temporary files of checkpoints and of the state file. */
 void tli_checkpoint_folder_sweep(const char *directory, const char *name);
+
+/* Between name and step of those by time. */
+#define TLI_CHECKPOINT_TIMED "timed-"
+/* Whether an item of the list was saved by time. */
+bool tli_checkpoint_is_timed(const char *item, const char *name);
 
 /* --- writing (checkpoint_save.c) -------------------------------------------------------------- */
 
@@ -47,10 +56,12 @@ TL_NODISCARD tl_status tli_checkpoint_saver_new(tli_checkpoint_saver **out,
                                                 const tli_checkpoint_saver_args *args);
 /* Waits. NULL is fine. */
 void tli_checkpoint_saver_free(tli_checkpoint_saver **s);
-/* Writes NAME-STEP and lists it, or, in the background, copies the state and leaves the rest to the
- * thread. Waits for the save before. */
+/* Writes NAME-STEP (by time: NAME-timed-STEP) and lists it, or, in the background, copies the state and leaves the
+ * rest to the thread. Waits for the save before. */
 TL_NODISCARD tl_status tli_checkpoint_saver_save(tli_checkpoint_saver *s, const tl_state *state,
-                                                 int64_t step, const tl_checkpoint_info *info);
+                                                 int64_t step, bool timed, const tl_checkpoint_info *info);
+/* Whether the last save has come to a good end, once. */
+bool tli_checkpoint_saver_is_done(tli_checkpoint_saver *s);
 /* The file of the last save, valid until the next. */
 const char *tli_checkpoint_saver_path(const tli_checkpoint_saver *s);
 /* Has a save in the background failed? `wait`: waits for one that is under way. The failure is
@@ -66,5 +77,11 @@ void tli_checkpoint_saver_wait(tli_checkpoint_saver *s);
 TL_NODISCARD tl_status tli_checkpoint_manager_outcome(tl_checkpoint_manager *m, bool wait);
 /* The state has become another since its step was saved: that is to be saved again. */
 void tli_checkpoint_manager_outdate(tl_checkpoint_manager *m);
+/* Whether the latest checkpoint is that of the current step, and of this manager's making. Waits for the save. */
+bool tli_checkpoint_manager_made_latest(tl_checkpoint_manager *m);
+/* The latest checkpoint leads nowhere: it is kept as FILE.SUFFIX, `*aside`, in the arena, and the one before it is the
+ * latest. */
+TL_NODISCARD tl_status tli_checkpoint_manager_give_up(tl_checkpoint_manager *m, const char *suffix, const char **aside,
+                                                      tl_arena *arena);
 
 #endif

@@ -25,6 +25,7 @@ struct tli_checkpoint_saver {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool started, working, ending, failed;
+    bool done; /* the last one came to a good end, and nobody asked yet */
     tl_error failure;
 };
 
@@ -42,15 +43,27 @@ static void remove_checkpoint(const tli_checkpoint_saver *s, const char *item)
     tl_arena_free(&arena);
 }
 
+// The oldest that counts, -1: none is too much. Of those by time there is one at most.
+static int64_t find_too_old(const tli_checkpoint_saver *s)
+{
+    const tli_checkpoint_list *l = s->args.list;
+    int64_t count = 0, oldest = -1;
+    for (int64_t i = l->count - 1; i >= 0; i--) {
+        if (tli_checkpoint_is_timed(l->items[i].path, s->args.name)) continue;
+        oldest = i;
+        count++;
+    }
+    return s->args.max_to_keep.set && count > s->args.max_to_keep.value ? oldest : -1;
+}
+
 // True when anything fell out.
 static bool drop_old(tli_checkpoint_saver *s)
 {
     tli_checkpoint_list *l = s->args.list;
-    const tl_opt_int most = s->args.max_to_keep;
     const double hours = s->args.keep_every_n_hours;
     bool any = false;
-    while (most.set && l->count > most.value) {
-        tli_checkpoint_item oldest = l->items[0];
+    for (int64_t i; (i = find_too_old(s)) >= 0;) {
+        tli_checkpoint_item oldest = l->items[i];
         if (hours > 0 && oldest.time - hours * SECONDS_PER_HOUR >= l->preserved)
             l->preserved = oldest.time; // it stays for good, and the list does not grow with such
         else
@@ -61,21 +74,40 @@ static bool drop_old(tli_checkpoint_saver *s)
     return any;
 }
 
+// The one by time goes when there is a newer one.
+static tl_status find_timed(char **out, const tli_checkpoint_saver *s)
+{
+    const tli_checkpoint_list *l = s->args.list;
+    *out = NULL;
+    for (int64_t i = 0; i < l->count && !*out; i++) {
+        const char *path = l->items[i].path;
+        if (!tli_checkpoint_is_timed(path, s->args.name) || strcmp(path, tl_str_text(&s->item)) == 0) continue;
+        if (!(*out = tl_strdup(path))) return TL_FAIL_NOMEM(strlen(path) + 1);
+    }
+    return TL_OK;
+}
+
 // The new one is listed before old ones go: the state file always names some that are there.
 static tl_status list_new(tli_checkpoint_saver *s)
 {
     tli_checkpoint_list next;
     const char *item = tl_str_text(&s->item);
+    char *timed = NULL;
     tl_status st;
     TL_TRY(tli_checkpoint_list_copy(&next, s->args.list));
+    TL_TRY_DONE(st, find_timed(&timed, s));
+    if (timed) tli_checkpoint_list_remove(&next, timed);
     tli_checkpoint_list_remove(&next, item); // what is written again goes to the end
     TL_TRY_DONE(st, tli_checkpoint_list_add(&next, item, tli_checkpoint_clock()));
     TL_TRY_DONE(st, tli_checkpoint_list_set_latest(&next, item));
     TL_TRY_DONE(st, tli_checkpoint_list_write(&next, s->args.directory));
     tli_checkpoint_list_deinit(s->args.list);
     *s->args.list = next;
+    if (timed) remove_checkpoint(s, timed);
+    tl_free(timed);
     return drop_old(s) ? tli_checkpoint_list_write(s->args.list, s->args.directory) : TL_OK;
 done:
+    tl_free(timed);
     tli_checkpoint_list_deinit(&next);
     return st;
 }
@@ -186,6 +218,7 @@ static void *work(void *payload)
         if (st != TL_OK) tl_error_save(&s->failure);
         pthread_mutex_lock(&s->lock);
         s->failed = st != TL_OK;
+        s->done = st == TL_OK;
         s->working = false;
         pthread_cond_broadcast(&s->changed);
     }
@@ -225,6 +258,15 @@ tl_status tli_checkpoint_saver_outcome(tli_checkpoint_saver *s, bool wait)
     if (!failed) return TL_OK;
     tl_error_restore(&s->failure);
     return s->failure.code;
+}
+
+bool tli_checkpoint_saver_is_done(tli_checkpoint_saver *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool done = s->done && !s->working;
+    if (done) s->done = false;
+    pthread_mutex_unlock(&s->lock);
+    return done;
 }
 
 /* --- savers ----------------------------------------------------------------------------------- */
@@ -267,7 +309,7 @@ const char *tli_checkpoint_saver_path(const tli_checkpoint_saver *s)
     return tl_str_text(&s->path);
 }
 
-static tl_status begin(tli_checkpoint_saver *s, const tl_state *state, int64_t step,
+static tl_status begin(tli_checkpoint_saver *s, const tl_state *state, int64_t step, bool timed,
                        const tl_checkpoint_info *info)
 {
     const char *folder = s->args.directory;
@@ -276,7 +318,7 @@ static tl_status begin(tli_checkpoint_saver *s, const tl_state *state, int64_t s
     TL_TRY(tli_st_draft_init(&s->draft));
     tl_str_cut(&s->item, 0);
     tl_str_cut(&s->path, 0);
-    tl_str_addf(&s->item, "%s-%" PRId64, s->args.name, step);
+    tl_str_addf(&s->item, "%s-%s%" PRId64, s->args.name, timed ? TLI_CHECKPOINT_TIMED : "", step);
     tl_str_addf(&s->path, "%s%s%s" TL_CHECKPOINT_SUFFIX, folder,
                 folder[length - 1] == '/' ? "" : "/", tl_str_text(&s->item));
     TL_TRY(tl_str_status(&s->item));
@@ -284,18 +326,23 @@ static tl_status begin(tli_checkpoint_saver *s, const tl_state *state, int64_t s
     return tli_checkpoint_draft(&s->draft, state, info);
 }
 
-tl_status tli_checkpoint_saver_save(tli_checkpoint_saver *s, const tl_state *state, int64_t step,
+tl_status tli_checkpoint_saver_save(tli_checkpoint_saver *s, const tl_state *state, int64_t step, bool timed,
                                     const tl_checkpoint_info *info)
 {
     tli_checkpoint_saver_wait(s);
-    tl_status st = begin(s, state, step, info);
+    s->done = false;
+    tl_status st = begin(s, state, step, timed, info);
     if (st == TL_OK && s->args.background) {
         st = take_snapshot(s);
         if (st == TL_OK) st = start_thread(s);
     }
     if (st != TL_OK)
         return tl_error_note(st, "the checkpoint of step %" PRId64 " was not saved", step);
-    if (!s->args.background) return write_and_list(s, NULL);
+    if (!s->args.background) {
+        st = write_and_list(s, NULL);
+        s->done = st == TL_OK;
+        return st;
+    }
     pthread_mutex_lock(&s->lock);
     s->working = true;
     pthread_cond_broadcast(&s->changed);

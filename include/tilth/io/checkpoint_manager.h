@@ -27,6 +27,10 @@
  * younger than the last one that was kept for good: then it stays, and is no longer listed. Both go
  * on after a restart.
  *
+ * By time: with `minutes`, also when so many have passed since the last one. Such a checkpoint is
+ * NAME-timed-STEP.safetensors. Only the newest of them is kept, until the next checkpoint of whatever kind; they do not
+ * count for max_to_keep. So a run that came to its end has the same checkpoints with and without it.
+ *
  * Damage: a latest checkpoint that fails its checksum is renamed to NAME-STEP.safetensors.damaged
  * and the one before it is restored, with an error in the log. When none is left it is a failure,
  * never a start from scratch.
@@ -34,6 +38,8 @@
  * Of others: where the directory's text names a TensorBundle (NAME-STEP.index and its data), as Model Garden writes
  * them, and there is no file of ours, that is its checkpoint, and `restore_bundle` restores it. Bundles are only read:
  * none is renamed or removed.
+ *
+ * A directory that has checkpoints, but no text that names them, goes on from the newest, with a warning.
  *
  * Background: the state is copied into a buffer, which blocks the caller for the time of the copy
  * alone, and written by a thread of the manager's. One copy exists at a time: a save waits for the
@@ -70,12 +76,16 @@ typedef struct tl_checkpoint_manager_args {
     bool background;                  /* save returns while the file is written */
     const char *optional;             /* as in tl_checkpoint_restore_args; may be NULL */
     const char *numerics;             /* of tl_checkpoint_info and tl_checkpoint_restore_args */
+    double minutes;                   /* 0: none by time */
+    bool anew;                        /* begins without checkpoints, whatever lies in the directory: who says so moves
+                                       * that away before the first save */
+    bool read_only;                   /* damaged checkpoints stay where they are */
     const tl_safetensors_note *notes; /* (optional) of tl_checkpoint_info; must outlive the manager */
     int64_t note_count;
 } tl_checkpoint_manager_args;
 
-/* Reads DIRECTORY/checkpoint. One that cannot be understood is warned of, and the checkpoints that
- * lie in the directory are taken instead. */
+/* Reads DIRECTORY/checkpoint. One that cannot be understood, or is not there though checkpoints are,
+ * is warned of, and the checkpoints that lie in the directory are taken instead. */
 TL_API TL_NODISCARD tl_status tl_checkpoint_manager_new(tl_checkpoint_manager **out,
                                                         const tl_checkpoint_manager_args *args);
 /* Waits for the background save; a failure that nobody asked for is logged. NULL is fine. */
@@ -86,6 +96,9 @@ TL_API void tl_checkpoint_manager_free(tl_checkpoint_manager **m);
  * file is there after sync. `path` may be NULL. */
 TL_API TL_NODISCARD tl_status tl_checkpoint_manager_save(tl_checkpoint_manager *m,
                                                          bool check_interval, const char **path);
+/* The file of a save that has come to a good end, once; NULL when there is none that was not told
+ * yet. Valid until the next save. `wait`: for one that is under way. */
+TL_API const char *tl_checkpoint_manager_saved(tl_checkpoint_manager *m, bool wait);
 /* Whether tl_checkpoint_manager_save would save now. */
 TL_API bool tl_checkpoint_manager_due(tl_checkpoint_manager *m, bool check_interval);
 /* Restores the latest checkpoint, which must fit the state exactly, or calls init: `*path` is NULL
@@ -111,14 +124,17 @@ TL_API TL_NODISCARD tl_status tl_checkpoint_manager_candidates(tl_path_list *out
                                                                tl_arena *arena);
 TL_API const char *tl_checkpoint_manager_directory(const tl_checkpoint_manager *m);
 TL_API int64_t tl_checkpoint_manager_interval(const tl_checkpoint_manager *m);
+/* Whether any are saved by time: then each step may be due. */
+TL_API bool tl_checkpoint_manager_keeps_time(const tl_checkpoint_manager *m);
 
 /* --- without a manager ------------------------------------------------------------------------ */
 
 /* Whether the checkpoint itself, file or bundle, is whole. What cannot be known (no memory, no permission) counts as
  * whole. The last error stays as it is. */
 TL_API bool tl_checkpoint_is_usable(const char *path);
-/* The latest checkpoint of a directory, a file of ours, as its state file says; `*path` is NULL when
- * there is no state file, or the file that it names is not there (yet). */
+/* The latest checkpoint of a directory, a file of ours, as its state file says, or without one the
+ * newest ckpt-STEP that lies there; `*path` is NULL when there is none, or the file that the state
+ * file names is not there (yet). */
 TL_API TL_NODISCARD tl_status tl_checkpoint_latest(const char **path, tl_arena *arena,
                                                    const char *directory);
 /* The file that is meant by a path: itself, or with ".safetensors" behind it ("out/ckpt-100"), or
