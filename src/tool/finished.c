@@ -17,44 +17,6 @@ static const tl_field fields[] = {
 const tl_desc tli_finished_flags_desc = {.name = "finished", .help = "which run",
                                          .size = sizeof(tli_finished_flags), .fields = fields};
 
-/* --- which experiment it was ------------------------------------------------------------------ */
-
-typedef struct remember {
-    tl_hook base;
-    const char *path, *text;
-} remember;
-typedef struct remembered {
-    const char *experiment, *model_dir;
-} remembered;
-
-static tl_status remember_start(tl_hook *h, const void *config)
-{
-    remember *r = (remember *)h;
-    const remembered *m = config;
-    r->path = tl_path_join(h->arena, m->model_dir, TL_EXPERIMENT_FILE);
-    r->text = tl_arena_printf(h->arena, "%s\n", m->experiment);
-    return r->path && r->text ? TL_OK : TL_ENOMEM;
-}
-
-static tl_status remember_now(tl_hook *h)
-{
-    const remember *r = (remember *)h;
-    return tl_file_write_atomic(r->path, r->text, strlen(r->text));
-}
-
-static const tl_hook_class remember_class = {
-    .cls = TL_CLASS(tl_hook_class, "experiment_name", NULL, remember, NULL),
-    .start = remember_start,
-    .before_train = remember_now,
-};
-
-tl_status tli_remember_experiment(tl_hook **out, const char *experiment, const char *model_dir)
-{
-    *out = NULL;
-    if (!experiment || !model_dir) return TL_OK;
-    return tl_hook_new(out, &remember_class, &(tl_hook_args){.config = &(remembered){experiment, model_dir}});
-}
-
 /* --- opening ---------------------------------------------------------------------------------- */
 
 tl_finished_args tli_finished_args(const tli_run *run, const tli_finished_flags *flags)

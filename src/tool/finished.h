@@ -25,9 +25,6 @@ tl_finished_args tli_finished_args(const tli_run *run, const tli_finished_flags 
 TL_NODISCARD tl_status tli_finished_names(tl_original_names *out, bool *known, tli_run *run, const char *folder,
                                           const char *experiment);
 
-/* A hook that writes down in the run's folder which experiment it is; NULL when no experiment has a name. */
-TL_NODISCARD tl_status tli_remember_experiment(tl_hook **out, const char *experiment, const char *model_dir);
-
 #define TLI_ANY_IMAGE "IMAGE..."
 /* A file that `predict` could be tried with, or TLI_ANY_IMAGE; NULL when it does not know what to do with the
  * experiment. */

@@ -168,6 +168,42 @@ static tl_status tell_end(tli_run *run, const tl_experiment_config *params, cons
     return tell_next(run, params, model_dir);
 }
 
+/* --- trials ----------------------------------------------------------------------------------- */
+
+static void add_duration(tl_str *out, double seconds)
+{
+    if (seconds < 1) tl_str_addf(out, "%.3g ms", seconds * 1e3);
+    else if (seconds < 60) tl_str_addf(out, "%.3g s", seconds);
+    else tl_progress_time(out, seconds);
+}
+
+static void tell_time(tl_str *out, const char *what, const tl_logs *logs, const char *name)
+{
+    double seconds = tl_logs_number_or(logs, name, -1);
+    if (seconds < 0) return;
+    tl_str_addf(out, "  %-24s ", what);
+    add_duration(out, seconds);
+    tl_str_addc(out, '\n');
+}
+
+static tl_status tell_trial(tli_run *run, const tl_experiment_config *params, const tl_logs *logs)
+{
+    const tl_trainer_config *t = params->trainer.value;
+    tl_str *out = &run->text;
+    double memory = tl_logs_number_or(logs, TL_TRIAL_MEMORY, 0);
+    char steps[40];
+    tl_str_add(out, "\ndry run: all is there, and nothing was kept\n");
+    tell_time(out, "the first step", logs, TL_TRIAL_FIRST_STEP);
+    tell_time(out, "a step after that", logs, TL_TRIAL_STEP);
+    tell_time(out, "one batch evaluated", logs, TL_TRIAL_EVALUATION);
+    if (memory > 0) tl_str_addf(out, "  %-24s %.0f MB\n", "peak memory", memory * 1e-6);
+    snprintf(steps, sizeof steps, "%" PRId64 " steps", t->train_steps);
+    tl_str_addf(out, "  %-24s about ", steps);
+    add_duration(out, tl_logs_number_or(logs, TL_TRIAL_STEP, 0) * (double)t->train_steps);
+    tl_str_add(out, ", without evaluations\n");
+    return tl_str_status(out);
+}
+
 /* --- the command ------------------------------------------------------------------------------ */
 
 typedef struct hooks {
@@ -193,18 +229,15 @@ static tl_status add_own(hooks *h, const tli_run *run, const char *folder)
 
 static tl_status make_hooks(hooks *h, tli_run *run, const tl_task_config *task, bool bar)
 {
-    const tl_parse_options *parse = run->given[EXPERIMENT];
-    const tl_train_flags *flags = run->given[RUN];
     ending *end = &h->end;
     tl_progress_args progress = {.to = run->tool->out, .plain = !tli_speaks_utf8(),
                                  .width = run->tool->width,
                                  .batch_size = task->train_data ? task->train_data->global_batch_size : 0};
-    tl_hook *drawn = NULL, *remember = NULL;
+    const tl_train_flags *flags = run->given[RUN];
+    tl_hook *drawn = NULL;
     TL_TRY(tl_hooks_add(&h->list, NULL, &ending_class, &(tl_hook_args){.config = &end}));
     if (bar) TL_TRY(tl_progress_hook_new(&drawn, &progress));
     TL_TRY(take(h, drawn));
-    TL_TRY(tli_remember_experiment(&remember, parse->experiment, flags->model_dir));
-    TL_TRY(take(h, remember));
     return add_own(h, run, flags->model_dir);
 }
 
@@ -220,7 +253,8 @@ static tl_status launch(tli_run *run, tl_config *config, tl_gin *gin, const hook
     tl_status st = tl_launch(logs, &(tl_launch_args){.registry = run->registry, .config = config, .gin = gin,
                                                      .flags = flags, .run = &more});
     double seconds = (double)(tl_clock_ns() - begin) * 1e-9;
-    if (st == TL_OK && strstr(flags->mode, "train"))
+    if (st == TL_OK && flags->dry_run) st = tell_trial(run, tl_config_value(config), logs);
+    else if (st == TL_OK && strstr(flags->mode, "train"))
         st = tell_end(run, tl_config_value(config), logs, &h->end, seconds);
     tl_logs_free(&logs);
     return st;
@@ -229,11 +263,12 @@ static tl_status launch(tli_run *run, tl_config *config, tl_gin *gin, const hook
 static tl_status train(tli_run *run, tl_config *config, tl_gin *gin)
 {
     const tl_task_config *task = ((const tl_experiment_config *)tl_config_value(config))->task.value;
-    bool bar = wants_bar(run);
+    const tl_train_flags *flags = run->given[RUN];
+    bool terminal = wants_bar(run), bar = terminal && !flags->dry_run;
     hooks h = {0};
     tl_status st = make_hooks(&h, run, task, bar);
     // The bar tells what the log would; warnings still come.
-    if (bar && tl_log_level() == TL_LEVEL_INFO) tl_log_set_level(TL_LEVEL_WARNING);
+    if (terminal && tl_log_level() == TL_LEVEL_INFO) tl_log_set_level(TL_LEVEL_WARNING);
     if (st == TL_OK) st = launch(run, config, gin, &h, bar);
     tl_hooks_free(&h.list);
     return st;
@@ -262,8 +297,8 @@ const tli_command tli_command_train = {
     .brief = "trains, evaluates or both",
     .usage = "--experiment=NAME --mode=MODE --model_dir=FOLDER [flags] [WORD...]\n\n"
              "Runs an experiment. A folder that holds checkpoints is gone on with: the same command "
-             "resumes, with the same results as if it had never stopped. SIGTERM, SIGINT (Ctrl-C) and "
-             "SIGUSR1 save a checkpoint and end with exit code 3; a second one ends at once. Words "
+             "resumes, with the same results as if it had never stopped. SIGTERM, SIGINT (Ctrl-C), "
+             "SIGUSR1 and SIGHUP save a checkpoint and end with exit code 3; a second one ends at once. Words "
              "change the configuration:\n"
              TLI_WORDS_HELP,
     .flags = {{"Run", &tl_train_flags_desc}, {"Experiment", &tl_parse_options_desc},

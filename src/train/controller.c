@@ -26,7 +26,9 @@ void tli_controller_say(const tl_controller *c, const char *format, ...)
         puts(tl_str_text(&line));
         fflush(stdout);
     }
-    TL_LOG_INFO("%s", tl_str_text(&line));
+    // Where both streams are one, it stands there once.
+    if (!c->given.quiet && tl_log_shares_stdout()) TL_LOG_TOLD(TL_LEVEL_INFO, "%s", tl_str_text(&line));
+    else TL_LOG_INFO("%s", tl_str_text(&line));
     tl_str_deinit(&line);
 }
 
@@ -216,11 +218,12 @@ static tl_status make_summaries(tl_summary_manager **own, const tl_summary_manag
                                                              .keep_to = {keep_to >= 0, keep_to}});
 }
 
-/* After the restore: what an interrupted run told beyond the checkpoint is dropped, since it will be told
+/* Not before the run begins: what an interrupted one told beyond the checkpoint is dropped, since it will be told
  * again. Who only evaluates writes beside a run that goes on, and takes nothing from it. */
-static tl_status open_summaries(tl_controller *c)
+tl_status tli_controller_open_summaries(tl_controller *c)
 {
     const tl_controller_args *a = &c->given;
+    if (c->summaries_open) return TL_OK;
     const char *eval_dir = a->eval_summary_dir ? a->eval_summary_dir : a->summary_dir;
     int64_t keep_to = c->manager && c->trainer ? c->trainer->global_step : -1;
     bool shared = c->trainer && a->summary_dir && eval_dir && !a->eval_summary_manager
@@ -231,6 +234,7 @@ static tl_status open_summaries(tl_controller *c)
                                   &c->trainer->global_step, keep_to));
         c->summaries = a->summary_manager ? a->summary_manager : c->own_summaries;
     }
+    c->summaries_open = true;
     if (!c->evaluator) return TL_OK;
     if (a->eval_summary_manager) c->eval_summaries = a->eval_summary_manager;
     else if (shared) c->eval_summaries = c->summaries;
@@ -260,7 +264,6 @@ tl_status tl_controller_new(tl_controller **out, const tl_controller_args *args)
     TL_TRY_DONE(st, bind_state(c));
     const char *restored;
     if (c->manager) TL_TRY_DONE(st, tl_controller_restore_checkpoint(c, NULL, &restored));
-    TL_TRY_DONE(st, open_summaries(c));
     *out = c;
     c = NULL;
 done:
@@ -276,6 +279,8 @@ void tl_controller_free(tl_controller **controller)
     tl_error_save(&kept);
     if (c->manager && tl_checkpoint_manager_sync(c->manager) != TL_OK)
         TL_LOG_ERROR("%s", tl_error_message());
+    const char *saved = c->saving ? tl_checkpoint_manager_saved(c->manager, false) : NULL;
+    if (saved) tli_controller_say(c, "saved checkpoint to %s.", saved);
     tl_state *state = c->bound ? tl_trainer_checkpoint(c->trainer) : NULL;
     if (state) { // what it holds of ours ends with us
         tl_state_remove(state, "controller");
@@ -378,11 +383,23 @@ static void try_later(tl_controller *c)
     c->again_at = (c->trainer->global_step / interval + 1) * interval;
 }
 
+tl_status tli_controller_tell_saved(tl_controller *c, bool wait)
+{
+    if (!c->manager || !c->saving) return TL_OK;
+    const char *path = tl_checkpoint_manager_saved(c->manager, wait);
+    if (!path) return TL_OK;
+    c->saving = false;
+    tli_controller_say(c, "saved checkpoint to %s.", path);
+    return hooks_on_save(c, path);
+}
+
 static tl_status save(tl_controller *c, bool check_interval, bool *saved)
 {
     const char *path;
-    if (tl_checkpoint_manager_due(c->manager, check_interval))
+    if (tl_checkpoint_manager_due(c->manager, check_interval)) {
+        TL_TRY(tli_controller_tell_saved(c, true)); // the one before
         TL_TRY(tli_controller_forgive(c, tl_summary_manager_flush(c->summaries)));
+    }
     tl_status st = tl_checkpoint_manager_save(c->manager, check_interval, &path);
     c->again_at = 0;
     if (st != TL_OK) {
@@ -395,8 +412,8 @@ static tl_status save(tl_controller *c, bool check_interval, bool *saved)
     c->evaluation_unsaved = false;
     if (again) return TL_OK; // the same step, which now knows that it was evaluated
     c->told_saved = c->trainer->global_step;
-    tli_controller_say(c, "saved checkpoint to %s.", path);
-    return hooks_on_save(c, path);
+    c->saving = true;
+    return tli_controller_tell_saved(c, false);
 }
 
 tl_status tli_controller_save(tl_controller *c, bool check_interval, bool *saved)
@@ -412,6 +429,7 @@ tl_status tli_controller_save(tl_controller *c, bool check_interval, bool *saved
     bool due = tl_checkpoint_manager_due(c->manager, check_interval) || !check_interval;
     tl_status found = tli_checkpoint_manager_outcome(c->manager, due); // of the one before
     tl_status before = tli_controller_forgive(c, found);
+    if (found != TL_OK) c->saving = false; // there is nothing to be told
     if (found != TL_OK && before == TL_OK && !due) {
         try_later(c);
         return TL_OK;
@@ -485,10 +503,11 @@ tl_status tl_controller_evaluate(tl_controller *c, int64_t steps, tl_logs *logs)
     if (steps < -1 || steps == 0)
         return TL_FAIL(TL_EINVAL, "steps of the evaluation are %" PRId64 " and must be 1 or more, or "
                                   "-1 for all examples", steps);
+    TL_TRY(tli_controller_open_summaries(c));
     if (!logs) TL_TRY(tl_logs_new(&own));
     tl_trainer_watch watch = {.batch = leave_evaluation, .self = c, .due = INT64_MAX,
                               .wake = c->given.heed_signals ? &tli_signal : NULL};
-    if (c->given.heed_signals) tli_signals_begin();
+    if (c->given.heed_signals) tli_signals_begin("the evaluation is left");
     tl_trainer_set_watch(c->evaluator, &watch);
     tl_status st = evaluate(c, steps, logs ? logs : own);
     tl_trainer_set_watch(c->evaluator, c->last_step && c->evaluator == c->trainer ? &c->watch : NULL);
@@ -517,7 +536,9 @@ static tl_status wait_for_checkpoint(const char **path, tl_controller *c, tl_are
         TL_TRY(tl_checkpoint_latest_of_any(path, arena, dir));
         if (*path && strcmp(*path, seen) != 0) return TL_OK;
         *path = NULL;
-        if (timeout_s >= 0 && (double)(tl_clock_ns() - begin) * 1e-9 > timeout_s) return TL_OK;
+        if (timeout_s < 0 || (double)(tl_clock_ns() - begin) * 1e-9 < timeout_s) continue;
+        TL_LOG_INFO("no new checkpoint has appeared in '%s' for %g s: the evaluation ends", dir, timeout_s);
+        return TL_OK;
     }
     return TL_OK;
 }
@@ -570,7 +591,7 @@ static tl_status evaluate_all(tl_controller *c, int64_t steps, double timeout_s,
             st = evaluate_newest(c, path, steps, &evaluated, logs);
         }
         tl_arena_end(arena, mark);
-        if (st != TL_OK || (!path && !done) || (done && done(payload))) break;
+        if (st != TL_OK || !path || (done && done(payload))) break;
     }
     tl_str_deinit(&seen);
     tl_str_deinit(&evaluated);
@@ -584,7 +605,7 @@ tl_status tl_controller_evaluate_continuously(tl_controller *c, int64_t steps, d
 {
     TL_TRY(tli_controller_require(c->evaluator, "evaluator", "evaluate_continuously"));
     TL_TRY(tli_controller_require(c->manager, "checkpoint manager", "evaluate_continuously"));
-    if (c->given.heed_signals) tli_signals_begin();
+    if (c->given.heed_signals) tli_signals_begin("the evaluation is left");
     tl_status st = evaluate_all(c, steps, timeout_s, done, payload, logs);
     if (st == TL_OK && c->given.heed_signals && tli_signal)
         st = TL_FAIL(TL_ESTOPPED, "%s ended the evaluation", tli_signal_name(tli_signal));

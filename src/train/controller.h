@@ -35,6 +35,9 @@ struct tl_controller {
     int64_t loop_end;       /* where this loop ends */
     int64_t open_end;       /* where a loop that was begun ends, 0: none was; in checkpoints with steps_of_loop */
     bool left;              /* the loop was left before its end */
+    bool summaries_open;
+    bool saving;            /* a checkpoint is being written in the background, and not told yet */
+    int64_t due;            /* the step at which something is due, but for looking whether it is there */
     int64_t again_at;       /* the step at which saving is tried again after a failure; 0: there was none */
     bool bound;             /* the trainer's state holds what is ours */
     bool in_step;           /* hooks are being called after a step */
@@ -69,6 +72,13 @@ TL_NODISCARD tl_status tli_hooks_on_error(tl_controller *c, tl_status status, bo
 /* Saves when it is due, or whenever it is not saved. When an earlier checkpoint has failed in the background and that
  * is not forgiven, the failure is handed on after the state was saved, due or not: the training ends with it. */
 TL_NODISCARD tl_status tli_controller_save(tl_controller *c, bool check_interval, bool *saved);
+/* Says which checkpoint is there now, and tells hooks. `wait`: for one that is being written. */
+TL_NODISCARD tl_status tli_controller_tell_saved(tl_controller *c, bool wait);
+/* Opens the files of summaries, before the first of them is written. */
+TL_NODISCARD tl_status tli_controller_open_summaries(tl_controller *c);
+/* The training has blown up (TL_ENAN, which it hands on): a checkpoint of ours that led straight to it is set aside,
+ * and the message says how to go on. */
+TL_NODISCARD tl_status tli_controller_blown_up(tl_controller *c);
 /* A failure to write that the run shall survive is told as an error, and TL_OK; others are handed on. */
 TL_NODISCARD tl_status tli_controller_forgive(const tl_controller *c, tl_status st);
 /* Whether the run is to end: a signal, or someone asked. */

@@ -25,7 +25,7 @@ static int64_t lesser(int64_t a, int64_t b)
 }
 
 /* The step at which the host has something to do next. */
-static int64_t next_due(const tl_controller *c, int64_t step)
+static int64_t find_due(const tl_controller *c, int64_t step)
 {
     int64_t due = next_multiple(step, c->given.summary_interval);
     if (c->manager) due = lesser(due, next_multiple(step, tl_checkpoint_manager_interval(c->manager)));
@@ -35,10 +35,13 @@ static int64_t next_due(const tl_controller *c, int64_t step)
     return due;
 }
 
-/* Whoever asks to stop is heard at the next step, whatever is due. */
+/* Whoever asks to stop is heard at the next step, whatever is due. Checkpoints that are being written, or come by time,
+ * are looked after at each step. */
 static void set_due(tl_controller *c, int64_t step)
 {
-    __atomic_store_n(&c->watch.due, step, __ATOMIC_RELEASE);
+    bool look = c->saving || (c->manager && tl_checkpoint_manager_keeps_time(c->manager));
+    c->due = find_due(c, step);
+    __atomic_store_n(&c->watch.due, look ? lesser(c->due, step + 1) : c->due, __ATOMIC_RELEASE);
     if (tli_controller_stopping(c)) __atomic_store_n(&c->watch.due, 0, __ATOMIC_RELEASE);
 }
 
@@ -121,6 +124,18 @@ static tl_status at_step(tl_controller *c, tl_trainer *t)
     return tli_controller_save(c, true, NULL);
 }
 
+/* A signal counts as well: hooks see the last step. */
+static bool is_due(const tl_controller *c, const tl_trainer *t)
+{
+    return t->global_step >= c->due || tli_controller_stopping(c);
+}
+
+static tl_status save_by_time(tl_controller *c, const tl_trainer *t)
+{
+    bool timed = c->manager && tl_checkpoint_manager_keeps_time(c->manager);
+    return !timed || t->global_step == c->loop_end ? TL_OK : tli_controller_save(c, true, NULL);
+}
+
 static bool watch_step(void *self, tl_trainer *t, tl_status *status)
 {
     tl_controller *c = self;
@@ -128,8 +143,9 @@ static bool watch_step(void *self, tl_trainer *t, tl_status *status)
         tl_error_restore(&c->failed);
         *status = c->failed.code;
     }
-    if (*status == TL_OK) *status = at_step(c, t);
-    set_due(c, next_due(c, t->global_step));
+    if (*status == TL_OK) *status = tli_controller_tell_saved(c, false);
+    if (*status == TL_OK) *status = is_due(c, t) ? at_step(c, t) : save_by_time(c, t);
+    set_due(c, t->global_step);
     c->left = *status != TL_OK || (tli_controller_stopping(c) && t->global_step < c->loop_end);
     return !c->left;
 }
@@ -183,11 +199,11 @@ static tl_status end_loop(tl_controller *c, int64_t from, double seconds, tl_log
     return tli_controller_forgive(c, tli_controller_save(c, !asked, NULL));
 }
 
-/* The state is that of the last good step: it is kept, whatever comes. */
+/* Nothing is saved: numbers that are finite may be absurd all the same, and the step that was not is their child. */
 static tl_status after_failure(tl_controller *c, tl_status st)
 {
     tl_error error;
-    bool handled, saved;
+    bool handled;
     tl_error_save(&error);
     tl_status after = tli_hooks_on_error(c, st, &handled);
     if (after == TL_OK && handled) {
@@ -196,8 +212,6 @@ static tl_status after_failure(tl_controller *c, tl_status st)
         return TL_OK;
     }
     if (after != TL_OK) tl_error_save(&error);
-    if (st == TL_ENAN && tli_controller_save(c, false, &saved) != TL_OK) // or an earlier one failed
-        TL_LOG_ERROR("%s%s", saved ? "" : "the last good step could not be saved: ", tl_error_message());
     tl_error_restore(&error);
     return after != TL_OK ? after : st;
 }
@@ -211,7 +225,7 @@ static tl_status train_loop(tl_controller *c, int64_t steps)
     c->left = false;
     c->away_s = 0;
     c->save_at_end = false;
-    set_due(c, next_due(c, from));
+    set_due(c, from);
     TL_TRY(tl_logs_new(&logs));
     int64_t begin = tl_clock_ns();
     tl_status st = tl_trainer_train(t, steps, logs);
@@ -257,7 +271,9 @@ static void begin_training(tl_controller *c, int64_t steps)
     c->again_at = 0;
     c->failed.code = TL_OK;
     __atomic_store_n(&c->stop, 0, __ATOMIC_RELEASE);
-    if (c->given.heed_signals) tli_signals_begin();
+    bool saves = c->manager && tl_checkpoint_manager_interval(c->manager) && !c->given.leave_unsaved;
+    if (c->given.heed_signals)
+        tli_signals_begin(saves ? "this step is being finished, and saved" : "this step is being finished");
     tl_trainer_set_watch(c->trainer, &c->watch);
     tl_event_storage_push(c->storage);
     if (c->trainer->global_step < steps)
@@ -273,12 +289,14 @@ static bool is_left_unsaved(const tl_controller *c)
     return c->given.heed_signals && tli_signal && c->given.leave_unsaved;
 }
 
-static tl_status wait_for_saves(tl_controller *c, tl_status so_far)
+/* `sync`: a failure in the background is one of the training; else it is left for later. */
+static tl_status wait_for_saves(tl_controller *c, tl_status so_far, bool sync)
 {
     tl_error error;
     if (!c->manager) return so_far;
     if (so_far != TL_OK) tl_error_save(&error);
-    tl_status st = tl_checkpoint_manager_sync(c->manager);
+    tl_status st = tli_controller_tell_saved(c, true);
+    if (sync && st == TL_OK) st = tl_checkpoint_manager_sync(c->manager);
     if (so_far == TL_OK) return st;
     if (st != TL_OK) TL_LOG_ERROR("%s", tl_error_message());
     tl_error_restore(&error);
@@ -294,14 +312,16 @@ static tl_status end_training(tl_controller *c, tl_status st, bool save)
     // not evaluated again when the same command is given once more.
     if (c->manager && c->evaluation_unsaved && c->evaluated == c->trainer->global_step)
         tli_checkpoint_manager_outdate(c->manager);
+    if (st == TL_ENAN) st = tli_controller_blown_up(c);
     // What went wrong in the background is made good by the last checkpoint.
     if (st == TL_OK && save) st = tli_controller_save(c, false, NULL);
     else if (st == TL_OK && c->manager) st = tli_controller_forgive(c, tl_checkpoint_manager_sync(c->manager));
+    st = wait_for_saves(c, st, false); // hooks are told of it before they are told of the end
     st = tli_hooks_after_train(c, st);
     stopping |= tli_controller_stopping(c);
     tl_event_storage_pop(c->storage);
     tl_trainer_set_watch(c->trainer, NULL);
-    st = wait_for_saves(c, st);
+    st = wait_for_saves(c, st, true);
     int number = c->given.heed_signals ? tli_signal : 0;
     if (c->given.heed_signals) tli_signals_end();
     c->last_step = 0;
@@ -319,6 +339,7 @@ static tl_status end_training(tl_controller *c, tl_status st, bool save)
 tl_status tl_controller_train(tl_controller *c, int64_t steps, bool checkpoint_at_completion)
 {
     TL_TRY(tli_controller_require(c->trainer, "trainer", "train"));
+    TL_TRY(tli_controller_open_summaries(c));
     begin_training(c, steps);
     tl_status st = tli_hooks_before_train(c);
     if (st == TL_OK) st = train_until(c, steps);
@@ -330,6 +351,7 @@ tl_status tl_controller_train(tl_controller *c, int64_t steps, bool checkpoint_a
 static tl_status evaluate_now(tl_controller *c, int64_t steps, tl_logs *logs)
 {
     if (logs) tl_logs_clear(logs);
+    TL_TRY(tli_controller_tell_saved(c, true)); // an evaluation that goes wrong costs no training
     tl_status st = tl_controller_evaluate(c, steps, logs);
     // The signal that ended it ends the training too, which says so.
     return st == TL_ESTOPPED && tli_controller_stopping(c) ? TL_OK : st;
@@ -355,6 +377,7 @@ tl_status tl_controller_train_and_evaluate(tl_controller *c, int64_t train_steps
 {
     TL_TRY(tli_controller_require(c->trainer, "trainer", "train_and_evaluate"));
     TL_TRY(tli_controller_require(c->evaluator, "evaluator", "train_and_evaluate"));
+    TL_TRY(tli_controller_open_summaries(c));
     begin_training(c, train_steps);
     tl_status st = tli_hooks_before_train(c);
     if (st == TL_OK) st = train_and_evaluate(c, train_steps, eval_steps, eval_interval, logs);

@@ -6,6 +6,9 @@
 #include <tilth/base/log.h>
 #include <tilth/train/metrics_file.h>
 
+#include "train/run_folder.h"
+#include "train/trainer.h"
+
 /* --- the base's pieces ------------------------------------------------------------------------ */
 
 static tl_input_context input_of(const tl_default_trainer *t)
@@ -173,6 +176,8 @@ static tl_status build_checkpointer(tl_default_trainer *t, tl_checkpoint_manager
                                       .state = state,
                                       .step = &t->trainer->global_step,
                                       .interval = INT64_MAX, // hooks say when
+                                      .minutes = t->config->tilth.checkpoint_minutes,
+                                      .anew = !train->resume,
                                       .max_to_keep = train->checkpointer.max_to_keep,
                                       .init = initialize,
                                       .payload = t->trainer,
@@ -205,6 +210,8 @@ static tl_status take_config(tl_default_trainer *t, const tl_default_trainer_arg
 {
     TL_TRY(tl_arena_new(&t->arena));
     TL_TRY(tl_logs_new(&t->last_eval_results));
+    if (!(t->folder = tl_arena_alloc(t->arena, sizeof *t->folder))) return TL_ENOMEM;
+    *t->folder = (tli_run_folder){0};
     if (!(t->config = tl_arena_alloc(t->arena, sizeof *t->config))) return TL_ENOMEM;
     TL_TRY(tl_desc_copy(t->arena, &tl_libai_config_desc, t->config, args->config));
     if (args->fast_dev_run) tl_libai_fast_dev_run(&t->config->train);
@@ -263,22 +270,44 @@ static tl_status build_controller(tl_default_trainer *t)
                               .heed_signals = t->heed_signals, .quiet = true});
 }
 
+/* A class of one's own may look into the folder though the run begins anew: then it must be empty before all is
+ * accepted. */
+static tl_status make_checkpointer(tl_default_trainer *t)
+{
+    const tl_libai_train_config *train = &t->config->train;
+    TL_TRY(TLI_DEFAULT_CALL(t, build_checkpointer)(t, &t->checkpointer));
+    if (train->resume || !t->checkpointer || !tl_checkpoint_manager_latest(t->checkpointer)) return TL_OK;
+    tl_checkpoint_manager_free(&t->checkpointer);
+    TL_TRY(tli_set_aside(train->output_dir));
+    return TLI_DEFAULT_CALL(t, build_checkpointer)(t, &t->checkpointer);
+}
+
+/* Once all is accepted: from here on the folder is written to. */
+static tl_status begin_run(tl_default_trainer *t)
+{
+    const tl_libai_train_config *train = &t->config->train;
+    TL_TRY(tli_run_folder_begin(t->folder));
+    if (!train->resume) TL_TRY(tli_set_aside(train->output_dir));
+    // What an interrupted run told beyond its checkpoint will be told again; so may the last step
+    // be.
+    int64_t keep_to = t->start_iter - 1, told;
+    TL_TRY(tli_last_told(&told, train->output_dir, keep_to));
+    return tl_event_writers_rewind(t->writers.items, t->writers.count, told);
+}
+
 static tl_status begin_training(tl_default_trainer *t)
 {
     const tl_libai_train_config *train = &t->config->train;
-    if (!train->resume) TL_TRY(tli_set_aside(train->output_dir));
-    TL_TRY(TLI_DEFAULT_CALL(t, build_checkpointer)(t, &t->checkpointer));
+    TL_TRY(tli_run_folder_claim(t->folder, train->output_dir));
+    TL_TRY(tli_trainer_try_data(t->trainer));
+    TL_TRY(make_checkpointer(t));
     if (train->resume && t->checkpointer && !tl_checkpoint_manager_latest(t->checkpointer))
         TL_LOG_INFO("'%s' holds no checkpoint to resume: the run starts from the beginning",
                     train->output_dir);
     TL_TRY(TLI_DEFAULT_CALL(t, build_hooks)(t));
     TL_TRY(build_controller(t));
     t->start_iter = t->trainer->global_step;
-    // What an interrupted run told beyond its checkpoint will be told again; so may the last step
-    // be.
-    int64_t keep_to = t->start_iter - 1, told;
-    TL_TRY(tli_last_told(&told, train->output_dir, keep_to));
-    return tl_event_writers_rewind(t->writers.items, t->writers.count, told);
+    return begin_run(t);
 }
 
 /* Scores of weights that nobody has trained would look like results. */
@@ -354,6 +383,7 @@ void tl_default_trainer_free(tl_default_trainer **trainer)
     tl_task_free(&t->task);
     tl_logs_free(&t->last_eval_results); // its tensors are the engine's
     tl_strategy_free(&t->strategy);
+    if (t->folder) tli_run_folder_leave(t->folder);
     tl_arena_free(&t->arena);
     tl_free(t);
     *trainer = NULL;

@@ -134,7 +134,7 @@ static bool begins(const char *name, const char *with)
     return strncmp(name, with, strlen(with)) == 0;
 }
 
-/* log.txt goes on, and is open already. */
+/* log.txt goes on. */
 static bool is_of_a_run(const char *name)
 {
     return begins(name, "ckpt-") || begins(name, "model_best.") || begins(name, "model_final.")

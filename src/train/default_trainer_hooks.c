@@ -54,7 +54,7 @@ tl_status tli_default_test(tl_default_trainer *t, tl_logs *results)
     tl_trainer_watch watch = {.batch = leave_evaluation, .self = c, .due = INT64_MAX,
                               .wake = t->heed_signals ? &tli_signal : NULL};
     TL_TRY(tli_hooks_before_eval(c));
-    if (t->heed_signals) tli_signals_begin();
+    if (t->heed_signals) tli_signals_begin("the evaluation is left");
     tl_trainer_set_watch(t->trainer, &watch);
     tl_status st = tl_trainer_evaluate(t->trainer, t->config->train.evaluation.eval_iter, results);
     tl_trainer_set_watch(t->trainer, c->last_step ? &c->watch : NULL);
@@ -161,7 +161,7 @@ tl_status tli_default_build_writers(tl_default_trainer *t)
         tl_default_trainer_add_writer(t, &tl_console_writer,
                                       &(tl_console_writer_args){.batch_size = t->global_batch_size,
                                                                 .max_iteration = t->max_iter}));
-    TL_TRY(tl_default_trainer_add_writer(t, &tl_json_writer, &(tl_json_writer_args){.path = path}));
+    TL_TRY(tl_default_trainer_add_writer(t, &tl_json_writer, &(tl_json_writer_args){.path = path, .later = true}));
     return tl_default_trainer_add_writer(t, &tl_tensorboard_writer,
                                          &(tl_tensorboard_writer_args){.folder = folder});
 }

@@ -67,6 +67,7 @@ static bool blame_batch(tl_trainer *t, suspect *s)
         tl_tensor *finite = tl_all(t->ctx, tl_isfinite(t->ctx, f->tensor), TL_ALL, false);
         if (!finite || tl_tensor_item(finite, &all) != TL_OK || all != 0) continue;
         tl_str_addf(&s->where, "the batch: '%s' holds such numbers", f->name);
+        t->parts->bad_batch = true;
         return true;
     }
     return false;
@@ -240,6 +241,7 @@ tl_status tli_trainer_diagnose(tl_trainer *t)
     tl_str batch = TL_STR_INIT;
     double loss = number_of(tl_tensors_peek(&t->parts->out, TL_LOSS));
     double norm = number_of(tl_optimizer_norm(t->optimizer));
+    t->parts->bad_batch = false;
     tl_status st = examine_all(t, &s);
     tell_batch(&batch, t, &s);
     if (st == TL_OK)

@@ -167,6 +167,25 @@ static tl_status periodic_after_loop(tl_hook *h, tl_logs *logs)
     return tl_controller_save_checkpoint(h->controller, NULL);
 }
 
+/* The latest may be another one than was saved last: a training that blows up gives that up. */
+static tl_status write_latest(periodic *p)
+{
+    tl_controller *c = p->base.controller;
+    const char *latest = tl_checkpoint_manager_latest(c->manager);
+    tl_str_cut(&p->saved, 0);
+    if (latest) {
+        tl_str_add(&p->saved, latest);
+        TL_TRY(tl_str_status(&p->saved));
+        return write_last(p);
+    }
+    tl_arena *arena;
+    TL_TRY(tl_arena_new(&arena));
+    const char *path = file_in(arena, c, "last_checkpoint", "");
+    tl_status st = !path ? TL_ENOMEM : tl_file_exists(path) ? tl_file_remove(path) : TL_OK;
+    tl_arena_free(&arena);
+    return st;
+}
+
 static tl_status periodic_after_train(tl_hook *h)
 {
     periodic *p = (periodic *)h;
@@ -174,7 +193,7 @@ static tl_status periodic_after_train(tl_hook *h)
     if (!c->manager) return TL_OK;
     if (is_finished(c) && *p->final) TL_TRY(save_as(c, p->final));
     TL_TRY(tl_checkpoint_manager_sync(c->manager));
-    return write_last(p);
+    return write_latest(p);
 }
 
 const tl_hook_class tl_periodic_checkpointer_hook = {

@@ -27,6 +27,13 @@ static tl_status mend(const char *path, tl_opt_int keep_to)
     return tli_json_lines_mend(path, is_early, &keep_to);
 }
 
+static tl_status open_file(json *j, tl_opt_int keep_to)
+{
+    TL_TRY(tli_make_folder_of(j->path));
+    TL_TRY(mend(j->path, keep_to));
+    return tli_append_open(&j->file, j->path, false, false);
+}
+
 static tl_status json_init(tl_event_writer *w, const void *given)
 {
     json *j = (json *)w;
@@ -36,9 +43,7 @@ static tl_status json_init(tl_event_writer *w, const void *given)
     j->written = args->keep_to.set ? args->keep_to.value : -1;
     j->path = tl_strdup(args->path);
     if (!j->path) return TL_FAIL_NOMEM(strlen(args->path) + 1);
-    TL_TRY(tli_make_folder_of(j->path));
-    TL_TRY(mend(j->path, args->keep_to));
-    return tli_append_open(&j->file, j->path, false, false);
+    return args->later ? TL_OK : open_file(j, args->keep_to);
 }
 
 /* --- lines ------------------------------------------------------------------------------------ */
@@ -113,7 +118,7 @@ static tl_status json_write(tl_event_writer *w, tl_event_storage *s)
     tl_str_cut(&j->lines, 0);
     for (int64_t i = 0; i < j->fresh.count;) i = add_line(&j->lines, &j->fresh, i);
     TL_TRY(tl_str_status(&j->lines));
-    if (!j->file) TL_TRY(tli_append_open(&j->file, j->path, false, false));
+    if (!j->file) TL_TRY(open_file(j, (tl_opt_int){0}));
     TL_TRY(tli_append_record(j->file, j->lines.data, j->lines.length));
     j->written = j->fresh.items[j->fresh.count - 1].iteration;
     return tli_append_sync(j->file, true);
@@ -131,8 +136,7 @@ static tl_status json_rewind(tl_event_writer *w, int64_t keep_to)
     TL_TRY(check_path(j));
     j->written = keep_to;
     TL_TRY(tli_append_close(&j->file));
-    TL_TRY(mend(j->path, (tl_opt_int){true, keep_to}));
-    return tli_append_open(&j->file, j->path, false, false);
+    return open_file(j, (tl_opt_int){true, keep_to});
 }
 
 static tl_status json_close(tl_event_writer *w)

@@ -22,6 +22,8 @@ static const tl_field flag_fields[] = {
          .help = "bindings of a file that the run does not use are errors; else they are warned of"),
     TL_F(tl_train_flags, enable_async_checkpointing, .b = true,
          .help = "train on while a checkpoint is written"),
+    TL_F(tl_train_flags, dry_run,
+         .help = "see whether all is there: a few steps, one batch evaluated, time and memory told, nothing kept"),
     UNREAD_ROW(tpu_platform),
     UNREAD_ROW(tfhub_handle),
     UNREAD_ROW(tflex_output_uri),
@@ -80,14 +82,6 @@ tl_status tl_experiment_open(tl_strategy **strategy, tl_task **task, const tl_re
     return st;
 }
 
-/* Pure evaluation does not write params.yaml: it would race the job that trains. */
-static tl_status write_params(const tl_config *config, const tl_train_flags *flags)
-{
-    if (!strstr(flags->mode, "train")) return TL_OK;
-    TL_LOG_INFO("Saving experiment configuration to %s/params.yaml", flags->model_dir);
-    return tl_serialize_config(config, flags->model_dir);
-}
-
 static tl_status check_flags(const tl_train_flags *flags)
 {
     TL_TRY(tl_check_mode(flags->mode));
@@ -97,11 +91,13 @@ static tl_status check_flags(const tl_train_flags *flags)
 
 /* --- all of it -------------------------------------------------------------------------------- */
 
+/* In full for who asks for it; params.yaml has it, once the run has begun. */
 static tl_status log_params(const tl_config *config)
 {
     tl_str text = TL_STR_INIT;
+    if (!tl_log_wants(TL_LEVEL_DEBUG)) return TL_OK;
     tl_status st = tl_config_write(&text, config, false);
-    if (st == TL_OK) TL_LOG_INFO("Final experiment parameters:\n%s", tl_str_text(&text));
+    if (st == TL_OK) TL_LOG_DEBUG("Final experiment parameters:\n%s", tl_str_text(&text));
     tl_str_deinit(&text);
     return st;
 }
@@ -123,9 +119,11 @@ static tl_run_args run_args(const tl_launch_args *args, const tl_experiment_conf
     run.strategy = NULL;
     run.mode = args->flags->mode;
     run.params = params;
+    run.config = args->config;
     run.model_dir = args->flags->model_dir;
     run.background_checkpoints = args->flags->enable_async_checkpointing;
     run.heed_signals = true;
+    run.keep_nothing |= args->flags->dry_run;
     return run;
 }
 
@@ -150,10 +148,9 @@ tl_status tl_launch(tl_logs *logs, const tl_launch_args *args)
     outer = tl_gin_set_current(run.gin);
     TL_TRY_DONE(st, tl_experiment_open(&run.strategy, &run.task, args->registry, params,
                                        args->flags->model_dir, run.seed));
-    TL_TRY_DONE(st, write_params(args->config, args->flags));
     TL_TRY_DONE(st, tl_run_experiment(&result, &run));
     if (logs) TL_TRY_DONE(st, tl_logs_walk(result.logs, keep_value, logs));
-    st = tl_save_gin_config(run.gin, args->flags->mode, args->flags->model_dir);
+    if (!run.keep_nothing) st = tl_save_gin_config(run.gin, args->flags->mode, args->flags->model_dir);
 done:
     tl_gin_set_current(outer);
     tl_run_result_deinit(&result);

@@ -6,10 +6,14 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/log.h>
 #include <tilth/base/vec.h>
+#include <tilth/train/finished.h>
 #include <tilth/train/metrics_file.h>
 
 #include "train/configurables.h"
+#include "train/run_folder.h"
+#include "train/run_impl.h"
 #include "train/schedule_end.h"
+#include "train/trainer.h"
 
 /* --- modes ------------------------------------------------------------------------------------ */
 
@@ -55,7 +59,7 @@ tl_status tl_create_trainer(tl_trainer **out, const tl_experiment_config *params
 static tl_status base_build_exporter(tl_runner *r, tl_exporter **out)
 {
     *out = NULL;
-    if (!r->evaluates) return TL_OK;
+    if (!r->evaluates || r->args->keep_nothing) return TL_OK;
     return tl_maybe_create_best_ckpt_exporter(out, r->params, r->args->model_dir);
 }
 
@@ -91,7 +95,9 @@ static tl_status base_build_checkpoint_manager(tl_runner *r, tl_checkpoint_manag
     return tl_checkpoint_manager_new(
         out, &(tl_checkpoint_manager_args){.directory = r->args->model_dir, .state = state,
                                            .step = &r->trainer->global_step,
-                                           .interval = r->params->checkpoint_interval,
+                                           .interval = r->args->keep_nothing ? 0 : r->params->checkpoint_interval,
+                                           .minutes = r->args->params->tilth.checkpoint_minutes,
+                                           .read_only = r->args->keep_nothing,
                                            .max_to_keep = r->params->max_to_keep,
                                            .init = initialize, .restore_bundle = restore_original,
                                            .payload = r->trainer,
@@ -105,6 +111,7 @@ static tl_status base_build_hooks(tl_runner *r)
 {
     if (r->args->gin) return tli_gin_get_actions(r);
     if (r->trains) TL_TRY(tl_get_train_actions(&r->hooks, r->args->params, r->trainer));
+    if (r->args->keep_nothing) return TL_OK; // those of evaluations write
     return tl_get_eval_actions(&r->hooks, r->args->params, r->trainer, r->args->model_dir);
 }
 
@@ -140,7 +147,7 @@ static tl_status base_build_controller(tl_runner *r, tl_controller **out)
     const char *train_dir = tl_path_join(r->arena, a->model_dir, "train");
     const char *eval_dir = tl_path_join(r->arena, a->model_dir, p->validation_summary_subdir);
     if (!train_dir || !eval_dir) return TL_ENOMEM;
-    bool summaries = !a->without_summaries;
+    bool summaries = !a->without_summaries && !a->keep_nothing;
     return tl_controller_new(
         out, &(tl_controller_args){.trainer = r->trains ? r->trainer : NULL, .evaluator = r->trainer,
                                    .steps_per_loop = p->steps_per_loop,
@@ -154,7 +161,8 @@ static tl_status base_build_controller(tl_runner *r, tl_controller **out)
                                    .hooks = hooks, .hook_count = count,
                                    .survive_write_failures = a->params->tilth.survive_write_failures,
                                    .leave_unsaved = !p->preemption_on_demand_checkpoint,
-                                   .heed_signals = a->heed_signals, .quiet = a->quiet});
+                                   .heed_signals = a->heed_signals,
+                                   .quiet = a->quiet || a->keep_nothing});
 }
 
 /* --- running ---------------------------------------------------------------------------------- */
@@ -181,8 +189,10 @@ static tl_status run_mode(tl_runner *r, tl_logs *logs)
                                                 p->validation_interval, logs);
     if (is_mode(r, "eval")) return tl_controller_evaluate(c, p->validation_steps, logs);
     double timeout = p->continuous_eval_timeout.set ? (double)p->continuous_eval_timeout.value : -1;
-    return tl_controller_evaluate_continuously(c, p->validation_steps, timeout, reached_the_end, r,
-                                               logs);
+    TL_TRY(tl_controller_evaluate_continuously(c, p->validation_steps, timeout, reached_the_end, r, logs));
+    if (tl_logs_count(logs)) return TL_OK;
+    return TL_FAIL(TL_ENOTFOUND, "there was nothing to evaluate: no checkpoint has appeared in '%s' for %g s "
+                                 "(trainer.continuous_eval_timeout)", r->args->model_dir, timeout);
 }
 
 static void report_model(tl_model *m)
@@ -214,6 +224,33 @@ const tl_runner_class tl_base_runner = {
     .run = base_run,
 };
 
+/* --- beginning -------------------------------------------------------------------------------- */
+
+static tl_status write_experiment(tl_runner *r)
+{
+    const char *path = tl_path_join(r->arena, r->args->model_dir, TL_EXPERIMENT_FILE);
+    const char *text = tl_arena_printf(r->arena, "%s\n", r->args->experiment);
+    if (!path || !text) return TL_ENOMEM;
+    return tl_file_write_atomic(path, text, strlen(text));
+}
+
+tl_status tl_runner_begin(tl_runner *r)
+{
+    const tl_run_args *a = r->args;
+    if (r->begun || !r->folder) return TL_OK;
+    r->begun = true;
+    TL_TRY(tli_run_folder_begin(r->folder));
+    if (a->config) {
+        TL_LOG_INFO("Final experiment parameters: %s/params.yaml", a->model_dir);
+        TL_LOG_INFO("Saving experiment configuration to %s/params.yaml", a->model_dir);
+        TL_TRY(tl_serialize_config(a->config, a->model_dir));
+    }
+    if (a->experiment) TL_TRY(write_experiment(r));
+    return tl_notes_write(&r->notes, a->model_dir);
+}
+
+/* --- running ---------------------------------------------------------------------------------- */
+
 #define METHOD(r, method)                                                                          \
     ((const tl_runner_class *)tl_class_with(&(r)->cls->cls, offsetof(tl_runner_class, method)))
 /* A class that does not name the base inherits from it all the same. */
@@ -235,27 +272,40 @@ static tl_status add_metrics_file(tl_runner *r, tl_hook **out)
 {
     const tl_run_args *a = r->args;
     *out = NULL;
-    if (a->without_metrics_file || !a->model_dir || !*a->model_dir) return TL_OK;
+    if (a->without_metrics_file || a->keep_nothing || !a->model_dir || !*a->model_dir) return TL_OK;
     tl_metrics_file_config config = {.dir = a->model_dir, .experiment = a->experiment, .mode = a->mode,
                                      .notify = a->params->tilth.notify};
     return tl_hooks_add(&r->hooks, out, &tl_metrics_file_hook, &(tl_hook_args){.config = &config});
 }
 
+static tl_status make_notes(tl_runner *r)
+{
+    const char *folder = r->args->model_dir;
+    TL_TRY(tli_gin_note(r));
+    TL_TRY(tl_task_notes(r->args->task, &r->notes));
+    if (folder && *folder) TL_TRY(tl_notes_check(&r->notes, folder));
+    if (r->exporter) tl_exporter_set_notes(r->exporter, &r->notes);
+    return TL_OK;
+}
+
+/* Nothing is written before tl_runner_begin. */
 static tl_status run(tl_runner *r, tl_logs *logs)
 {
     tl_hook *metrics;
+    if (r->folder) TL_TRY(tli_run_folder_claim(r->folder, r->args->model_dir));
     if (r->trains) tli_tell_schedule_end(r->args->params, r->args->task ? r->args->task->registry : NULL);
     TL_TRY(CALL(r, build_exporter)(r, &r->exporter));
     TL_TRY(CALL(r, build_trainer)(r, &r->trainer));
-    TL_TRY(tli_gin_note(r));
-    TL_TRY(tl_task_notes(r->args->task, &r->notes));
-    if (r->exporter) tl_exporter_set_notes(r->exporter, &r->notes);
+    if (r->trains) TL_TRY(tli_trainer_try_data(r->trainer));
+    TL_TRY(make_notes(r));
     TL_TRY(CALL(r, build_checkpoint_manager)(r, &r->manager));
     if (r->manager) TL_TRY(check_weights(r));
     TL_TRY(CALL(r, build_hooks)(r));
     if (r->args->gin && r->trains) TL_TRY(tl_gin_check_used(r->args->gin, r->args->gin_strict));
     TL_TRY(add_metrics_file(r, &metrics));
     TL_TRY(CALL(r, build_controller)(r, &r->controller));
+    TL_TRY(tl_runner_begin(r));
+    if (r->args->keep_nothing) return tli_run_trial(r, logs);
     tl_status st = CALL(r, run)(r, logs);
     if (metrics) tl_metrics_file_end(metrics, st);
     return st;
@@ -292,6 +342,7 @@ static void runner_free(tl_runner *r)
     tl_controller_free(&r->controller);
     tl_hooks_free(&r->hooks);
     tl_checkpoint_manager_free(&r->manager);
+    if (r->folder) tli_run_folder_leave(r->folder);
     if (r->trainer) r->trainer->exporter = NULL;
     tl_exporter_free(&r->exporter);
     tl_notes_deinit(&r->notes);
@@ -302,11 +353,13 @@ static void runner_free(tl_runner *r)
 tl_status tl_run_experiment(tl_run_result *out, const tl_run_args *args)
 {
     tl_runner *r = NULL;
+    tli_run_folder folder = {0};
     tl_logs *logs = NULL;
     tl_status st;
     if (out) *out = (tl_run_result){0};
     TL_TRY_DONE(st, tl_check_mode(args->mode));
     TL_TRY_DONE(st, runner_new(&r, args));
+    if (r->trains && !args->keep_nothing) r->folder = &folder;
     TL_TRY_DONE(st, tl_logs_new(&logs));
     tl_gin *outer = tl_gin_set_current(args->gin);
     if (args->task && !args->task->gin) args->task->gin = args->gin;

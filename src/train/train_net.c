@@ -28,6 +28,20 @@ const tl_desc tl_train_net_flags_desc = {
 
 /* --- log.txt ---------------------------------------------------------------------------------- */
 
+/* What was told so far is held in memory until the run is accepted. */
+typedef struct run_log {
+    int64_t handle; /* of its sink; -1: none */
+    tl_str held;
+    FILE *file;
+} run_log;
+
+static void hold_line(const tl_log_record *record, void *payload)
+{
+    char prefix[TL_LOG_PREFIX];
+    tl_log_prefix(prefix, record);
+    tl_str_addf(payload, "%s%s\n", prefix, record->text);
+}
+
 static void write_line(const tl_log_record *record, void *payload)
 {
     char prefix[TL_LOG_PREFIX];
@@ -36,21 +50,37 @@ static void write_line(const tl_log_record *record, void *payload)
     fflush(payload);
 }
 
-static void close_file(void *payload)
+static void drop_sink(run_log *l)
 {
-    fclose(payload);
+    if (l->handle >= 0) tl_log_sink_remove(l->handle);
+    l->handle = -1;
 }
 
-static tl_status open_log(int64_t *handle, tl_arena *arena, const char *folder)
+static tl_status add_sink(run_log *l, void (*write)(const tl_log_record *record, void *payload), void *payload)
+{
+    drop_sink(l);
+    return tl_log_sink_add(&l->handle, &(tl_log_sink){TL_LEVEL_DEBUG, write, NULL, payload});
+}
+
+static tl_status open_log(run_log *l, tl_arena *arena, const char *folder)
 {
     const char *path = tl_path_join(arena, folder, "log.txt");
     if (!path) return TL_ENOMEM;
-    FILE *file = fopen(path, "ae");
-    if (!file) return TL_FAIL(TL_EIO, "'%s' cannot be written: %s", path, strerror(errno));
-    tl_status st =
-        tl_log_sink_add(handle, &(tl_log_sink){TL_LEVEL_DEBUG, write_line, close_file, file});
-    if (st != TL_OK) fclose(file);
-    return st;
+    TL_TRY(tl_mkdirs(folder));
+    l->file = fopen(path, "ae");
+    if (!l->file) return TL_FAIL(TL_EIO, "'%s' cannot be written: %s", path, strerror(errno));
+    TL_TRY(add_sink(l, write_line, l->file));
+    fputs(tl_str_text(&l->held), l->file);
+    fflush(l->file);
+    tl_str_deinit(&l->held);
+    return TL_OK;
+}
+
+static void close_log(run_log *l)
+{
+    drop_sink(l);
+    if (l->file) fclose(l->file);
+    tl_str_deinit(&l->held);
 }
 
 /* --- config.yaml ------------------------------------------------------------------------------ */
@@ -65,7 +95,7 @@ static tl_status log_config(const tl_libai_config *config)
 {
     tl_str text = TL_STR_INIT;
     tl_status st = config_text(&text, config);
-    if (st == TL_OK) TL_LOG_INFO("Configuration as it was asked for:\n%s", tl_str_text(&text));
+    if (st == TL_OK) TL_LOG_TOLD(TL_LEVEL_INFO, "Configuration as it was asked for:\n%s", tl_str_text(&text));
     tl_str_deinit(&text);
     return st;
 }
@@ -85,7 +115,7 @@ static tl_status write_config(tl_arena *arena, const tl_libai_config *config)
 /* --- all of it -------------------------------------------------------------------------------- */
 
 static tl_status run(tl_logs *results, const tl_train_net_args *args, const tl_libai_config *config,
-                     tl_arena *arena)
+                     tl_arena *arena, run_log *log)
 {
     tl_default_trainer_args given = args->trainer ? *args->trainer : (tl_default_trainer_args){0};
     tl_default_trainer *t = NULL;
@@ -96,6 +126,7 @@ static tl_status run(tl_logs *results, const tl_train_net_args *args, const tl_l
     given.fast_dev_run = args->flags->fast_dev_run;
     given.heed_signals = true;
     TL_TRY_DONE(st, tl_default_trainer_new(&t, &given));
+    TL_TRY_DONE(st, open_log(log, arena, config->train.output_dir)); // it is accepted
     if (!given.eval_only) TL_TRY_DONE(st, write_config(arena, t->config));
     TL_TRY_DONE(st,
                 given.eval_only ? tl_default_trainer_test(t, NULL) : tl_default_trainer_train(t));
@@ -112,17 +143,16 @@ tl_status tl_train_net(tl_logs *results, const tl_train_net_args *args)
     TL_TRY(tl_config_finish(args->config));
     const tl_libai_config *config = tl_config_value(args->config);
     tl_arena *arena = NULL;
-    int64_t handle = -1;
+    run_log log = {.handle = -1, .held = TL_STR_INIT};
     tl_status st;
     TL_TRY_DONE(st, tl_arena_new(&arena));
-    TL_TRY_DONE(st, tl_mkdirs(config->train.output_dir));
-    TL_TRY_DONE(st, open_log(&handle, arena, config->train.output_dir));
+    TL_TRY_DONE(st, add_sink(&log, hold_line, &log.held));
     TL_TRY_DONE(st, log_config(config));
-    st = run(results, args, config, arena);
-    if (st != TL_OK) // a signal is no error
-        TL_LOG(st == TL_ESTOPPED ? TL_LEVEL_WARNING : TL_LEVEL_ERROR, "%s", tl_error_message());
+    st = run(results, args, config, arena, &log);
+    if (st != TL_OK) // for log.txt: who called tells people. A signal is no error
+        TL_LOG_TOLD(st == TL_ESTOPPED ? TL_LEVEL_WARNING : TL_LEVEL_ERROR, "%s", tl_error_message());
 done:
-    if (handle >= 0) tl_log_sink_remove(handle);
+    close_log(&log);
     tl_arena_free(&arena);
     return st;
 }

@@ -14,6 +14,7 @@ struct tl_trainer_parts {
     int64_t accumulation;              /* batches of a step */
     bool trains, evaluates;
     bool unfinished;                   /* a step was left, and what its batches have added is not taken back yet */
+    bool bad_batch;                    /* the last step was not finite because its batch is not */
     bool told_loss;                    /* validation steps did, in this evaluation */
     tl_state *state;                   /* NULL: to be made anew */
     tl_trainer_watch *watch;
@@ -43,6 +44,11 @@ void tli_trainer_close_step(tl_trainer *t);
 /* Refuses a batch of which the inputs and the greatest result of a layer are more than the `there` bytes of memory: it
  * certainly cannot be trained with. `key` is that of its size. */
 TL_NODISCARD tl_status tli_check_batch_memory(const tl_model *m, const char *key, int64_t batch, double there);
+/* What reading data came back with: that a file is damaged, or holds something else, is no mistake in the
+ * configuration, and TL_EDATA. `which`: "training", "validation". */
+TL_NODISCARD tl_status tli_data_failed(tl_status st, const char *which);
+/* Makes the first batch of each dataset, to see whether it can be; they are left as they were. */
+TL_NODISCARD tl_status tli_trainer_try_data(tl_trainer *t);
 
 /* Says where the numbers of the last step, which were not finite, came from: TL_ENAN. Puts the training data
  * back to where the step began. */

@@ -123,6 +123,9 @@ static const tl_field own_fields[] = {
     TL_F(tl_own_config, notify, .flags = TL_FIELD_NULLABLE | TL_FIELD_UNSAVED,
          .help = "shell command that gets each event of metrics.jsonl, a line of JSON, on its standard input; it is "
                  "not kept with the run, nor taken from the folder of one"),
+    TL_F(tl_own_config, checkpoint_minutes, TL_AT_LEAST(0), OWN_FLAGS,
+         .help = "save a checkpoint also when so many minutes have passed since the last one; only the newest of these "
+                 "is kept, until the next checkpoint. 0 saves none by time"),
     TL_F_END,
 };
 

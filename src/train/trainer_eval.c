@@ -31,7 +31,7 @@ tl_status tli_next_eval_inputs(tl_trainer *t, tl_ctx *c, tl_tensors *batch, tl_l
                                bool *more)
 {
     (void)passthrough;
-    return tl_dataset_next(t->validation_dataset, c, batch, more);
+    return tli_data_failed(tl_dataset_next(t->validation_dataset, c, batch, more), "validation");
 }
 
 /* What the step told, over what went past it. */

@@ -78,7 +78,7 @@ static void open_step(tl_trainer *t)
 
 tl_status tli_next_train_inputs(tl_trainer *t, tl_ctx *c, tl_tensors *batch, bool *more)
 {
-    return tl_dataset_next(t->train_dataset, c, batch, more);
+    return tli_data_failed(tl_dataset_next(t->train_dataset, c, batch, more), "training");
 }
 
 static tl_status next_batch(tl_trainer *t)

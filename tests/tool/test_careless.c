@@ -1,189 +1,419 @@
-/* What the program does when it is used carelessly: the same command twice, numbers that cannot be meant, paths that no
- * shell has seen. */
-#include "zoo/zoo_lab.h"
+/* The careless user: mistyped commands, the same folder twice, rates beyond reason, Ctrl-C. Nothing that was good
+ * breaks, and the program says what to do.
+ * needs: no sanitizer */
+#include "test.h"
 
-#include "tool/tool.h"
-#include "train/trainer.h"
+#include <ftw.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-static char *out, *err;
-static int code;
+#include <tilth/base/alloc.h>
+#include <tilth/base/clock.h>
+#include <tilth/base/file.h>
+#include <tilth/io/example.h>
+#include <tilth/io/tfrecord.h>
 
-static void forget(void)
+#define TRAIN \
+    "tilth train --experiment=vision/local --model_dir=run tilth.jit=false tilth.seed=1 trainer.train_steps=4 "
+
+static char home[] = "/tmp/tilth-test-careless-XXXXXX";
+static char *said;
+
+static int setup(void **state)
 {
-    free(out);
-    free(err);
-    out = err = NULL;
+    (void)state;
+    strcpy(home + sizeof home - 7, "XXXXXX");
+    return mkdtemp(home) && chdir(home) == 0 ? 0 : -1;
 }
 
-static int close_test(void **state)
+static int remove_one(const char *path, const struct stat *info, int type, struct FTW *where)
 {
-    forget();
-    return lab_close(state);
+    (void)info, (void)type, (void)where;
+    return remove(path);
 }
 
-/* Runs `tilth WORDS` and keeps what it wrote. */
-static void run_list(const char *const *words)
+static int teardown(void **state)
 {
-    static const tl_main_options options;
-    char *argv[24] = {"tilth"};
-    int argc = 1;
-    size_t out_size, err_size;
-    forget();
-    for (; *words; words++) argv[argc++] = (char *)(uintptr_t)*words;
-    tli_tool tool = {.program = "tilth", .options = &options, .out = open_memstream(&out, &out_size),
-                     .err = open_memstream(&err, &err_size), .width = 100};
-    assert_non_null(tool.out);
-    assert_non_null(tool.err);
-    code = tli_tool_main(&tool, argc, argv);
-    fclose(tool.out);
-    fclose(tool.err);
+    (void)state;
+    tl_free(said);
+    said = NULL;
+    return chdir("/") == 0 && nftw(home, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0 ? 0 : -1;
 }
-#define run(...) run_list((const char *const[]){__VA_ARGS__, NULL})
-#define SMALL "--experiment=vision/local", "tilth.seed=1", "tilth.threads=1", "tilth.jit=false"
 
-static void ended(int expected, const char *message)
+/* --- running ---------------------------------------------------------------------------------- */
+
+static void hear(const char *path)
 {
-    if (code != expected) fail_msg("exit code %d, not %d: %s", code, expected, err);
-    if (*message && !strstr(err, message)) fail_msg("this is missing:\n%s\nin:\n%s", message, err);
+    tl_free(said);
+    assert_ok(tl_file_read(&said, NULL, path, 1 << 22));
+}
+
+static int shell(const char *line)
+{
+    char text[2048];
+    int used = snprintf(text, sizeof text, "tilth() { '%s' \"$@\"; }\n{ %s\n} >said.txt 2>&1", TILTH_PROGRAM, line);
+    assert_true(used > 0 && used < (int)sizeof text);
+    int status = system(text);
+    hear("said.txt");
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int times(const char *part)
+{
+    int count = !*part;
+    for (const char *at = said; *part && (at = strstr(at, part)); at++) count++;
+    return count;
 }
 
 static void has(const char *part)
 {
-    if (!strstr(out, part)) fail_msg("this is missing:\n%s\nin:\n%s", part, out);
+    if (!times(part)) fail_msg("this is missing:\n%s\nin:\n%s", part, said);
 }
 
-static void lacks(const char *part)
+static void ends(int code, const char *line, const char *part)
 {
-    if (strstr(out, part)) fail_msg("this should not be there:\n%s\nin:\n%s", part, out);
+    int found = shell(line);
+    if (found != code) fail_msg("%s: exit code %d, not %d:\n%s", line, found, code, said);
+    has(part);
 }
 
-/* --- the same command twice ------------------------------------------------------------------- */
-
-/* Whether a run that has come to its end is evaluated again does not depend on where its intervals lie. */
-static void test_a_finished_run_is_not_evaluated_again(void **state)
+static char *text_of(const char *path)
 {
-    (void)state;
-    static const char *const intervals[] = {"trainer.checkpoint_interval=2", "trainer.checkpoint_interval=3",
-                                            "trainer.checkpoint_interval=1000"};
-    for (int i = 0; i < TL_COUNT(intervals); i++) {
-        char folder[32], second[64];
-        snprintf(folder, sizeof folder, "--model_dir=run%d", i);
-        snprintf(second, sizeof second, "trainer.validation_interval=%d", i + 2);
-        for (int again = 0; again < 3; again++) {
-            run("train", SMALL, "--mode=train_and_eval", folder, "--progress=bar", "trainer.train_steps=4",
-                "trainer.steps_per_loop=1", "trainer.summary_interval=1", intervals[i], second,
-                "trainer.validation_steps=1");
-            ended(0, "");
-            has("\ndone: step 4, in ");
-            if (again) {
-                has("\nnothing was trained: the run had come to its end, trainer.train_steps=4, before; a greater one "
-                    "goes on\n");
-                lacks("accuracy");
-            } else {
-                lacks("nothing was trained");
-                has("step 4:  accuracy ");
-            }
-        }
+    char *text;
+    assert_ok(tl_file_read(&text, NULL, path, 1 << 20));
+    return text;
+}
+
+/* All files of the folder `run`, with what is in them. */
+static char *snapshot(void)
+{
+    assert_int_equal(system("find run -type f | LC_ALL=C sort | xargs cksum >all.txt"), 0);
+    return text_of("all.txt");
+}
+
+static void unchanged(char *before)
+{
+    char *after = snapshot();
+    assert_string_equal(before, after);
+    tl_free(before);
+    tl_free(after);
+}
+
+#define SGD "--params_override=trainer.optimizer_config.optimizer.type=sgd," \
+            "trainer.optimizer_config.learning_rate.type=constant"
+
+/* A training without end, and what it says in talk.txt. */
+static pid_t start(const char *more)
+{
+    unlink("talk.txt");
+    tl_free(said);
+    said = NULL;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child) return child;
+    if (!freopen("talk.txt", "a", stdout) || !freopen("talk.txt", "a", stderr)) _exit(9);
+    execl(TILTH_PROGRAM, "tilth", "train", "--experiment=mock", "--mode=train", "--model_dir=run",
+          "task.train_data.is_training=true", "trainer.train_steps=2000000000", "trainer.steps_per_loop=1000000",
+          "trainer.summary_interval=1000000", "trainer.checkpoint_interval=1000", SGD, more, NULL);
+    _exit(9);
+}
+
+static int finish(pid_t child)
+{
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static void wait_for(const char *part)
+{
+    for (int i = 0;; i++) {
+        if (tl_file_exists("talk.txt")) hear("talk.txt");
+        if (said && times(part)) return;
+        if (i > 6000) fail_msg("'%s' does not come", part);
+        tl_sleep_ns(10000000);
     }
 }
 
-/* --- names that are long ---------------------------------------------------------------------- */
+/* --- data ------------------------------------------------------------------------------------- */
 
-static void test_numbers_stand_below_each_other(void **state)
+enum { RECORDS = 40, SIDE = 16 };
+
+/* Raw images; those from number `damaged` on have a checksum that is not theirs. */
+static void write_records(const char *path, int damaged)
 {
-    (void)state;
-    tl_str text = TL_STR_INIT;
-    tl_logs *logs;
-    assert_ok(tl_logs_new(&logs));
-    assert_ok(tl_logs_put(logs, "loss", 0.5));
-    assert_ok(tl_logs_put(logs, "accuracy_of_the_class_ankle_boot", 0.25));
-    assert_ok(tl_logs_put(logs, "steps_per_second", 3));
-    assert_ok(tl_logs_put(logs, "gr\xc3\xb6\xc3\x9f" "e", 1e30));
-    assert_ok(tli_add_numbers(&text, logs, 2, 4, "steps_per_second"));
-    assert_string_equal(tl_str_text(&text),
-                        "  loss                             0.5000\n"
-                        "  accuracy_of_the_class_ankle_boot 0.2500\n"
-                        "  gr\xc3\xb6\xc3\x9f" "e                            1e+30\n");
-    tl_logs_free(&logs);
-    tl_str_deinit(&text);
+    tl_tfrecord_writer *w;
+    const int64_t side = SIDE, one = 1;
+    char *bytes;
+    size_t size;
+    assert_ok(tl_tfrecord_writer_begin(&w, path, NULL));
+    for (int i = 0; i < RECORDS; i++) {
+        char pixels[SIDE * SIDE];
+        tl_str example = TL_STR_INIT;
+        tl_example_writer e = tl_example_begin(&example);
+        int64_t label = i % 4;
+        memset(pixels, i, sizeof pixels);
+        tl_example_add_bytes(&e, "image/encoded", &(tl_bytes){pixels, sizeof pixels}, 1);
+        tl_example_add_ints(&e, "image/class/label", &label, 1);
+        tl_example_add_text(&e, "image/format", "raw");
+        tl_example_add_ints(&e, "image/height", &side, 1);
+        tl_example_add_ints(&e, "image/width", &side, 1);
+        tl_example_add_ints(&e, "image/channels", &one, 1);
+        assert_ok(tl_example_end(&e));
+        assert_ok(tl_tfrecord_write(w, tl_str_text(&example), example.length));
+        tl_str_deinit(&example);
+    }
+    assert_ok(tl_tfrecord_writer_commit(&w));
+    assert_ok(tl_file_read(&bytes, &size, path, 1 << 20));
+    for (size_t i = (size_t)damaged; i < RECORDS; i++) bytes[size / RECORDS * i + size / RECORDS / 2] ^= 1;
+    assert_ok(tl_file_write_atomic(path, bytes, size));
+    tl_free(bytes);
 }
 
-/* --- what the machine cannot do --------------------------------------------------------------- */
+#define RECORDS_OF(file)                                                                                       \
+    "task.train_data.file_type=tfrecord task.train_data.input_path=" file " task.train_data.global_batch_size=4 " \
+    "task.train_data.shuffle_buffer_size=1 task.train_data.cycle_length=1 "
 
-static void test_a_batch_that_no_memory_holds_is_refused(void **state)
+#define NET "tilth train_net --config-file=net.yaml "
+
+static void write_net(void)
 {
-    (void)state;
-    run("train", SMALL, "--mode=train", "--model_dir=run", "task.train_data.global_batch_size=100000000000");
-    ended(2, "tilth train: task.train_data.global_batch_size: a batch of 100000000000 examples needs at least ");
-    ended(2, " GiB of memory (");
-    assert_false(tl_file_exists("run/ckpt-0.safetensors"));
+    static const char text[] =
+        "model: {_target_: image_classification, num_classes: 3, input_size: [8, 8, 1],\n"
+        "        backbone: {type: mlp, mlp: {units: [8]}}}\n"
+        "dataloader:\n"
+        "  train: {file_type: synthetic, synthetic_examples: 50}\n"
+        "optim: {_target_: SGD, lr: 0.1}\n"
+        "train: {train_iter: 4, train_micro_batch_size: 5, output_dir: run, evaluation: {enabled: false}}\n"
+        "tilth: {jit: false}\n";
+    assert_ok(tl_file_write_atomic("net.yaml", text, strlen(text)));
 }
 
-static void test_needs_of_a_batch(void **state)
+/* --- resuming --------------------------------------------------------------------------------- */
+
+static void test_a_mistyped_resume_changes_nothing(void **state)
 {
     (void)state;
-    lab_run r;
-    tl_model *m;
-    lab_begin(&r, "vision/local", NULL);
-    assert_ok(tl_task_build_model(r.task, &m));
-    // An example: 16 * 16 floats, and 16 * 16 * 8 results of conv_1, of two bytes at least.
-    double bytes = 1000 * (16 * 16 * 4 + 16 * 16 * 8 * 2);
-    assert_ok(tli_check_batch_memory(m, "key", 1000, bytes));
-    assert_fails(tli_check_batch_memory(m, "key", 1000, bytes - 1), TL_EINVAL, "key: a batch of 1000 examples needs");
-    assert_non_null(strstr(tl_error_message(), "'conv_1'"));
-    assert_fails(tli_check_batch_memory(m, "key", INT64_MAX, 1e12), TL_EINVAL, "key: a batch of 9223372036854775807");
-    tl_model_free(&m);
-    lab_end(&r);
+    ends(0, TRAIN "--mode=train_and_eval", "done: step 4");
+    char *before = snapshot();
+    assert_non_null(strstr(before, "run/params.yaml"));
+    ends(2, TRAIN "--mode=train trainer.train_steps=8 'task.model.backbone.cnn.filters=[4]'", "does not fit");
+    unchanged(before);
+    before = snapshot();
+    ends(2, TRAIN "--mode=train trainer.train_steps=8 --experiment=mock", "");
+    ends(2, TRAIN "--mode=train trainer.train_steps=8 task.train_data.file_type=tfrecord "
+                  "task.train_data.input_path=nowhere", "nowhere");
+    ends(2, TRAIN "--mode=train trainer.train_steps=8 task.init_checkpoint=nowhere task.model.num_classes=5", "");
+    unchanged(before);
+    ends(0, TRAIN "--mode=train trainer.train_steps=8", "restored model from run/ckpt-4");
 }
 
-/* --- words that no shell has seen ------------------------------------------------------------- */
-
-static void test_home_is_found(void **state)
+static void test_refused_runs_leave_no_folder(void **state)
 {
     (void)state;
-    char *before = getenv("HOME") ? strdup(getenv("HOME")) : NULL;
-    setenv("HOME", lab_folder, 1);
-    run("train", SMALL, "--mode=train", "--model_dir=~/mine", "trainer.train_steps=1");
-    ended(0, "");
-    assert_true(tl_file_exists("mine/ckpt-1.safetensors"));
-    assert_false(tl_dir_exists("~"));
-    run("params", "--experiment=vision/local", "--config_file=~/mine/params.yaml", "task.init_checkpoint=~/a",
-        "task.train_data.input_path=~/b,~/c", "task.validation_data.input_path=[~/d, e~, ./~f]");
-    ended(0, "");
-    char wanted[256];
-    snprintf(wanted, sizeof wanted, "  init_checkpoint: %s/a\n", lab_folder);
-    has(wanted);
-    snprintf(wanted, sizeof wanted, "    input_path: %s/b,%s/c\n", lab_folder, lab_folder);
-    has(wanted);
-    snprintf(wanted, sizeof wanted, "    input_path: [%s/d, e~, ./~f]\n", lab_folder);
-    has(wanted);
-    run("train", SMALL, "--mode=train", "--model_dir=~nobody/mine");
-    ended(2, "tilth train: --model_dir: '~nobody/mine': homes of other users are not looked up; write the whole path");
-    if (before) setenv("HOME", before, 1);
-    free(before);
+    write_records("bad.tfrecord", 0);
+    ends(2, TRAIN "--mode=train task.train_data.file_type=tfrecord task.train_data.input_path=nowhere", "nowhere");
+    ends(2, TRAIN "--mode=train task.init_checkpoint=nowhere", "nowhere");
+    ends(2, TRAIN "--mode=train trainer.optimizer_config.optimizer.type=nothing", "nothing");
+    ends(1, TRAIN "--mode=train " RECORDS_OF("bad.tfrecord"), "training data: ");
+    assert_int_equal(times("bad.tfrecord"), 1); // one line of error, and no configuration before it
+    assert_false(tl_file_exists("run"));
+    ends(2, "tilth train_net train.output_dir=run/deep model._target_=nothing", "nothing");
+    write_net();
+    ends(2, NET "train.output_dir=run/deep train.load_weight=nowhere", "nowhere");
+    assert_false(tl_file_exists("run"));
 }
 
-/* --- names that only gin knows ---------------------------------------------------------------- */
-
-static void test_nobody_hears_of_configurables(void **state)
+static void test_train_net_moves_nothing_before_it_is_accepted(void **state)
 {
     (void)state;
-    run("train", "--experiment=image_classification", "--mode=train", "--model_dir=run");
-    ended(2, "tilth train: model.num_classes is 0");
-    run("train", "--experiment=image_classification", "--mode=train", "--model_dir=run",
-        "--gin_params=create_trainer.trainer_cls = @Trainer");
-    ended(2, "train_utils.create_trainer: model.num_classes is 0"); // who binds it, does
+    write_net();
+    ends(0, NET, "");
+    assert_true(tl_file_exists("run/log.txt") && tl_file_exists("run/config.yaml"));
+    char *before = snapshot();
+    ends(2, NET "train.load_weight=nowhere", "nowhere");
+    ends(2, NET "--resume 'model.backbone.mlp.units=[9]' train.train_iter=8", "does not fit");
+    assert_int_equal(times("does not fit"), 1);
+    unchanged(before);
+    ends(0, NET, "was moved to 'run/previous-1'"); // anew
+    assert_true(tl_file_exists("run/previous-1/ckpt-4.safetensors"));
+}
+
+/* --- two at once ------------------------------------------------------------------------------ */
+
+static void test_two_runs_in_one_folder(void **state)
+{
+    (void)state;
+    char wanted[96];
+    pid_t child = start("trainer.max_to_keep=1");
+    wait_for("saved checkpoint to");
+    char *before = text_of("run/params.yaml");
+    snprintf(wanted, sizeof wanted, "'run' is in use: process %ld on ", (long)child);
+    ends(2, "tilth train --experiment=mock --mode=train --model_dir=run trainer.train_steps=5 " SGD, wanted);
+    has("name another folder");
+    char *after = text_of("run/params.yaml");
+    assert_string_equal(before, after);
+    tl_free(before);
+    tl_free(after);
+    // Looking is allowed.
+    ends(0, "tilth train --experiment=mock --mode=eval --model_dir=run trainer.validation_steps=1 " SGD,
+         "eval | step:");
+    ends(0, "tilth eval --model_dir=run trainer.validation_steps=1", "");
+    kill(child, SIGKILL);
+    assert_int_equal(finish(child), -SIGKILL);
+    ends(0, "tilth train --experiment=mock --mode=train --model_dir=run trainer.train_steps=1 " SGD,
+         "restored model from");
+    assert_false(tl_file_exists("run/training.lock"));
+}
+
+/* --- waiting ---------------------------------------------------------------------------------- */
+
+static void test_waiting_ends(void **state)
+{
+    (void)state;
+    ends(2, TRAIN "--mode=continuous_eval trainer.continuous_eval_timeout=0",
+         "no checkpoint has appeared in 'run' for 0 s");
+    ends(0, TRAIN "--mode=train", "done: step 4");
+    ends(0, TRAIN "--mode=continuous_eval trainer.continuous_eval_timeout=1 trainer.train_steps=100",
+         "no new checkpoint has appeared in 'run' for 1 s: the evaluation ends");
+    has("eval | step:      4 | eval time");
+    ends(0, TRAIN "--mode=continuous_eval trainer.continuous_eval_timeout=3000", "eval | step:      4 | eval time");
+}
+
+/* --- blowing up ------------------------------------------------------------------------------- */
+
+#define RATE(value)                                                                                                   \
+    TRAIN "--mode=train trainer.checkpoint_interval=1 trainer.optimizer_config.learning_rate.type=constant "           \
+          "trainer.optimizer_config.learning_rate.constant.learning_rate=" value " "                                   \
+          "trainer.optimizer_config.optimizer.type=sgd "
+
+static void test_a_rate_beyond_reason(void **state)
+{
+    (void)state;
+    ends(1, RATE("1e30"), "numbers are not finite");
+    has("'run/ckpt-1.safetensors' led straight to it, and is kept as 'run/ckpt-1.safetensors.poisoned'");
+    has("Lower the learning rate and start again");
+    assert_false(tl_file_exists("run/checkpoint"));
+    ends(0, RATE("0.01"), "done: step 4");
+    // With good ones before it, it goes on from those.
+    ends(1, RATE("1e30") "trainer.train_steps=9", "'run/ckpt-5.safetensors' led straight to it");
+    has("Lower the learning rate and resume: the run goes on from 'run/ckpt-4.safetensors'");
+    ends(0, RATE("0.01") "trainer.train_steps=9", "restored model from run/ckpt-4.");
+    has("done: step 9");
+}
+
+/* --- what it says ----------------------------------------------------------------------------- */
+
+static void test_lines_stand_once(void **state)
+{
+    (void)state;
+    ends(0, TRAIN "--mode=train_and_eval", "train | step:      0 | training until step 4...");
+    assert_int_equal(times("training until step 4"), 1);
+    assert_int_equal(times("saved checkpoint to run/ckpt-4"), 1);
+    assert_int_equal(times("Final experiment parameters"), 1);
+    has("Final experiment parameters: run/params.yaml\n");
+    assert_int_equal(times("steps_per_loop"), 0);
+    // Into two files: each has it, as ever.
+    assert_int_equal(shell(TRAIN "--mode=train trainer.train_steps=5 >one.txt 2>two.txt"), 0);
+    hear("one.txt");
+    assert_int_equal(times("training until step 5"), 1);
+    hear("two.txt");
+    assert_int_equal(times("training until step 5"), 1);
+    ends(0, TRAIN "--mode=train trainer.train_steps=6 --verbosity=1", "\n  steps_per_loop: 50\n");
+}
+
+static void test_damaged_data_is_no_mistake_of_the_command(void **state)
+{
+    (void)state;
+    write_records("bad.tfrecord", 30);
+    ends(1, TRAIN "--mode=train trainer.train_steps=20 " RECORDS_OF("bad.tfrecord"),
+         "tilth train: training data: 'bad.tfrecord'");
+    assert_int_equal(times("bad.tfrecord"), 1);
+    assert_true(tl_file_exists("run/params.yaml")); // it had begun
+}
+
+/* --- lost files ------------------------------------------------------------------------------- */
+
+static void test_a_lost_state_file(void **state)
+{
+    (void)state;
+    ends(0, TRAIN "--mode=train trainer.checkpoint_interval=2", "done: step 4");
+    assert_int_equal(unlink("run/checkpoint"), 0);
+    ends(0, TRAIN "--mode=train trainer.train_steps=6", "'run' has checkpoints, but no file 'checkpoint'");
+    has("restored model from run/ckpt-4.safetensors.");
+    assert_true(tl_file_exists("run/checkpoint") && tl_file_exists("run/ckpt-2.safetensors"));
+}
+
+/* --- signals ---------------------------------------------------------------------------------- */
+
+static void test_a_signal_is_answered(void **state)
+{
+    (void)state;
+    const struct { int number; const char *said; } rows[] = {
+        {SIGINT, "SIGINT: this step is being finished, and saved; a second signal ends it at once\n"},
+        {SIGHUP, "SIGHUP: this step is being finished, and saved; a second signal ends it at once\n"},
+    };
+    for (int i = 0; i < 2; i++) {
+        pid_t child = start("trainer.max_to_keep=1");
+        wait_for("saved checkpoint to");
+        kill(child, rows[i].number);
+        assert_int_equal(finish(child), 3);
+        hear("talk.txt");
+        has(rows[i].said);
+        has("ended the training at step");
+        assert_int_equal(times("which is saved: the same command goes on"), 1);
+    }
+    // Under nohup it goes on.
+    signal(SIGHUP, SIG_IGN);
+    pid_t child = start("trainer.max_to_keep=1");
+    signal(SIGHUP, SIG_DFL);
+    wait_for("saved checkpoint to");
+    kill(child, SIGHUP);
+    kill(child, SIGTERM);
+    assert_int_equal(finish(child), 3);
+    hear("talk.txt");
+    has("SIGTERM ended the training at step");
+}
+
+/* --- trials ----------------------------------------------------------------------------------- */
+
+static void test_a_dry_run_keeps_nothing(void **state)
+{
+    (void)state;
+    ends(0, TRAIN "--mode=train_and_eval --dry_run", "dry run: all is there, and nothing was kept\n");
+    has("  the first step ");
+    has("  a step after that ");
+    has("  one batch evaluated ");
+    has("  peak memory ");
+    has("  4 steps ");
+    assert_false(tl_file_exists("run"));
+    ends(2, TRAIN "--mode=train --dry_run task.train_data.file_type=tfrecord task.train_data.input_path=nowhere",
+         "nowhere");
+    ends(2, TRAIN "--mode=eval --dry_run", "");
+    ends(0, TRAIN "--mode=train_and_eval", "done: step 4");
+    char *before = snapshot();
+    ends(0, TRAIN "--mode=train_and_eval --dry_run trainer.train_steps=40", "dry run: all is there");
+    ends(2, TRAIN "--mode=train --dry_run 'task.model.backbone.cnn.filters=[4]'", "does not fit");
+    unchanged(before);
 }
 
 int main(void)
 {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_finished_run_is_not_evaluated_again, lab_open, close_test),
-        cmocka_unit_test(test_numbers_stand_below_each_other),
-        cmocka_unit_test_setup_teardown(test_a_batch_that_no_memory_holds_is_refused, lab_open, close_test),
-        cmocka_unit_test_setup_teardown(test_needs_of_a_batch, lab_open, close_test),
-        cmocka_unit_test_setup_teardown(test_home_is_found, lab_open, close_test),
-        cmocka_unit_test_setup_teardown(test_nobody_hears_of_configurables, lab_open, close_test),
+        TEST(test_a_mistyped_resume_changes_nothing),
+        TEST(test_refused_runs_leave_no_folder),
+        TEST(test_train_net_moves_nothing_before_it_is_accepted),
+        TEST(test_two_runs_in_one_folder),
+        TEST(test_waiting_ends),
+        TEST(test_a_rate_beyond_reason),
+        TEST(test_lines_stand_once),
+        TEST(test_damaged_data_is_no_mistake_of_the_command),
+        TEST(test_a_lost_state_file),
+        TEST(test_a_signal_is_answered),
+        TEST(test_a_dry_run_keeps_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

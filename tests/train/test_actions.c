@@ -497,9 +497,9 @@ static void recovery_from_a_step(void **state)
     assert_int_equal(y->t->global_step, 8);
     assert_int_equal(plan.trained, 5 + 4); // the fifth is done again
     assert_int_equal(toy_count("went back from step 5 to run/ckpt-4.safetensors (recovery 1 of 1)"), 1);
-    plan.blows_up_at = 9;
+    plan.blows_up_at = 10;
     plan.blows_up = 1;
-    assert_fails(tl_controller_train(y->c, 12, true), TL_ENAN, "step 9: numbers are not finite. All of the 1 "
+    assert_fails(tl_controller_train(y->c, 12, true), TL_ENAN, "step 10: numbers are not finite. All of the 1 "
                                                                "recovery were made");
     toy_close(y);
     tl_hook_free(&h);

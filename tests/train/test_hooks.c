@@ -352,9 +352,9 @@ static void the_end_is_not_removed(void **state)
     toy_open(y, SGD, NULL);
     toy_control(y, &h, 1, (toy_options){.interval = 1000, .max_to_keep = 1});
     assert_ok(tl_controller_train(y->c, 4, true));
-    plan.blows_up_at = 7;
+    plan.blows_up_at = 8;
     plan.blows_up = 1;
-    assert_fails(tl_controller_train(y->c, 8, true), TL_ENAN, "step 7");
+    assert_fails(tl_controller_train(y->c, 8, true), TL_ENAN, "step 8");
     assert_files("run/*.safetensors", "run/ckpt-6.safetensors run/end.safetensors");
     assert_file("run/last_checkpoint", "ckpt-6");
     assert_int_equal(step_in("run/end.safetensors"), 4);

@@ -13,6 +13,8 @@
  * was not would have done, with the same bits. What each loop and evaluation tells is printed, logged and
  * written as summaries.
  *
+ * Nothing is written before the first training or evaluation, but that a damaged checkpoint is set aside.
+ *
  * A new controller restores the latest checkpoint, or initializes the trainer. When the latest one is damaged, the one
  * before it is taken, with an error in the log. A controller that trains sets the damaged file aside; one that only
  * evaluates leaves the folder as it is.
@@ -49,7 +51,9 @@ typedef struct tl_controller_args {
      * checkpoint at the end must be written. Of hooks those are forgiven whose class says that they write (`files`).
      */
     bool survive_write_failures;
-    bool heed_signals; /* SIGTERM, SIGINT and SIGUSR1 save and stop; the second ends the process at once */
+    /* SIGTERM, SIGINT, SIGUSR1, and SIGHUP where it was not ignored, save and stop; the second ends the process at
+     * once. The first one is answered on standard error. */
+    bool heed_signals;
     bool leave_unsaved; /* a signal ends the training without a checkpoint of its own */
     bool quiet;        /* no lines on standard output; the log has them all the same */
 } tl_controller_args;
@@ -68,7 +72,7 @@ TL_API TL_NODISCARD tl_status tl_controller_train_and_evaluate(tl_controller *c,
                                                                int64_t eval_steps,
                                                                int64_t eval_interval, tl_logs *logs);
 /* Evaluates each checkpoint that appears in the manager's folder, the newest when there are several. Ends when
- * `timeout_s` (negative: never) passed without one and `done` is NULL or true; `done` is also asked after each.
+ * `timeout_s` (negative: never) passed without one, or `done`, which may be NULL, says so after one.
  * `logs`, which may be NULL, are those of the last one. */
 TL_API TL_NODISCARD tl_status tl_controller_evaluate_continuously(tl_controller *c, int64_t steps,
                                                                   double timeout_s,

@@ -49,7 +49,9 @@
  *                                         by tl_train_net
  *
  * A run that is not resumed begins anew: what an earlier one has left in the folder is moved into
- * previous-N in it. With train.resume and no checkpoint a run begins from the start.
+ * previous-N in it. With train.resume and no checkpoint a run begins from the start. Nothing in the
+ * folder changes before the run is accepted, data and checkpoint included; while it trains nobody
+ * else may train there (TL_EEXISTS says who does).
  *
  * Ownership: the caller's; what is given is borrowed. Thread word: one run at a time in a process,
  * when signals are heeded. */
@@ -161,6 +163,7 @@ struct tl_default_trainer {
     int64_t start_iter, max_iter, global_batch_size;
     tl_logs *last_eval_results; /* empty before the first evaluation */
     tl_arena *arena;            /* lives as long as the trainer */
+    struct tli_run_folder *folder;
 };
 
 typedef struct tl_default_trainer_args {
@@ -171,8 +174,7 @@ typedef struct tl_default_trainer_args {
                           train.resume */
     bool fast_dev_run; /* a few steps, to see whether everything is there */
     const tl_trainer_class *eager, *graph; /* (optional: tl_eager_trainer, tl_graph_trainer) */
-    bool heed_signals; /* SIGTERM, SIGINT and SIGUSR1 save and stop; the second ends the process at
-                          once */
+    bool heed_signals; /* as in tl_controller_args */
     /* (optional: none) Adds to t->hooks, before the writers; called by the base's build_hooks. */
     tl_status (*add_hooks)(tl_default_trainer *t, void *payload);
     void *hooks_payload;
@@ -214,7 +216,8 @@ typedef struct tl_train_net_args {
     const tl_default_trainer_args *trainer; /* (optional) classes that differ from the usual */
 } tl_train_net_args;
 /* What `tilth train_net` does: output_dir with log.txt and config.yaml in it, then training or
- * testing. `results`, which may be NULL, are those of the last evaluation. */
+ * testing. A run that is refused leaves neither. `results`, which may be NULL, are those of the
+ * last evaluation. */
 TL_API TL_NODISCARD tl_status tl_train_net(tl_logs *results, const tl_train_net_args *args);
 
 TL_END

@@ -125,6 +125,7 @@ typedef struct tl_own_config {
     bool survive_write_failures; /* as in tl_controller_args */
     bool schedule_to_end;
     const char *notify; /* NULL: nobody is told; as in tl_metrics_file_config */
+    double checkpoint_minutes;   /* as in tl_checkpoint_manager_args; 0: none by time */
 } tl_own_config;
 
 /* --- the whole -------------------------------------------------------------------------------- */

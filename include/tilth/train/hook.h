@@ -66,7 +66,7 @@ typedef struct tl_hook_class {
     tl_status (*after_loop)(tl_hook *h, tl_logs *logs);
     tl_status (*before_eval)(tl_hook *h);
     tl_status (*after_eval)(tl_hook *h, tl_logs *logs);
-    /* A checkpoint was saved. */
+    /* A checkpoint was saved: the file is there. */
     tl_status (*on_save)(tl_hook *h, const char *path);
     /* The training failed, or its numbers are not finite (TL_ENAN). Setting *handled goes on. */
     tl_status (*on_error)(tl_hook *h, tl_status status, bool *handled);

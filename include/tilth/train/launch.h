@@ -7,12 +7,11 @@
  *         tl_gin_set_current(gin);
  *         TL_TRY_DONE(st, tl_experiment_parse(&config, registry, &parse));
  *         const tl_experiment_config *params = tl_config_value(config);
- *         TL_TRY_DONE(st, tl_serialize_config(config, flags.model_dir));
  *         TL_TRY_DONE(st, tl_set_mixed_precision_policy(
  *                             tl_mixed_precision_name(params->runtime.mixed_precision_dtype)));
  *         TL_TRY_DONE(st, tl_get_distribution_strategy(&strategy, &(tl_strategy_args){...}));
  *         TL_TRY_DONE(st, tl_get_task(&task, &(tl_task_args){...}));
- *         TL_TRY_DONE(st, tl_run_experiment(&result, &(tl_run_args){...}));
+ *         TL_TRY_DONE(st, tl_run_experiment(&result, &(tl_run_args){.config = config, ...})); // and params.yaml
  *         TL_TRY_DONE(st, tl_save_gin_config(gin, flags.mode, flags.model_dir));
  *         ...
  *     }
@@ -34,6 +33,7 @@ typedef struct tl_train_flags {
     tl_strings gin_file, gin_params;
     bool gin_strict;
     bool enable_async_checkpointing; /* true by default */
+    bool dry_run;                    /* tl_run_args.keep_nothing; model_dir is not touched */
     const char *tpu_platform, *tfhub_handle, *tflex_output_uri; /* nothing reads them, there or here */
 } tl_train_flags;
 TL_API extern const tl_desc tl_train_flags_desc;
@@ -46,8 +46,7 @@ typedef struct tl_launch_args {
     const tl_run_args *run; /* (optional) what differs from the usual: trainer_cls, hooks, managers, runner */
 } tl_launch_args;
 /* Runs an experiment as `tilth train` does. `logs`, which may be NULL, get the numbers and texts of the last
- * evaluation, those of logs within logs by their path. What is wrong with mode, strategy or gin files is found before
- * anything is written. */
+ * evaluation, those of logs within logs by their path. Nothing is written before all is accepted (run.h). */
 TL_API TL_NODISCARD tl_status tl_launch(tl_logs *logs, const tl_launch_args *args);
 
 /* What an experiment runs on and is about, under its precision; `logging_dir` may be NULL. Both are the caller's, the

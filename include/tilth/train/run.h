@@ -11,6 +11,11 @@
  * Modes: train, eval, train_and_eval, continuous_eval, train_and_post_eval. Others that Model Garden's flag
  * knows are refused by name.
  *
+ * A run that trains changes nothing in its folder before everything that can be refused has been: configuration, data
+ * (one batch of each is made), model, checkpoint. Then it begins: tl_runner_begin writes params.yaml, experiment.txt
+ * and notes. One that is refused leaves no folder behind. From before the checkpoint is read until its end nobody else may
+ * train there (TL_EEXISTS says who does); who only evaluates may always.
+ *
  * The pieces can be exchanged one by one: a trainer class, hooks, summary managers, or, through a class that
  * derives from tl_base_runner, how each of them is built.
  *
@@ -63,7 +68,12 @@ struct tl_runner {
     tl_hooks hooks; /* the runner's own */
     tl_notes notes; /* what the run keeps beside params.yaml */
     tl_arena *arena;
+    struct tli_run_folder *folder; /* NULL: nothing is kept */
+    bool begun;
 };
+/* The start of a run that trains, once all is accepted: from here on its folder is written to. Called between
+ * build_controller and run; again it does nothing. */
+TL_API TL_NODISCARD tl_status tl_runner_begin(tl_runner *r);
 /* Gives a hook to the runner, which frees it, also when this fails. */
 TL_API TL_NODISCARD tl_status tl_runner_add_hook(tl_runner *r, tl_hook **hook);
 
@@ -76,7 +86,7 @@ struct tl_run_args {
     bool run_post_eval;    /* evaluate once at the end, whatever the mode */
     bool without_summaries; /* no event files */
     bool without_metrics_file; /* no metrics.jsonl (metrics_file.h) */
-    const char *experiment; /* (optional: none) its name, for metrics.jsonl */
+    const char *experiment; /* (optional: none) its name, for experiment.txt and metrics.jsonl */
     tl_hook *const *hooks; /* (optional: none) called before those that the experiment asks for */
     int64_t hook_count;
     const tl_trainer_class *trainer_cls; /* (optional: tl_base_trainer) */
@@ -89,7 +99,15 @@ struct tl_run_args {
     bool background_checkpoints;         /* training goes on while a checkpoint is written */
     bool heed_signals, quiet;            /* as in tl_controller_args */
     uint64_t seed;                       /* (optional) of a new run; a resumed one has that of its start */
+    const tl_config *config;             /* (optional) what params.yaml says from the run's start on */
+    bool keep_nothing;                   /* a trial: a few steps, one batch evaluated, and no file is written */
 };
+/* What the logs of a trial hold: seconds of the first step, with all that is prepared for it, of one after that, of
+ * the evaluation of one batch; and the most memory that the process had, in bytes. */
+#define TL_TRIAL_FIRST_STEP "first_step_seconds"
+#define TL_TRIAL_STEP "step_seconds"
+#define TL_TRIAL_EVALUATION "evaluation_seconds"
+#define TL_TRIAL_MEMORY "peak_memory"
 /* TL_EUNSUPPORTED or TL_EINVAL for a mode that cannot be run. Nothing has been written then. */
 TL_API TL_NODISCARD tl_status tl_check_mode(const char *mode);
 /* Runs until the end. `out` may be NULL. */

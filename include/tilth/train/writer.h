@@ -132,6 +132,7 @@ typedef struct tl_json_writer_args {
     int64_t window;     /* (optional: TL_EVENT_WINDOW) of the median of what is smoothed */
     tl_opt_int keep_to; /* (optional: all stay) lines of iterations after this one are removed: the run goes
                          * on after it. {true, step - 1} for a run resumed at `step` */
+    bool later;         /* the file is not touched before it is rewound or written to */
 } tl_json_writer_args;
 typedef struct tl_event_latest_list {
     tl_event_latest *items;
