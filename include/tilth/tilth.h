@@ -130,6 +130,7 @@
 #include <tilth/train/hook.h>
 #include <tilth/train/hooks.h>
 #include <tilth/train/initialize.h>
+#include <tilth/train/lacks.h>
 #include <tilth/train/launch.h>
 #include <tilth/train/libai.h>
 #include <tilth/train/metrics_file.h>

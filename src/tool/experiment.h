@@ -10,7 +10,8 @@
  * their order. */
 TL_NODISCARD tl_status tli_experiment_of(tl_config **out, tli_run *run, const tl_parse_options *parse);
 /* The same under bindings of gin, which were read before and are in force from then on: those of the flags, or of the run
- * in the folder (NULL: none). Both are the caller's, the configuration first to be freed. */
+ * in the folder (NULL: none). Of an experiment that completes itself by its data, params.yaml of the run in the folder is
+ * the first of the files. Both are the caller's, the configuration first to be freed. */
 TL_NODISCARD tl_status tli_experiment_with_gin(tl_config **out, tl_gin **gin, tli_run *run, const tl_parse_options *parse,
                                                const char *model_dir, tl_strings files, tl_strings params);
 /* Frees both; no bindings are in force any more. */
@@ -21,6 +22,11 @@ TL_NODISCARD tl_status tli_words_of(const tl_word **out, int64_t *count, tli_run
 TL_NODISCARD tl_status tli_experiment_words(tl_config *config, tli_run *run);
 /* For --helpfull: the keys of the experiment that is named. */
 TL_NODISCARD tl_status tli_experiment_help(tli_run *run, const tl_parse_options *parse);
+/* A training that lacks settings is told all of them at once, and what would do (train/lacks.h). */
+TL_NODISCARD tl_status tli_check_lacks(tli_run *run, tl_config *config, const tl_parse_options *parse,
+                                       const tl_train_flags *flags);
+/* A word as a shell takes it: as it is, or in quotes. NULL without memory. */
+const char *tli_quoted(tli_run *run, const char *word);
 /* What words mean, for the usage of commands that take them. */
 #define TLI_WORDS_HELP                                                                             \
     "  key=value    sets a key that exists, such as trainer.train_steps=100\n"                     \

@@ -88,23 +88,6 @@ static tl_status add_text(const tl_logs_entry *e, void *payload)
     return TL_OK;
 }
 
-/* A word that a shell takes as it is, or in quotes. */
-static const char *quoted(tli_run *run, const char *word)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./:,@%=";
-    tl_str text = TL_STR_INIT;
-    if (*word && strspn(word, plain) == strlen(word)) return word;
-    tl_str_addc(&text, '\'');
-    for (const char *p = word; *p; p++) {
-        if (*p == '\'') tl_str_add(&text, "'\\''");
-        else tl_str_addc(&text, *p);
-    }
-    tl_str_addc(&text, '\'');
-    const char *copy = tl_str_status(&text) == TL_OK ? tl_arena_strdup(run->arena, tl_str_text(&text)) : NULL;
-    tl_str_deinit(&text);
-    return copy;
-}
-
 /* A folder of the run, when it is there. */
 static tl_status add_folder(tli_run *run, const char *model_dir, const char *name, const char *what)
 {
@@ -133,11 +116,11 @@ static tl_status tell_files(tli_run *run, const tl_trainer_config *t, const char
 static tl_status tell_next(tli_run *run, const tl_experiment_config *params, const char *model_dir)
 {
     tl_str *out = &run->text;
-    const char *program = quoted(run, run->tool->program), *folder = quoted(run, model_dir);
+    const char *program = tli_quoted(run, run->tool->program), *folder = tli_quoted(run, model_dir);
     const char *exported = tl_path_join(run->arena, model_dir, "exported");
     const char *image = tli_predict_example(params, run->arena);
-    exported = exported ? quoted(run, exported) : NULL;
-    if (image && strcmp(image, TLI_ANY_IMAGE) != 0 && !(image = quoted(run, image))) return TL_ENOMEM;
+    exported = exported ? tli_quoted(run, exported) : NULL;
+    if (image && strcmp(image, TLI_ANY_IMAGE) != 0 && !(image = tli_quoted(run, image))) return TL_ENOMEM;
     if (!program || !folder || !exported) return TL_ENOMEM;
     tl_str_addf(out, "\nnext:\n  %s eval --model_dir=%s\n", program, folder);
     if (image)
@@ -282,7 +265,8 @@ static tl_status run_train(tli_run *run)
     TL_TRY(tl_check_mode(flags->mode));
     TL_TRY(tli_experiment_with_gin(&config, &gin, run, run->given[EXPERIMENT], flags->model_dir, flags->gin_file,
                                    flags->gin_params));
-    tl_status st = train(run, config, gin);
+    tl_status st = tli_check_lacks(run, config, run->given[EXPERIMENT], flags);
+    if (st == TL_OK) st = train(run, config, gin);
     tli_experiment_close(&config, &gin);
     return st;
 }

@@ -29,6 +29,19 @@ static const char *end_of(const char *text)
     return end;
 }
 
+/* Several lines would not be one any more. */
+static bool is_long(const char *text)
+{
+    return strlen(text) > LONGEST_TEXT && strchr(text, '\n');
+}
+
+static void add_lines(tl_str *out, const char *text)
+{
+    int64_t lines = 1;
+    for (; *text; text++) lines += *text == '\n';
+    tl_str_addf(out, "<text of %lld lines>", (long long)lines);
+}
+
 static void add_quoted(tl_str *out, const char *text)
 {
     const char *end = end_of(text);
@@ -72,7 +85,10 @@ static tl_status add_value(tl_str *out, tl_arena *arena, const tl_logs_entry *e)
         TL_TRY(tl_logs_entry_number(&number, e));
         add_number(out, number);
         break;
-    case TL_LOGS_TEXT: add_quoted(out, e->text); break;
+    case TL_LOGS_TEXT:
+        if (is_long(e->text)) add_lines(out, e->text);
+        else add_quoted(out, e->text);
+        break;
     case TL_LOGS_LOGS: return add_logs(out, arena, e->logs, ", ");
     default: tl_str_addf(out, "<%s %s>", tl_logs_kind_name(e->kind), tl_tensor_spec(spec, e->tensor));
     }

@@ -95,7 +95,7 @@ static void split(const tl_batch *batch, const char *const *given, tl_tensors *f
     *features = *labels = (tl_tensors){0};
     for (int64_t i = 0; i < batch->tensors.count; i++) {
         const tl_named *f = &batch->tensors.items[i];
-        if (strcmp(f->name, TL_BATCH_WEIGHT) == 0) continue;
+        if (strcmp(f->name, TL_BATCH_WEIGHT) == 0 || strcmp(f->name, TL_BATCH_NAME) == 0) continue;
         tl_tensors_put(batch->ctx, is_label(f->name, given) ? labels : features, f->name, f->tensor);
     }
     if (!labels->count) *labels = *features;

@@ -162,6 +162,9 @@ static const tl_field data_fields[] = {
          .help = "in training, move the image by up to so many pixels, zeros around it"),
     TL_F(tl_image_data_config, synthetic_examples, .i = 1024, OURS, TL_AT_LEAST(1),
          .help = "examples that file_type synthetic makes"),
+    TL_F(tl_image_data_config, shorter_side, OURS, TL_RANGE(0, 65536),
+         .help = "encoded images whose shorter side is longer are brought down to it before all else, every pixel "
+                 "counting, and so they are cached; 0: as they are"),
     TL_F(tl_image_data_config, holdout, OURS, TL_RANGE(0, 0.999),
          .help = "share of the images that is held out of training, for validation; which ones follows from their "
                  "bytes"),
@@ -233,6 +236,9 @@ static const tl_field evaluation_fields[] = {
                  "these metrics"),
     TL_F(tl_image_evaluation, report_per_class_precision_and_recall,
          .help = "precision and recall of each class"),
+    TL_F(tl_image_evaluation, report_mistakes, .flags = TL_FIELD_QUIET, TL_RANGE(0, 1000),
+         .help = "tell which classes were taken for which, and so many of the worst mistakes with the names of their "
+                 "files; 0: not"),
     TL_F_END,
 };
 static const tl_desc evaluation_desc = {.name = "evaluation", .help = "what is told of an evaluation",

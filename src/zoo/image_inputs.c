@@ -5,17 +5,19 @@
 
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
+#include <tilth/data/batch.h>
 #include <tilth/data/pipeline.h>
 #include <tilth/io/image.h>
 #include <tilth/zoo/vision.h>
 
 #include "io/json_text.h"
 #include "zoo/image_classes.h"
+#include "zoo/image_inputs.h"
 #include "zoo/image_view.h"
 
 #define IMAGE "image"
 #define LABEL "label"
-#define FORMAT "image/format"
+#define FORMAT TLI_IMAGE_FORMAT
 #define FILENAME "image/filename"
 
 /* What the maps need to know; const while they run, but for what is counted. */
@@ -23,7 +25,7 @@ typedef struct plan {
     tli_view view;
     const tl_image_data_config *data;
     int64_t num_classes;
-    bool multilabel;
+    bool multilabel, named;
     tl_mixing mixing;
     const char *image, *label; /* fields of samples as they come from the source */
     tl_feature_spec features[4];
@@ -78,7 +80,7 @@ static tl_status make_view(tli_view *v, const tl_image_data_config *d, tl_ints s
         return TL_FAIL(TL_EINVAL, "model.input_size has %lld numbers: set it to [height, width, channels]",
                        (long long)size.count);
     *v = (tli_view){.height = size.items[0], .width = size.items[1], .channels = size.items[2],
-                    .resize = (int)d->tf_resize_method,
+                    .side = d->shorter_side, .resize = (int)d->tf_resize_method,
                     .orient = d->exif_orientation.set ? d->exif_orientation.value : d->file_type == TL_IMAGES_FOLDER,
                     .training = d->base.is_training.set && d->base.is_training.value,
                     .center = d->center_crop_fraction, .crop = d->aug_crop, .flip = d->aug_rand_hflip,
@@ -168,7 +170,7 @@ tl_status tli_image_describe(tl_str *out, const tl_image_data_config *data, tl_i
 /* --- samples ---------------------------------------------------------------------------------- */
 
 /* Bytes that are pixels already, as `tilth data convert --encoding=raw` writes them. */
-static tl_status shape_raw(const plan *p, tl_sample *s)
+tl_status tli_image_shape_raw(const char *name, tl_sample *s)
 {
     static const tl_feature_spec size[] = {
         {.name = "image/height", .dtype = TL_I64}, {.name = "image/width", .dtype = TL_I64},
@@ -179,13 +181,13 @@ static tl_status shape_raw(const plan *p, tl_sample *s)
     if (format->shape.dims[0] != 3 || memcmp(format->data, "raw", 3) != 0) return TL_OK;
     TL_TRY(tl_example_decode((void *)(uintptr_t)&sizes, s));
     for (int64_t i = 0; i < TL_COUNT(size); i++) TL_TRY(tl_sample_int(s, size[i].name, &n[i]));
-    TL_TRY(tl_sample_get(s, p->image, &image));
+    TL_TRY(tl_sample_get(s, name, &image));
     int64_t bytes = image->shape.dims[0];
     if (n[0] < 1 || n[1] < 1 || n[2] < 1 || n[2] > TLI_VIEW_CHANNELS || n[0] > bytes / n[1]
         || n[0] * n[1] * n[2] != bytes)
         return TL_FAIL(TL_EINVAL, "'%s' has %lld bytes; a raw image of %lld x %lld x %lld has another number",
-                       p->image, (long long)bytes, (long long)n[0], (long long)n[1], (long long)n[2]);
-    return tl_sample_show(s, p->image, TL_U8, TL_SHAPE(n[0], n[1], n[2]), image->data);
+                       name, (long long)bytes, (long long)n[0], (long long)n[1], (long long)n[2]);
+    return tl_sample_show(s, name, TL_U8, TL_SHAPE(n[0], n[1], n[2]), image->data);
 }
 
 /* How people find the picture again: the name that the record has, beside the place that the pipeline tells. */
@@ -243,9 +245,7 @@ static tl_status decode_pixels(const plan *p, tl_sample *s)
     tl_image image = TL_IMAGE_INIT;
     TL_TRY(tl_sample_get(s, p->image, &f));
     if (f->shape.rank != 1) return TL_OK;
-    TL_TRY(tl_image_decode(&image, f->data, (size_t)f->shape.dims[0],
-                           &(tl_image_args){.channels = p->view.channels, .dct = TL_JPEG_FAST,
-                                            .orient = p->view.orient}));
+    TL_TRY(tli_view_decode(&image, &p->view, f->data, (size_t)f->shape.dims[0]));
     uint8_t *to = tl_sample_add(s, p->image, TL_U8, TL_SHAPE(image.height, image.width, image.channels));
     tl_status st = to ? TL_OK : tl_error_code();
     if (to) memcpy(to, image.pixels, (size_t)(image.height * image.width * image.channels));
@@ -265,7 +265,7 @@ static tl_status decode_sample(void *self, tl_sample *s)
         tl_sample_keep(s, NULL, 0); // a cache remembers no more than that
         return TL_OK;
     }
-    if (s->record) TL_TRY(shape_raw(p, s));
+    if (s->record) TL_TRY(tli_image_shape_raw(p->image, s));
     tl_status st = p->data->base.cache ? decode_pixels(p, s) : TL_OK;
     if (st != TL_OK) TL_TRY(leave_out_bad(p, s, st));
     tl_sample_keep(s, kept, 3);
@@ -338,15 +338,39 @@ static tl_status view(const plan *p, tl_sample *s, bool *undecodable)
     return tli_view_encoded(out, v, from.data, (size_t)from.shape.dims[0], &rng, undecodable);
 }
 
+/* The end of its path, where people begin to look, and which record it is where the file has many. */
+static tl_status add_name(const plan *p, tl_sample *s)
+{
+    enum { LONGEST = 256 };
+    const tl_sample_field *given = tl_sample_peek(s, FILENAME);
+    bool named = given && given->dtype == TL_U8 && given->shape.rank == 1 && given->shape.dims[0];
+    char text[LONGEST * 2];
+    if (p->data->file_type == TL_IMAGES_FOLDER)
+        snprintf(text, sizeof text, "%s", s->at.file);
+    else if (p->data->file_type == TL_IMAGES_SYNTHETIC)
+        snprintf(text, sizeof text, "made-up image %lld", (long long)s->at.number);
+    else
+        snprintf(text, sizeof text, "%.*s%srecord %lld of %s", named ? (int)(given->shape.dims[0] % LONGEST) : 0,
+                 named ? (const char *)given->data : "", named ? ", " : "", (long long)s->at.number,
+                 s->at.file);
+    size_t length = strlen(text), from = length >= LONGEST ? length - (LONGEST - 1) : 0;
+    char *out = tl_sample_add(s, TL_BATCH_NAME, TL_U8, TL_SHAPE(LONGEST));
+    if (!out) return tl_error_code();
+    memset(out, 0, LONGEST);
+    memcpy(out, text + from, length - from);
+    return TL_OK;
+}
+
 static tl_status map_image(void *self, tl_sample *s)
 {
-    static const char *const kept[] = {IMAGE, LABEL};
+    static const char *const kept[] = {IMAGE, LABEL, TL_BATCH_NAME};
     plan *p = self;
     bool undecodable = false;
     tl_status st = view(p, s, &undecodable);
     if (undecodable) return leave_out_bad(p, s, st);
     if (st != TL_OK) return note_picture(s, st);
-    tl_sample_keep(s, kept, 2);
+    if (p->named) TL_TRY(add_name(p, s));
+    tl_sample_keep(s, kept, 3);
     return TL_OK;
 }
 
@@ -542,7 +566,7 @@ tl_status tl_image_inputs(tl_dataset **out, const tl_image_inputs_args *args)
     plan *p = tl_arena_alloc(args->arena, sizeof *p);
     if (!p) return TL_ENOMEM;
     *p = (plan){.data = args->data, .num_classes = args->num_classes,
-                .multilabel = args->multilabel || args->data->is_multilabel,
+                .multilabel = args->multilabel || args->data->is_multilabel, .named = args->name_examples,
                 .image = args->data->image_field_key, .label = args->data->label_field_key,
                 .class_names = args->class_names, .part = args->data->holdout_part, .bad_pass = -1,
                 .section = args->evaluation ? "task.validation_data" : "task.train_data"};

@@ -1,6 +1,7 @@
 /* The task image_classification: Model Garden's, section by section. */
 #include <string.h>
 
+#include <tilth/base/alloc.h>
 #include <tilth/nn/metrics.h>
 #include <tilth/ops/activation.h>
 #include <tilth/ops/create.h>
@@ -13,6 +14,8 @@
 #include <tilth/zoo/vision.h>
 
 #include "zoo/image_classes.h"
+#include "zoo/image_lacks.h"
+#include "zoo/image_mistakes.h"
 #include "zoo/image_report.h"
 #include "zoo/image_view.h"
 
@@ -120,6 +123,13 @@ static tl_status classes_for(image_task *m, const tl_image_data_config *data, tl
     return TL_OK;
 }
 
+/* Of several classes there is no one that was taken for another. */
+static bool tells_mistakes(const tl_task *t)
+{
+    const image_task *m = (const image_task *)t;
+    return m->config->evaluation.report_mistakes > 0 && !is_multilabel(m);
+}
+
 static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_input_context *input,
                               tl_dataset **out)
 {
@@ -132,6 +142,7 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
                                     .num_classes = m->model->num_classes, .input = *input,
                                     .evaluation = data != t->config->train_data,
                                     .multilabel = is_multilabel(m), .class_names = names,
+                                    .name_examples = data != t->config->train_data && tells_mistakes(t),
                                     .arena = t->arena});
 }
 
@@ -285,7 +296,7 @@ static void process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels, co
     tl_ctx_set_taping(c, taping);
 }
 
-/* --- images for people ------------------------------------------------------------------------ */
+/* --- what is told to people ------------------------------------------------------------------- */
 
 static tl_status validation_step(tl_task *t, tl_step *s)
 {
@@ -295,26 +306,58 @@ static tl_status validation_step(tl_task *t, tl_step *s)
     tl_tensor *losses = tl_task_build_losses(t, s->ctx, &labels, &outputs, tl_step_aux_losses(s));
     tl_step_report(s, losses, tl_batch_weight(s->batch));
     tl_task_process_metrics(t, s, &labels, &outputs);
-    // Of several classes there is no one that was taken for another.
+    if (tells_mistakes(t)) TL_TRY(tli_mistakes_step(s, labels.items[0].tensor, outputs.items[0].tensor));
     if (!t->config->allow_image_summary || is_multilabel(image_task_of(t))) return tl_ctx_status(s->ctx);
     return tli_report_step(s, labels.items[0].tensor, outputs.items[0].tensor);
 }
 
+/* What is kept of an evaluation. */
+typedef struct kept {
+    void *images, *mistakes;
+} kept;
+
 static tl_status aggregate_logs(tl_task *t, void **state, const tl_logs *step)
 {
-    return t->config->allow_image_summary ? tli_report_keep(state, step) : TL_OK;
+    const image_task *m = (const image_task *)t;
+    if (!t->config->allow_image_summary && !tells_mistakes(t)) return TL_OK;
+    if (!*state && !(*state = tl_alloc_zero(sizeof(kept)))) return TL_FAIL_NOMEM(sizeof(kept));
+    kept *k = *state;
+    if (t->config->allow_image_summary) TL_TRY(tli_report_keep(&k->images, step));
+    if (!tells_mistakes(t)) return TL_OK;
+    return tli_mistakes_keep(&k->mistakes, step, m->model->num_classes, m->config->evaluation.report_mistakes);
 }
 
 static tl_status reduce_aggregated_logs(tl_task *t, void *state, int64_t global_step, tl_logs *into)
 {
+    const kept *k = state;
     (void)global_step;
-    return tli_report_tell(t->engine, state, names_of(image_task_of(t)), into);
+    if (k->mistakes) TL_TRY(tli_mistakes_tell(k->mistakes, names_of(image_task_of(t)), into));
+    return k->images ? tli_report_tell(t->engine, k->images, names_of(image_task_of(t)), into) : TL_OK;
 }
 
 static void release_aggregated(tl_task *t, void *state)
 {
+    kept *k = state;
     (void)t;
-    tli_report_free(state);
+    if (!k) return;
+    tli_report_free(k->images);
+    tli_mistakes_free(k->mistakes);
+    tl_free(k);
+}
+
+/* --- what a run keeps ------------------------------------------------------------------------- */
+
+/* Which number each class has: a line for each. */
+static tl_status notes(tl_task *t, tl_notes *into)
+{
+    tl_strings names = names_of((image_task *)t);
+    tl_str text = TL_STR_INIT;
+    if (!names.count) return TL_OK;
+    for (int64_t i = 0; i < names.count; i++) tl_str_addf(&text, "%s\n", names.items[i]);
+    tl_status st = tl_str_status(&text);
+    if (st == TL_OK) st = tl_notes_put(into, "classes", "classes.txt", tl_str_text(&text));
+    tl_str_deinit(&text);
+    return st;
 }
 
 /* --- starting from other weights -------------------------------------------------------------- */
@@ -426,4 +469,6 @@ const tl_task_class tl_image_classification_task = {
     .answer_form = answer_form,
     .set_classes = tl_image_task_set_classes,
     .export_files = export_files,
+    .notes = notes,
+    .lacks = tli_image_lacks,
 };

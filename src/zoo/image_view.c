@@ -170,11 +170,53 @@ static tl_status decode(const tli_view *p, tl_image *out, look *v, const void *f
                                             .shrink = shrink_of(p, v), .orient = p->orient});
 }
 
+/* Every pixel counts. */
+static tl_status reduce(tl_image *out, const tl_image *in, int64_t side)
+{
+    int64_t shorter = in->height < in->width ? in->height : in->width;
+    int64_t height = (in->height * side + shorter / 2) / shorter, width = (in->width * side + shorter / 2) / shorter;
+    TL_TRY(tl_image_resize_memory(out, height, width, in->channels));
+    tl_pixels to = tl_pixels_of(out), from = tl_pixels_of(in);
+    return tl_pixels_resize(&to, &from, &(tl_pixels_resize_args){.method = TL_PIXELS_AREA}, NULL);
+}
+
+tl_status tli_view_decode(tl_image *out, const tli_view *p, const void *file, size_t bytes)
+{
+    tl_image_head head;
+    tl_image whole = TL_IMAGE_INIT;
+    tl_image_args args = {.channels = p->channels, .dct = TL_JPEG_FAST, .shrink = 1, .orient = p->orient};
+    if (p->side <= 0) return tl_image_decode(out, file, bytes, &args);
+    TL_TRY(tl_image_look(&head, file, bytes));
+    int64_t shorter = head.height < head.width ? head.height : head.width;
+    if (shorter <= p->side) return tl_image_decode(out, file, bytes, &args);
+    while (args.shrink < 8 && shorter / (2 * args.shrink) >= p->side) args.shrink *= 2;
+    tl_status st = tl_image_decode(&whole, file, bytes, &args);
+    if (st == TL_OK) st = reduce(out, &whole, p->side);
+    tl_image_deinit(&whole);
+    return st;
+}
+
+/* By way of the whole image. */
+static tl_status view_reduced(float *memory, const tli_view *p, const void *file, size_t bytes, tl_rng *rng,
+                              bool *undecodable)
+{
+    tl_image image = TL_IMAGE_INIT;
+    tl_status st = tli_view_decode(&image, p, file, bytes);
+    *undecodable = st != TL_OK && st != TL_ENOMEM;
+    if (st == TL_OK) {
+        tl_shape shape = TL_SHAPE(image.height, image.width, image.channels);
+        st = tli_view_pixels(memory, p, &shape, image.pixels, rng);
+    }
+    tl_image_deinit(&image);
+    return st;
+}
+
 tl_status tli_view_encoded(float *memory, const tli_view *p, const void *file, size_t bytes, tl_rng *rng,
                            bool *undecodable)
 {
     tl_image image = TL_IMAGE_INIT;
     look v;
+    if (p->side > 0) return view_reduced(memory, p, file, bytes, rng, undecodable);
     tl_status st = decode(p, &image, &v, file, bytes, rng);
     *undecodable = st != TL_OK && st != TL_ENOMEM;
     if (st == TL_OK) {

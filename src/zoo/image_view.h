@@ -15,6 +15,7 @@ typedef struct tli_view {
     int64_t height, width, channels; /* of what comes out */
     float mean[TLI_VIEW_CHANNELS], stddev[TLI_VIEW_CHANNELS];
     bool orient;              /* turned as EXIF says */
+    int64_t side;             /* images are brought down to this shorter side before all else; 0: as they are */
     int resize;               /* tl_image_resize */
     bool training;            /* what follows `center` is done then alone */
     double center;            /* share of the shorter side that is cut out of the middle; 0: all is taken */
@@ -33,7 +34,10 @@ typedef struct tli_view {
  * says that the failure is the file's. */
 TL_NODISCARD tl_status tli_view_encoded(float *out, const tli_view *v, const void *file, size_t bytes,
                                         tl_rng *rng, bool *undecodable);
-/* The same of bytes [height, width] or [height, width, channels]. */
+/* The whole image as bytes, brought down to the view's shorter side: what can be kept from one pass to the next, for
+ * tli_view_pixels. */
+TL_NODISCARD tl_status tli_view_decode(tl_image *out, const tli_view *v, const void *file, size_t bytes);
+/* The same as tli_view_encoded of bytes [height, width] or [height, width, channels]. */
 TL_NODISCARD tl_status tli_view_pixels(float *out, const tli_view *v, const tl_shape *shape, const void *pixels,
                                        tl_rng *rng);
 

@@ -172,6 +172,7 @@ static const tl_entry entries[] = {
     {&tl_kind_backbone, &tl_backbone_mlp.cls},
     {&tl_kind_task, &tl_image_classification_task.cls},
     {&tl_kind_task, &tl_example_task.cls},
+    {&tl_kind_experiment, &tli_images_experiment.cls},
     {&tl_kind_experiment, &image_classification.cls},
     {&tl_kind_experiment, &resnet_imagenet.cls},
     {&tl_kind_experiment, &example.cls},

@@ -2,9 +2,10 @@
 #ifndef TILTH_SRC_ZOO_ZOO_H
 #define TILTH_SRC_ZOO_ZOO_H
 
-#include <tilth/desc/registry.h>
+#include <tilth/train/experiment.h>
 
 extern const tl_module tli_mock_module;
+extern const tl_experiment_class tli_images_experiment;
 
 /* For literals of configurations, where a zero means the default: the number that is meant, also when it is 0. */
 static inline double tli_exactly(double number)

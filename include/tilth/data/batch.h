@@ -18,6 +18,9 @@ typedef struct tl_batch {
 
 /* The field that holds how much each example counts. */
 #define TL_BATCH_WEIGHT "weight"
+/* The field that says where each example came from, for people: texts, uint8 [batch, length], zeros behind them. No model
+ * is given it. */
+#define TL_BATCH_NAME "example_name"
 
 /* A name that is not there fails the context with a list of those that are. */
 TL_API tl_tensor *tl_batch_get(const tl_batch *b, const char *name);

@@ -14,8 +14,8 @@
  * the base from one's own is a plain call: tl_base_task.train_step(t, s).
  *
  * Batches are named tensors. Those called y, label, labels, target or targets, or whose names begin with
- * label_ or target_, are labels; `weight` weighs the examples; the rest goes to the model. A batch
- * without labels serves as both. A task whose labels have other names says so in its class:
+ * label_ or target_, are labels; `weight` weighs the examples, `example_name` names them; the rest goes to the model. A
+ * batch without labels serves as both. A task whose labels have other names says so in its class:
  *
  *     static const char *const labels[] = {"price", NULL};
  *     ... .build_model = my_build_model, .labels = labels ...
@@ -27,6 +27,7 @@
 #include <tilth/data/dataset.h>
 #include <tilth/desc/gin.h>
 #include <tilth/train/experiment.h>
+#include <tilth/train/lacks.h>
 #include <tilth/train/notes.h>
 #include <tilth/train/original.h>
 #include <tilth/train/step.h>
@@ -132,6 +133,9 @@ struct tl_task_class {
     tl_status (*set_classes)(tl_task *t, tl_strings names);
     /* Adds files for others who use the weights, such as how inputs are made (`tilth export`). Base: none. */
     tl_status (*export_files)(tl_task *t, tl_notes *into);
+    /* (optional) Adds the settings of `config`, which is the task's, without which a run cannot begin; called before
+     * anything is built. */
+    tl_status (*lacks)(const tl_task_config *config, bool trains, bool evaluates, tl_lacks *into);
 };
 TL_API extern const tl_task_class tl_base_task;
 

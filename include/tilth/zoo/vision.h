@@ -170,6 +170,7 @@ typedef struct tl_image_data_config {
     tl_doubles mean, stddev;   /* of bytes, one for each channel; none: ImageNet's */
     int64_t aug_pad;           /* instead of aug_crop: shifted by up to so many pixels; at most 4096 */
     int64_t synthetic_examples;
+    int64_t shorter_side;         /* larger images are brought down to it before all else; 0: as they are */
     double holdout;               /* share that is held out for validation, by content: data/image_folder.h */
     tl_holdout_part holdout_part; /* auto: what is left for train_data, what is held out for validation_data */
     bool skip_bad;                /* images that cannot be decoded are left out, and told */
@@ -196,6 +197,7 @@ typedef struct tl_image_inputs_args {
     /* (optional: a folder's own, sorted) Of training, for validation as well: which number a folder's class has. A
      * class that is not among them, and another number of them than num_classes, are errors. */
     tl_strings class_names;
+    bool name_examples;               /* batches have the field TL_BATCH_NAME too */
     int threads;                      /* (optional: as many as the machine has) */
     tl_arena *arena;                  /* lives as long as the dataset */
 } tl_image_inputs_args;
@@ -222,6 +224,7 @@ typedef struct tl_image_evaluation {
     int64_t top_k;
     tl_doubles precision_and_recall_thresholds;
     bool report_per_class_precision_and_recall;
+    int64_t report_mistakes; /* ours: texts with what was taken for what, and so many of the worst; 0: none */
 } tl_image_evaluation;
 
 typedef struct tl_image_task_config {

@@ -1,0 +1,90 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include <tilth/train/lacks.h>
+
+#include "tool/experiment.h"
+
+const char *tli_quoted(tli_run *run, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./:,@%=";
+    tl_str text = TL_STR_INIT;
+    if (*word && strspn(word, plain) == strlen(word)) return word;
+    tl_str_addc(&text, '\'');
+    for (const char *p = word; *p; p++) {
+        if (*p == '\'') tl_str_add(&text, "'\\''");
+        else tl_str_addc(&text, *p);
+    }
+    tl_str_addc(&text, '\'');
+    const char *copy = tl_str_status(&text) == TL_OK ? tl_arena_strdup(run->arena, tl_str_text(&text)) : NULL;
+    tl_str_deinit(&text);
+    return copy;
+}
+
+/* Words of a command, each in a line of its own but for the first ones. */
+static tl_status add_word(tl_str *out, tli_run *run, const char *before, const char *name, const char *value)
+{
+    const char *word = name ? tl_arena_printf(run->arena, "%s=%s", name, value) : value;
+    word = word ? tli_quoted(run, word) : NULL;
+    if (!word) return TL_ENOMEM;
+    tl_str_addf(out, "%s%s", before, word);
+    return TL_OK;
+}
+
+/* The command as it was given, and what it lacks. */
+static tl_status add_command(tl_str *out, tli_run *run, const tl_parse_options *parse, const tl_train_flags *flags,
+                             const tl_lacks *lacks)
+{
+    static const char line[] = " \\\n      ";
+    int64_t count;
+    const tl_flag_word *words = tl_flags_words(run->flags, &count);
+    TL_TRY(add_word(out, run, "    ", NULL, run->tool->program));
+    tl_str_add(out, " train");
+    TL_TRY(add_word(out, run, " ", "--experiment", parse->experiment));
+    TL_TRY(add_word(out, run, " ", "--mode", flags->mode));
+    TL_TRY(add_word(out, run, " ", "--model_dir", flags->model_dir ? flags->model_dir : "runs/mine"));
+    for (int64_t i = 0; i < parse->config_file.count; i++)
+        TL_TRY(add_word(out, run, line, "--config_file", parse->config_file.items[i]));
+    if (*parse->params_override) TL_TRY(add_word(out, run, line, "--params_override", parse->params_override));
+    for (int64_t i = 0; i < count; i++) TL_TRY(add_word(out, run, line, NULL, words[i].text));
+    for (int64_t i = 0; i < lacks->count; i++)
+        TL_TRY(add_word(out, run, line, lacks->items[i].key, lacks->items[i].value));
+    return TL_OK;
+}
+
+static void add_list(tl_str *out, const tl_lacks *lacks)
+{
+    for (int64_t i = 0; i < lacks->count; i++)
+        if (lacks->items[i].what) tl_str_addf(out, "    %-44s %s\n", lacks->items[i].key, lacks->items[i].what);
+}
+
+/* Once it is known where the data lies, the rest follows. */
+static void leave_what_data_says(tl_lacks *lacks)
+{
+    for (int64_t i = 0; i < lacks->count; i++) {
+        if (strcmp(lacks->items[i].key, "task.train_data.input_path") != 0) continue;
+        lacks->items[0] = lacks->items[i];
+        lacks->count = 1;
+        lacks->hint = NULL;
+    }
+}
+
+tl_status tli_check_lacks(tli_run *run, tl_config *config, const tl_parse_options *parse, const tl_train_flags *flags)
+{
+    tl_lacks lacks = {.arena = run->arena};
+    tl_str text = TL_STR_INIT;
+    TL_TRY(tl_experiment_lacks(&lacks, config, run->registry, flags->mode));
+    if (tl_experiment_completes(run->registry, parse->experiment)) leave_what_data_says(&lacks);
+    int64_t count = tl_lacks_count(&lacks);
+    if (!count) return TL_OK;
+    tl_str_addf(&text, "the experiment '%s' lacks %" PRId64 " setting%s:\n", parse->experiment, count,
+                count == 1 ? "" : "s");
+    add_list(&text, &lacks);
+    tl_str_add(&text, "  With these it runs:\n");
+    tl_status st = add_command(&text, run, parse, flags, &lacks);
+    if (lacks.hint) tl_str_addf(&text, "\n  %s", lacks.hint);
+    if (st == TL_OK) st = tl_str_status(&text);
+    if (st == TL_OK) st = TL_FAIL(TL_EINVAL, "%s", tl_str_text(&text));
+    tl_str_deinit(&text);
+    return st;
+}

@@ -1,0 +1,215 @@
+/* Own images through the program: one command that needs a folder alone, what it tells, how it goes on; and settings
+ * that are missing, told all at once. */
+#include "zoo/zoo_lab.h"
+
+#include <tilth/io/checkpoint.h>
+#include <tilth/io/png.h>
+
+#include "tool/tool.h"
+
+static char *out, *err;
+static int code;
+
+static void forget(void)
+{
+    free(out);
+    free(err);
+    out = err = NULL;
+}
+
+static int close_test(void **state)
+{
+    forget();
+    return lab_close(state);
+}
+
+static void run_list(const char *const *words)
+{
+    static const tl_main_options options;
+    char *argv[40] = {"tilth"};
+    int argc = 1;
+    size_t out_size, err_size;
+    forget();
+    for (; *words; words++) argv[argc++] = (char *)(uintptr_t)*words;
+    tli_tool tool = {.program = "tilth", .options = &options, .out = open_memstream(&out, &out_size),
+                     .err = open_memstream(&err, &err_size), .width = 100};
+    code = tli_tool_main(&tool, argc, argv);
+    fclose(tool.out);
+    fclose(tool.err);
+}
+#define run(...) run_list((const char *const[]){__VA_ARGS__, NULL})
+
+static void ended(int expected, const char *message)
+{
+    if (code != expected) fail_msg("exit code %d, not %d: %s", code, expected, err);
+    if (!strstr(err, message)) fail_msg("this is missing:\n%s\nin:\n%s", message, err);
+}
+
+static void has(const char *part)
+{
+    if (!strstr(out, part)) fail_msg("this is missing:\n%s\nin:\n%s", part, out);
+}
+
+/* Stripes that lie or stand, of any colour. */
+static void put_image(const char *path, bool standing, int number)
+{
+    enum { SIDE = 12 };
+    uint8_t pixels[SIDE * SIDE * 3];
+    tl_str png = TL_STR_INIT;
+    for (int y = 0; y < SIDE; y++)
+        for (int x = 0; x < SIDE; x++)
+            for (int k = 0; k < 3; k++)
+                pixels[(y * SIDE + x) * 3 + k] =
+                    (uint8_t)(40 * (number * (k + 1) % 4) + (((standing ? x : y) + number) / 2 % 2 ? 130 : 0));
+    assert_ok(tl_png_encode(&png, &(tl_png_image){SIDE, SIDE, 3, pixels}));
+    assert_ok(tl_mkdirs(tl_path_dirname(lab_arena, path)));
+    assert_ok(tl_file_write_atomic(path, png.data, png.length));
+    tl_str_deinit(&png);
+}
+
+static void put_folder(const char *folder, int count)
+{
+    for (int i = 0; i < count; i++)
+        put_image(tl_arena_printf(lab_arena, "%s/%s/%d.png", folder, i % 2 ? "lying" : "standing", i), i % 2 == 0, i);
+}
+
+static void train(const char *more)
+{
+    run("train", "--experiment=images", "--mode=train_and_eval", "--model_dir=run", "--progress=lines",
+        "task.train_data.input_path=pictures", "tilth.seed=1", "tilth.threads=1", "tilth.jit=false",
+        "tilth.early_stopping=null", more);
+}
+
+static char *params(void)
+{
+    char *text;
+    assert_ok(tl_file_read(&text, NULL, "run/params.yaml", 1 << 20));
+    return text;
+}
+
+static void test_one_command(void **state)
+{
+    (void)state;
+    put_folder("pictures", 40);
+    for (int i = 0; i < 12; i++) // taken for what they are
+        put_image(tl_arena_printf(lab_arena, "pictures/lying/wrong%d.png", i), true, 100 + i);
+    assert_ok(tl_file_write_atomic("pictures/lying/broken.png", "no picture", 10));
+    train("trainer.train_steps=6");
+    ended(0, "");
+    has("\n  accuracy ");
+    has("images have a wrong answer; rows are what they are, columns what they were taken for\n");
+    has("\n               lying  standing   right\n  lying ");
+    has("worst mistakes, by how sure the model was:\n  0.");
+    has(" taken for ");
+    has(": pictures/");
+    // The names of the classes stay with the weights.
+    const char *latest;
+    tl_checkpoint *saved;
+    assert_ok(tl_checkpoint_latest(&latest, lab_arena, "run"));
+    assert_ok(tl_checkpoint_open(&saved, latest));
+    assert_string_equal(tl_checkpoint_note(saved, "classes"), "lying\nstanding\n");
+    tl_checkpoint_free(&saved);
+    // What can be done with it needs no data.
+    assert_int_equal(rename("pictures", "gone"), 0);
+    run("predict", "--model_dir=run", "gone/lying/1.png");
+    ended(0, "");
+}
+
+static void test_a_run_goes_on_as_it_was_begun(void **state)
+{
+    (void)state;
+    put_folder("pictures", 40);
+    train("trainer.train_steps=4");
+    ended(0, "");
+    char *before = params();
+    put_folder("pictures", 60); // more of them: other means and steps would be found now
+    train("trainer.train_steps=4");
+    ended(0, "");
+    char *after = params();
+    assert_string_equal(after, before);
+    tl_free(before);
+    tl_free(after);
+    put_image("pictures/another/1.png", true, 1);
+    train("trainer.train_steps=4");
+    assert_int_not_equal(code, 0);
+    ended(code, "another");
+}
+
+/* --- what is missing -------------------------------------------------------------------------- */
+
+enum { MOST_WORDS = 40 };
+
+/* Words of the command that the message ends with, without their quotes. */
+static int example_words(const char **words)
+{
+    int count = 0;
+    char *text = tl_arena_strdup(lab_arena, strstr(err, "  With these it runs:\n"));
+    for (char *word = strtok(strstr(text, "tilth ") + 6, " \\\n"); word && count < MOST_WORDS - 4;
+         word = strtok(NULL, " \\\n")) {
+        size_t length = strlen(word);
+        if (strcmp(word, "--experiment=images") == 0) break; // the hint
+        if (word[0] == '\'') word[length - 1] = '\0', word++;
+        words[count++] = word;
+    }
+    return count;
+}
+
+static void test_what_lacks_is_told_at_once(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {
+        "task.model.num_classes ", "task.model.input_size ", "task.train_data.input_path ",
+        "task.train_data.file_type ", "task.train_data.global_batch_size ", "task.validation_data.input_path ",
+        "task.validation_data.global_batch_size ", "trainer.train_steps ", "trainer.optimizer_config.optimizer.type ",
+        "trainer.optimizer_config.learning_rate.type ", "--experiment=images needs task.train_data.input_path alone"};
+    run("train", "--experiment=image_classification", "--mode=train_and_eval", "--model_dir=run");
+    for (int64_t i = 0; i < TL_COUNT(keys); i++) ended(2, keys[i]);
+    assert_false(tl_dir_exists("run"));
+    run("train", "--experiment=images", "--mode=train_and_eval", "--model_dir=run");
+    ended(2, "lacks 1 setting:\n    task.train_data.input_path ");
+}
+
+static void test_the_example_works(void **state)
+{
+    (void)state;
+    const char *words[MOST_WORDS] = {0};
+    put_folder("my pictures", 12);
+    run("train", "--experiment=image_classification", "--mode=train_and_eval", "--model_dir=run",
+        "task.train_data.input_path=my pictures", "trainer.optimizer_config.learning_rate.type=cosine");
+    ended(2, "task.model.num_classes=2 \\\n");
+    ended(2, "'task.train_data.input_path=my pictures'");
+    ended(2, "learning_rate.cosine.initial_learning_rate");
+    ended(2, "learning_rate.cosine.decay_steps");
+    assert_int_equal(rename("my pictures", "pictures"), 0); // words are parted at spaces here
+    run("train", "--experiment=image_classification", "--mode=train_and_eval", "--model_dir=run",
+        "task.train_data.input_path=pictures");
+    ended(2, "task.validation_data.holdout=0.2");
+    int count = example_words(words);
+    words[count++] = "trainer.train_steps=1"; // and small
+    words[count++] = "task.model.backbone.type=cnn";
+    words[count++] = "tilth.jit=false";
+    run_list(words);
+    ended(0, "");
+    has("done: step 1");
+}
+
+static void test_steps_of_nothing_are_meant_when_they_are_said(void **state)
+{
+    (void)state;
+    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=run", "trainer.train_steps=0",
+        "tilth.jit=false", "--progress=lines");
+    ended(0, "");
+}
+
+int main(void)
+{
+#define CASE(f) cmocka_unit_test_setup_teardown(f, lab_open, close_test)
+    const struct CMUnitTest tests[] = {
+        CASE(test_one_command),
+        CASE(test_a_run_goes_on_as_it_was_begun),
+        CASE(test_what_lacks_is_told_at_once),
+        CASE(test_the_example_works),
+        CASE(test_steps_of_nothing_are_meant_when_they_are_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

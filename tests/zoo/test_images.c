@@ -1,0 +1,313 @@
+/* The experiment `images`: what it finds in folders, records and idx files, and what it leaves as it was given. */
+#include "zoo/zoo_lab.h"
+
+#include <tilth/data/batch.h>
+#include <tilth/io/example.h>
+#include <tilth/io/idx.h>
+#include <tilth/io/png.h>
+#include <tilth/io/tfrecord.h>
+
+/* --- data ------------------------------------------------------------------------------------- */
+
+static tl_str png_of(int64_t height, int64_t width, int64_t channels, int number)
+{
+    tl_str out = TL_STR_INIT;
+    uint8_t *pixels = tl_alloc((size_t)(height * width * channels));
+    assert_non_null(pixels);
+    for (int64_t i = 0; i < height * width * channels; i++) pixels[i] = (uint8_t)(i * 31 + number * 57);
+    assert_ok(tl_png_encode(&out, &(tl_png_image){width, height, channels, pixels}));
+    tl_free(pixels);
+    return out;
+}
+
+static void put_image(const char *path, int64_t height, int64_t width, int64_t channels, int number)
+{
+    tl_str png = png_of(height, width, channels, number);
+    assert_ok(tl_mkdirs(tl_path_dirname(lab_arena, path)));
+    assert_ok(tl_file_write_atomic(path, png.data, png.length));
+    tl_str_deinit(&png);
+}
+
+/* `count` images of each class of the list, whose names may have spaces and quotes. */
+static void put_folder(const char *folder, const char *const *classes, int count, int64_t side, int64_t channels)
+{
+    int number = 0;
+    for (; *classes; classes++)
+        for (int i = 0; i < count; i++, number++)
+            put_image(tl_arena_printf(lab_arena, "%s/%s/%d.png", folder, *classes, i), side, side, channels, number);
+}
+#define CLASSES(...) (const char *const[]){__VA_ARGS__, NULL}
+
+static void put_records(const char *path, int count, int classes)
+{
+    tl_tfrecord_writer *w;
+    assert_ok(tl_tfrecord_writer_begin(&w, path, NULL));
+    for (int i = 0; i < count; i++) {
+        tl_str example = TL_STR_INIT, png = png_of(12, 12, 1, i);
+        int64_t label = i % classes;
+        tl_example_writer e = tl_example_begin(&example);
+        tl_example_add_bytes(&e, "image/encoded", &(tl_bytes){png.data, png.length}, 1);
+        tl_example_add_ints(&e, "image/class/label", &label, 1);
+        assert_ok(tl_example_end(&e));
+        assert_ok(tl_tfrecord_write(w, example.data, example.length));
+        tl_str_deinit(&example);
+        tl_str_deinit(&png);
+    }
+    assert_ok(tl_tfrecord_writer_commit(&w));
+}
+
+/* --- what is found ---------------------------------------------------------------------------- */
+
+static tl_config *config;
+static const tl_image_task_config *task;
+static const tl_image_model_config *model;
+static const tl_image_data_config *train, *validation;
+static const tl_trainer_config *trainer;
+
+/* With these overrides. */
+static tl_status try_images(const char *words)
+{
+    tl_config_free(&config);
+    const tl_parse_options o = {.experiment = "images", .strict_override = true, .params_override = words};
+    TL_TRY(tl_experiment_parse(&config, lab_registry, &o));
+    const tl_experiment_config *e = tl_config_value(config);
+    task = e->task.value;
+    trainer = e->trainer.value;
+    model = task->base.model.value;
+    train = (const tl_image_data_config *)task->base.train_data;
+    validation = (const tl_image_data_config *)task->base.validation_data;
+    return TL_OK;
+}
+
+static int close_images(void **state)
+{
+    tl_config_free(&config);
+    return lab_close(state);
+}
+
+static void size_is(int64_t height, int64_t width, int64_t channels)
+{
+    assert_int_equal(model->input_size.count, 3);
+    assert_int_equal(model->input_size.items[0], height);
+    assert_int_equal(model->input_size.items[1], width);
+    assert_int_equal(model->input_size.items[2], channels);
+}
+
+static void test_a_folder_is_enough(void **state)
+{
+    (void)state;
+    put_folder("pets", CLASSES("dog", "cat, black", "it's"), 8, 12, 3);
+    assert_ok(try_images("task.train_data.input_path=pets"));
+    assert_int_equal(train->file_type, TL_IMAGES_FOLDER);
+    assert_int_equal(model->num_classes, 3);
+    assert_int_equal(task->class_names.count, 3);
+    assert_string_equal(task->class_names.items[0], "cat, black");
+    assert_string_equal(task->class_names.items[2], "it's");
+    size_is(12, 12, 3);
+    assert_true(train->holdout == 0.2 && validation->holdout == 0.2);
+    assert_string_equal(validation->base.input_path->text, "pets");
+    assert_int_equal(train->mean.count, 3);
+    assert_true(train->skip_bad && validation->skip_bad && train->base.cache);
+    assert_true(train->base.global_batch_size > 0 && validation->base.global_batch_size > 0);
+    assert_true(trainer->train_steps > 0);
+    assert_int_equal(trainer->train_steps % trainer->validation_interval, 0);
+    assert_int_equal(trainer->validation_interval % trainer->steps_per_loop, 0);
+    assert_string_equal(tl_config_source(config, "task.model.num_classes"), "the data");
+    assert_string_equal(tl_config_source(config, "task.class_names"), "the data");
+    assert_string_equal(tl_config_source(config, "task.train_data.input_path"), "--params_override");
+}
+
+static void test_what_is_given_stays(void **state)
+{
+    (void)state;
+    put_folder("pets", CLASSES("cat", "dog"), 8, 12, 3);
+    assert_ok(try_images("task.train_data.input_path=pets,task.model.input_size=[16,16,3],trainer.train_steps=7,"
+                         "task.train_data.global_batch_size=3,task.train_data.holdout=0.5,"
+                         "task.model.backbone.cnn.filters=[4],task.train_data.mean=[1],task.train_data.stddev=[2],"
+                         "trainer.optimizer_config.learning_rate.cosine.initial_learning_rate=0.5"));
+    size_is(16, 16, 3);
+    assert_int_equal(trainer->train_steps, 7);
+    assert_int_equal(train->base.global_batch_size, 3);
+    assert_true(train->holdout == 0.5 && validation->holdout == 0.5);
+    assert_int_equal(train->mean.count, 1);
+    const tl_cnn_config *cnn = model->backbone.value;
+    assert_int_equal(cnn->filters.count, 1);
+    const tl_cosine_config *rate = trainer->optimizer_config.learning_rate.value;
+    assert_true(rate->initial_learning_rate.value == 0.5);
+    assert_int_equal(rate->decay_steps.value, 7);
+    assert_int_equal(model->num_classes, 2);
+    assert_int_equal(trainer->train_steps % trainer->validation_interval, 0);
+}
+
+static void test_grey_images_have_one_channel(void **state)
+{
+    (void)state;
+    put_folder("signs", CLASSES("a", "b"), 6, 20, 1);
+    assert_ok(try_images("task.train_data.input_path=signs"));
+    size_is(20, 20, 1);
+    assert_false(train->aug_rand_hflip);
+    assert_int_equal(train->mean.count, 1);
+    assert_true(train->aug_pad > 0 && !train->aug_crop);
+}
+
+static void test_photos_are_brought_to_one_size(void **state)
+{
+    (void)state;
+    put_folder("photos", CLASSES("a", "b"), 4, 90, 3);
+    put_image("photos/a/wide.png", 100, 170, 3, 5);
+    assert_ok(try_images("task.train_data.input_path=photos"));
+    size_is(48, 48, 3);
+    assert_int_equal(train->shorter_side, 60);
+    assert_int_equal(validation->shorter_side, 60);
+    assert_true(train->aug_crop && train->aug_rand_hflip);
+}
+
+static void test_a_folder_that_is_divided(void **state)
+{
+    (void)state;
+    put_folder("all/train", CLASSES("cat", "dog"), 6, 12, 3);
+    put_folder("all/val", CLASSES("cat", "dog"), 2, 12, 3);
+    assert_ok(try_images("task.train_data.input_path=all"));
+    assert_string_equal(train->base.input_path->text, "all/train");
+    assert_string_equal(validation->base.input_path->text, "all/val");
+    assert_true(train->holdout == 0 && validation->holdout == 0);
+    assert_int_equal(model->num_classes, 2);
+}
+
+static void test_records_with_a_list(void **state)
+{
+    (void)state;
+    put_records("train-00000-of-00002", 10, 3);
+    put_records("train-00001-of-00002", 8, 2);
+    assert_ok(tl_file_write_atomic("train.classes.txt", "ape\nbee\ncow\neel\n", 16));
+    assert_ok(try_images("task.train_data.input_path='train*'"));
+    assert_int_equal(train->file_type, TL_IMAGES_TFRECORD);
+    assert_int_equal(model->num_classes, 4);
+    assert_string_equal(task->class_names.items[3], "eel");
+    size_is(12, 12, 1);
+    assert_true(train->holdout == 0.2);
+    // Names by hand, and too few of them.
+    assert_ok(try_images("task.train_data.input_path='train-*',task.class_names=[x,y,z]"));
+    assert_int_equal(model->num_classes, 3);
+    assert_fails(try_images("task.train_data.input_path='train-*',task.class_names=[x,y]"), TL_EINVAL, "names for 2 classes");
+}
+
+static void test_idx_files(void **state)
+{
+    (void)state;
+    uint8_t pixels[12 * 10 * 8], labels[12];
+    for (size_t i = 0; i < sizeof pixels; i++) pixels[i] = (uint8_t)(i * 7);
+    for (size_t i = 0; i < sizeof labels; i++) labels[i] = (uint8_t)(i % 5);
+    tl_shape of_images = TL_SHAPE(12, 10, 8), of_labels = TL_SHAPE(12);
+    assert_ok(tl_idx_write("images", TL_U8, &of_images, pixels));
+    assert_ok(tl_idx_write("labels", TL_U8, &of_labels, labels));
+    assert_ok(try_images("task.train_data.input_path='images,labels'"));
+    assert_int_equal(train->file_type, TL_IMAGES_IDX);
+    assert_int_equal(model->num_classes, 5);
+    assert_int_equal(task->class_names.count, 0);
+    size_is(10, 8, 1);
+}
+
+static void test_a_run_does_not_look_again(void **state)
+{
+    (void)state;
+    put_folder("pets", CLASSES("cat", "dog"), 8, 12, 3);
+    assert_ok(try_images("task.train_data.input_path=pets"));
+    assert_ok(tl_serialize_config(config, "run"));
+    assert_int_equal(rename("pets", "gone"), 0);
+    const char *file = "run/params.yaml";
+    tl_config *again;
+    assert_ok(tl_experiment_parse(&again, lab_registry,
+                                  &(tl_parse_options){.experiment = "images", .strict_override = true,
+                                                      .config_file = {&file, 1}}));
+    const tl_experiment_config *e = tl_config_value(again);
+    assert_true(tl_desc_equal(&tl_experiment_config_desc, e, tl_config_value(config)));
+    tl_config_free(&again);
+}
+
+static void test_mistakes(void **state)
+{
+    (void)state;
+    assert_fails(try_images("task.train_data.input_path=nowhere"), TL_ENOTFOUND, "task.train_data.input_path");
+    assert_ok(tl_mkdirs("bad/a"));
+    assert_ok(tl_file_write_atomic("bad/a/x.jpg", "no picture", 10));
+    assert_fails(try_images("task.train_data.input_path=bad"), TL_EINVAL, "none of 1 images could be decoded");
+    // Nothing is said: nothing is found, so that the configuration can be looked at.
+    assert_ok(try_images(""));
+    assert_int_equal(model->num_classes, 0);
+}
+
+/* --- images that are brought down ------------------------------------------------------------- */
+
+static const char reduced[] = "task:\n"
+                              "  model: {num_classes: 2, input_size: [8, 8, 3]}\n"
+                              "  evaluation: {report_mistakes: 3}\n"
+                              "  validation_data: {file_type: image_folder, input_path: wide, global_batch_size: 4,\n"
+                              "                    shorter_side: 10, center_crop_fraction: 0.9, cache: %s}\n";
+
+/* The first batch of images, and the name of the last one. */
+static void read_batch(double *pixels, char name[256], const char *cached)
+{
+    lab_run r;
+    tl_dataset *d;
+    tl_ctx *c;
+    bool more;
+    double bytes[4 * 256];
+    lab_begin(&r, "image_classification", tl_arena_printf(lab_arena, reduced, cached));
+    assert_ok(tl_task_build_inputs(r.task, r.task->config->validation_data,
+                                   &(tl_input_context){.pipelines = 1, .replicas = 1}, &d));
+    assert_ok(tl_ctx_new(&c, r.task->engine));
+    tl_batch b = {.ctx = c};
+    assert_ok(tl_dataset_next(d, c, &b.tensors, &more));
+    assert_true(more);
+    assert_ok(tl_tensor_get_doubles(tl_batch_get(&b, "image"), pixels, 4 * 8 * 8 * 3));
+    assert_ok(tl_tensor_get_doubles(tl_batch_get(&b, TL_BATCH_NAME), bytes, TL_COUNT(bytes)));
+    for (int i = 0; i < 256; i++) name[i] = (char)bytes[3 * 256 + i];
+    tl_ctx_free(&c);
+    tl_dataset_free(&d);
+    lab_end(&r);
+}
+
+static void test_reduced_images_are_the_same_however_they_come(void **state)
+{
+    (void)state;
+    double kept[4 * 8 * 8 * 3], read[4 * 8 * 8 * 3];
+    float alone[8 * 8 * 3];
+    char name[256], *file;
+    size_t size;
+    for (int i = 0; i < 2; i++) {
+        put_image(tl_arena_printf(lab_arena, "wide/a/%d.png", i), 23, 41 + i, 3, i);
+        put_image(tl_arena_printf(lab_arena, "wide/b/%d.png", i), 37 + i, 19, 3, i + 7);
+    }
+    read_batch(kept, name, "true");
+    assert_string_equal(name, "wide/b/1.png");
+    read_batch(read, name, "false");
+    assert_memory_equal(kept, read, sizeof kept);
+    lab_run r;
+    lab_begin(&r, "image_classification", tl_arena_printf(lab_arena, reduced, "false"));
+    assert_ok(tl_file_read(&file, &size, "wide/a/0.png", 1 << 20));
+    const int64_t shape[] = {8, 8, 3};
+    assert_ok(tl_image_prepare(alone, (const tl_image_data_config *)r.task->config->validation_data,
+                               (tl_ints){shape, 3}, file, size));
+    for (int i = 0; i < 8 * 8 * 3; i++) assert_true((double)alone[i] == kept[i]);
+    tl_free(file);
+    lab_end(&r);
+}
+
+int main(void)
+{
+#define CASE(f) cmocka_unit_test_setup_teardown(f, lab_open, close_images)
+    const struct CMUnitTest tests[] = {
+        CASE(test_a_folder_is_enough),
+        CASE(test_what_is_given_stays),
+        CASE(test_grey_images_have_one_channel),
+        CASE(test_photos_are_brought_to_one_size),
+        CASE(test_a_folder_that_is_divided),
+        CASE(test_records_with_a_list),
+        CASE(test_idx_files),
+        CASE(test_a_run_does_not_look_again),
+        CASE(test_mistakes),
+        CASE(test_reduced_images_are_the_same_however_they_come),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
