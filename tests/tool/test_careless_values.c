@@ -168,11 +168,12 @@ static void test_home_is_found(void **state)
 static void test_nobody_hears_of_configurables(void **state)
 {
     (void)state;
-    run("train", "--experiment=image_classification", "--mode=train", "--model_dir=run");
-    ended(2, "tilth train: model.num_classes is 0");
-    run("train", "--experiment=image_classification", "--mode=train", "--model_dir=run",
-        "--gin_params=create_trainer.trainer_cls = @Trainer");
-    ended(2, "train_utils.create_trainer: model.num_classes is 0"); // who binds it, does
+    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=run",
+        "task.train_data.global_batch_size=0");
+    ended(2, "tilth train: global_batch_size is 0");
+    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=run",
+        "task.train_data.global_batch_size=0", "--gin_params=create_trainer.trainer_cls = @Trainer");
+    ended(2, "train_utils.create_trainer: global_batch_size is 0"); // who binds it, does
 }
 
 int main(void)
