@@ -109,6 +109,7 @@ static tl_status get_eval_actions_call(void **out, tl_gin *gin, const void *valu
     tl_runner *r = tl_gin_payload(gin);
     (void)value;
     *out = r;
+    if (r->args->keep_nothing) return TL_OK; // they write
     return tl_get_eval_actions(&r->hooks, r->args->params, r->trainer, r->args->model_dir);
 }
 static const tl_configurable_class get_eval_actions = {

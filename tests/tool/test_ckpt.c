@@ -114,8 +114,13 @@ static void test_show(void **state)
     run("show", in_folder("ckpt-5"), "--stats"); // without its suffix
     ended_with(0, "");
     has(out, "model/kernel  float32[2, 2]  least 1, mean 2.33333, greatest 4  1 NOT FINITE\n");
+    run("show", folder); // without a state file: the newest
+    ended_with(0, "");
+    has(out, "int 5");
+    assert_int_equal(rename(path, in_folder("other.safetensors")), 0);
     run("show", folder);
     ended_with(2, "there is no checkpoint in the directory");
+    assert_int_equal(rename(in_folder("other.safetensors"), path), 0);
     put_bytes(in_folder("checkpoint"), "model_checkpoint_path: 'ckpt-5'", 31);
     run("show", folder);
     ended_with(0, "");
