@@ -1,10 +1,8 @@
 #include "tool/sweep.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -20,6 +18,7 @@
 #include <tilth/train/metrics_file.h>
 #include <tilth/train/progress.h>
 
+#include "base/process.h"
 #include "tool/experiment.h"
 
 static const tl_field sweep_fields[] = {
@@ -56,7 +55,7 @@ typedef struct sweep {
     job *jobs;
     int64_t count;
     tli_word_list common; /* words of all runs: flags, and what the command line says */
-    char **environment;
+    const char *variables[2]; /* of their environment */
     char program[4096];
     int heard; /* signals that were handed on */
 } sweep;
@@ -141,24 +140,14 @@ static tl_status make_jobs(sweep *s, const tli_sweep *plan)
     return TL_OK;
 }
 
-/* The environment of the runs: each has its share of the threads. */
-static tl_status make_environment(sweep *s)
+/* Each run has its share of the threads. */
+static tl_status share_threads(sweep *s)
 {
-    static const char name[] = "TILTH_NUM_THREADS=";
-    int64_t count = 0, kept = 0, jobs = flags_of(s)->jobs;
-    int threads = tl_pool_default_threads();
-    while (environ[count]) count++;
-    s->environment = tl_arena_array(s->run->arena, count + 2, sizeof *s->environment);
-    if (!s->environment) return TL_ENOMEM;
-    for (int64_t i = 0; i < count; i++)
-        if (jobs == 1 || strncmp(environ[i], name, sizeof name - 1) != 0) s->environment[kept++] = environ[i];
-    if (jobs > 1) {
-        int64_t share = threads / (jobs < s->count ? jobs : s->count ? s->count : 1);
-        s->environment[kept] = tl_arena_printf(s->run->arena, "%s%" PRId64, name, share > 0 ? share : 1);
-        if (!s->environment[kept++]) return TL_ENOMEM;
-    }
-    s->environment[kept] = NULL;
-    return TL_OK;
+    int64_t jobs = flags_of(s)->jobs < s->count ? flags_of(s)->jobs : s->count;
+    if (jobs <= 1) return TL_OK;
+    int64_t share = tl_pool_default_threads() / jobs;
+    s->variables[0] = tl_arena_printf(s->run->arena, "TILTH_NUM_THREADS=%" PRId64, share > 0 ? share : 1);
+    return s->variables[0] ? TL_OK : TL_ENOMEM;
 }
 
 static tl_status find_program(sweep *s)
@@ -185,36 +174,6 @@ static void say(sweep *s, const job *j, const char *format, ...)
     tl_str_deinit(&line);
 }
 
-/* In a group of its own: a signal from the terminal is for us, who hand it on once. */
-static int spawn_job(sweep *s, job *j, char *const *argv)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none, defaults;
-    sigemptyset(&none);
-    sigemptyset(&defaults);
-    sigaddset(&defaults, SIGPIPE);
-    int error = posix_spawn_file_actions_init(&actions);
-    if (error) return error;
-    error = posix_spawnattr_init(&attributes);
-    if (!error) {
-        posix_spawnattr_setflags(&attributes,
-                                 POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-        posix_spawnattr_setpgroup(&attributes, 0);
-        posix_spawnattr_setsigmask(&attributes, &none);
-        posix_spawnattr_setsigdefault(&attributes, &defaults);
-        error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-        if (!error)
-            error = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, j->log, O_WRONLY | O_CREAT | O_APPEND,
-                                                     0666);
-        if (!error) error = posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-        if (!error) error = posix_spawn(&j->pid, s->program, &actions, &attributes, argv, s->environment);
-        posix_spawnattr_destroy(&attributes);
-    }
-    posix_spawn_file_actions_destroy(&actions);
-    return error;
-}
-
 static tl_status start_job(sweep *s, job *j)
 {
     int64_t most = s->common.count + j->words.count + 4, count = 0;
@@ -231,7 +190,8 @@ static tl_status start_job(sweep *s, job *j)
     TL_TRY(tl_mkdirs(j->folder));
     const char *latest;
     TL_TRY(tl_checkpoint_latest(&latest, arena, j->folder));
-    int error = spawn_job(s, j, (char *const *)(uintptr_t)argv);
+    int error = tli_process_start(&j->pid, &(tli_process_args){.program = s->program, .argv = argv, .input = -1,
+                                                               .variables = s->variables, .output = j->log});
     if (error) return TL_FAIL(TL_EIO, "'%s' cannot be started: %s", s->program, strerror(error));
     j->fate = RUNNING;
     j->begun = tl_clock_ns();
@@ -423,7 +383,7 @@ static tl_status begin(sweep *s, tli_word_list *arguments)
     TL_TRY(collect_arguments(arguments, s));
     TL_TRY(tli_sweep_keep(&plan, s->run->arena, s->flags.model_dir, (tl_strings){arguments->items, arguments->count}));
     TL_TRY(make_jobs(s, &plan));
-    return make_environment(s);
+    return share_threads(s);
 }
 
 static tl_status run_sweep(tli_run *run)

@@ -1,12 +1,9 @@
 #include "train/notify.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -19,6 +16,7 @@
 #include <tilth/base/vec.h>
 
 #include "base/file_io.h"
+#include "base/process.h"
 #include "base/thread.h"
 
 enum { MOST_WAITING = 256 };
@@ -69,48 +67,19 @@ static int input_of(const item *i)
     return -1;
 }
 
-/* The process's environment and two more; NULL: no memory. */
-static char **environment_of(tl_arena *arena, const tli_notify *n, const char *event)
+static int start(pid_t *pid, const tli_notify *n, const char *event, int input)
 {
-    static const char *const ours[] = {"TILTH_EVENT=", "TILTH_MODEL_DIR="};
-    int64_t count = 0, kept = 0;
-    while (environ[count]) count++;
-    char **all = tl_arena_array(arena, count + 3, sizeof *all);
-    if (!all) return NULL;
-    for (int64_t i = 0; i < count; i++)
-        if (strncmp(environ[i], ours[0], strlen(ours[0])) != 0 && strncmp(environ[i], ours[1], strlen(ours[1])) != 0)
-            all[kept++] = environ[i];
-    all[kept++] = tl_arena_printf(arena, "%s%s", ours[0], event);
-    all[kept++] = tl_arena_printf(arena, "%s%s", ours[1], n->model_dir);
-    all[kept] = NULL;
-    return all[kept - 2] && all[kept - 1] ? all : NULL;
-}
-
-/* In a group of its own: the terminal's Ctrl-C is not for it, and it can be ended with all that it has started. */
-static int spawn_in(pid_t *pid, tli_notify *n, char **environment, int input)
-{
-    char shell[] = "/bin/sh", flag[] = "-c";
-    char *const argv[] = {shell, flag, n->command, NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none, every;
-    sigemptyset(&none);
-    sigfillset(&every);
-    int error = posix_spawn_file_actions_init(&actions);
-    if (error) return error;
-    error = posix_spawnattr_init(&attributes);
-    if (!error) {
-        posix_spawnattr_setflags(&attributes,
-                                 POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-        posix_spawnattr_setpgroup(&attributes, 0);
-        posix_spawnattr_setsigmask(&attributes, &none);
-        posix_spawnattr_setsigdefault(&attributes, &every);
-        error = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
-        if (!error) error = posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-        if (!error) error = posix_spawn(pid, shell, &actions, &attributes, argv, environment);
-        posix_spawnattr_destroy(&attributes);
-    }
-    posix_spawn_file_actions_destroy(&actions);
+    tl_str name = TL_STR_INIT, folder = TL_STR_INIT;
+    tl_str_addf(&name, "TILTH_EVENT=%s", event);
+    tl_str_addf(&folder, "TILTH_MODEL_DIR=%s", n->model_dir);
+    const char *const variables[] = {tl_str_text(&name), tl_str_text(&folder), NULL};
+    const char *const argv[] = {"/bin/sh", "-c", n->command, NULL};
+    int error = name.failed || folder.failed ? ENOMEM : 0;
+    if (!error)
+        error = tli_process_start(pid, &(tli_process_args){.program = "/bin/sh", .argv = argv, .variables = variables,
+                                                           .input = input});
+    tl_str_deinit(&name);
+    tl_str_deinit(&folder);
     return error;
 }
 
@@ -146,13 +115,9 @@ static void run_command(tli_notify *n, const item *i)
 {
     char what[160];
     pid_t pid;
-    tl_arena *arena = NULL;
     int input = input_of(i), error = input < 0 ? errno : 0;
-    char **environment = !error && tl_arena_new(&arena) == TL_OK ? environment_of(arena, n, i->event) : NULL;
-    if (!error && !environment) error = ENOMEM;
-    if (!error) error = spawn_in(&pid, n, environment, input);
+    if (!error) error = start(&pid, n, i->event, input);
     if (input >= 0) close(input);
-    tl_arena_free(&arena);
     if (error) {
         snprintf(what, sizeof what, "could not be started (%s)", strerror(error));
         warn_once(n, i->event, what);

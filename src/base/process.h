@@ -1,0 +1,21 @@
+/* Programs that are started beside us.
+ *
+ * Thread word: free-threaded, as far as the environment is. */
+#ifndef TILTH_SRC_BASE_PROCESS_H
+#define TILTH_SRC_BASE_PROCESS_H
+
+#include <sys/types.h>
+
+typedef struct tli_process_args {
+    const char *program;
+    const char *const *argv;      /* ends with NULL */
+    const char *const *variables; /* "NAME=value", for the environment; ends with NULL */
+    int input;                    /* its standard input; negative: nothing is in it */
+    const char *output;           /* file to which all that it writes is appended; NULL: our standard error */
+} tli_process_args;
+
+/* In a group of its own: signals of a terminal are for us, and it can be ended with all that it has started. It handles
+ * signals as a new program does. 0, or an errno. */
+int tli_process_start(pid_t *out, const tli_process_args *args);
+
+#endif
