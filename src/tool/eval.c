@@ -149,11 +149,18 @@ static void tell_mistakes(tl_str *out, const tli_confusion *k, int64_t wanted)
                     k->counts[at], k->names[at / k->classes], k->names[at % k->classes]);
 }
 
+static tl_status add_report(const tl_logs_entry *e, void *payload)
+{
+    if (e->kind == TL_LOGS_TEXT) tl_str_addf(payload, "%s\n", e->text);
+    return TL_OK;
+}
+
 static tl_status tell_text(tl_str *out, const outcome *o, int64_t mistakes)
 {
     tl_str_addf(out, "%s, step %" PRId64 ", in %.1f s:\n", o->f->file, o->f->trainer->global_step, o->seconds);
     TL_TRY(tli_add_numbers(out, o->logs, 0, 6, NULL));
     tell_mistakes(out, &o->confusion, mistakes);
+    if (!o->confusion.classes) TL_TRY(tl_logs_walk(o->logs, add_report, out)); // what the task has to say instead
     return tl_str_status(out);
 }
 

@@ -115,6 +115,7 @@ static tl_status find_schema(tl_table_schema *schema, tl_table_findings *found, 
     const tl_table_data_config *data = (const tl_table_data_config *)task->base.train_data;
     bool own = tli_table_is_named(task->base.validation_data);
     tl_path_list paths;
+    TL_TRY_NOTE(tl_desc_check(&tl_table_data_config_desc, data), "task.train_data"); // it is read before all is checked
     TL_TRY(paths_of(&paths, tl_config_arena(c), &data->base));
     return tl_table_schema_find(
         schema, found,

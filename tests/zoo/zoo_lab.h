@@ -52,7 +52,7 @@ static inline tl_status lab_parse(tl_config **out, const char *experiment, const
     const tl_parse_options options = {.experiment = experiment, .strict_override = true};
     TL_TRY(tl_experiment_begin(out, lab_registry, &options));
     tl_status st = yaml ? tl_config_yaml(*out, yaml, "test.yaml") : TL_OK;
-    if (st == TL_OK) st = tl_config_finish(*out);
+    if (st == TL_OK) st = tl_experiment_finish(*out, lab_registry, experiment);
     if (st != TL_OK) tl_config_free(out);
     return st;
 }
