@@ -6,7 +6,7 @@
 
 #include "io/table_impl.h"
 
-enum { SAMPLE_ROWS = 32 };
+enum { FEW_ROWS = 32, MANY_ROWS = 10000 }; /* that tell what separates cells, and how numbers are written */
 
 static void set_delimiter(tli_table *t, char delimiter)
 {
@@ -42,12 +42,12 @@ static void look_at_cells(look *l, tli_table *t)
 }
 
 /* A row that cannot be read ends the look. */
-static tl_status look_at(look *l, tli_table *t, char delimiter)
+static tl_status look_at(look *l, tli_table *t, char delimiter, int64_t rows)
 {
     *l = (look){0};
     set_delimiter(t, delimiter);
     t->format->rewind(t);
-    for (; l->rows < SAMPLE_ROWS; l->rows++) {
+    for (; l->rows < rows; l->rows++) {
         bool more = true;
         tl_status st = tli_csv_row(t, &more);
         if (st == TL_ENOMEM) return st;
@@ -82,19 +82,17 @@ static tl_status find_delimiter(tli_table *t, const tl_table_args *args)
     static const char candidates[] = {',', ';', '\t', '|'};
     const bool tabs = ends_with(t->base.name, ".tsv") || ends_with(t->base.name, ".tsv.gz");
     char chosen = args->delimiter ? args->delimiter : tabs ? '\t' : 0;
-    look best, l;
-    if (chosen) {
-        TL_TRY(look_at(&best, t, chosen));
-    } else {
-        for (int64_t i = 0; i < TL_COUNT(candidates); i++) {
-            TL_TRY(look_at(&l, t, candidates[i]));
-            if (i && !is_better(&l, &best)) continue;
-            best = l;
-            chosen = candidates[i];
-        }
-        set_delimiter(t, chosen);
+    look best = {0}, l;
+    for (int64_t i = 0; !args->delimiter && !tabs && i < TL_COUNT(candidates); i++) {
+        TL_TRY(look_at(&l, t, candidates[i], FEW_ROWS));
+        if (i && !is_better(&l, &best)) continue;
+        best = l;
+        chosen = candidates[i];
     }
-    t->base.decimal_comma = chosen != ',' && best.commas > 0 && best.points == 0;
+    set_delimiter(t, chosen);
+    if (chosen == ',') return TL_OK;
+    TL_TRY(look_at(&l, t, chosen, MANY_ROWS));
+    t->base.decimal_comma = l.commas > 0 && l.points == 0;
     return TL_OK;
 }
 

@@ -42,13 +42,19 @@ const tl_desc tl_table_data_config_desc = {.name = "table_data", .help = "rows o
                                            .size = sizeof(tl_table_data_config), .base = &tl_data_config_desc,
                                            .fields = data_fields, .check = check_data};
 
+/* A schema is that of a run: what else is wanted is another one. */
 static tl_status check_task(const void *value)
 {
     const tl_table_task_config *t = value;
     const tl_table_schema *s = t->schema;
-    if (!s || t->kind == TL_TABLE_AUTO || s->kind == t->kind) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "kind: the schema is one of %s; with another kind another run begins, in another folder",
-                   tl_table_kind_names[s->kind]);
+    if (!s) return TL_OK;
+    if (t->kind != TL_TABLE_AUTO && s->kind != t->kind)
+        return TL_FAIL(TL_EINVAL, "kind: the schema is one of %s; another kind is another run, in a folder of its own",
+                       tl_table_kind_names[s->kind]);
+    bool number = t->target[strspn(t->target, "-0123456789")] == '\0';
+    if (number || strcmp(t->target, s->target) == 0) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "target: the schema is for '%s'; another target is another run, in a folder of its own",
+                   s->target);
 }
 
 static const tl_field task_fields[] = {

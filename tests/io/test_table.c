@@ -187,6 +187,15 @@ static void decimal_commas_are_found(void **state)
         assert_int_equal(t->decimal_comma, cases[i].comma);
         tl_table_free(&t);
     }
+    tl_str late = TL_STR_INIT; // behind many whole numbers
+    tl_table *t;
+    tl_str_add(&late, "a;b\n");
+    for (int i = 0; i < 200; i++) tl_str_addf(&late, "%d;%d\n", i, i);
+    tl_str_add(&late, "1,5;2\n");
+    assert_ok(tl_table_from_memory(&t, "t", tl_str_text(&late), late.length, NULL));
+    assert_true(t->decimal_comma);
+    tl_table_free(&t);
+    tl_str_deinit(&late);
 }
 
 static void missing_values_and_dates_are_known(void **state)

@@ -189,6 +189,11 @@ static void test_a_stored_schema_is_taken(void **state)
     assert_ok(lab_parse(&again, "table", tl_str_text(&text)));
     assert_true(tl_desc_equal(tl_config_desc(c), tl_config_value(c), tl_config_value(again)));
     tl_config_free(&again);
+    char *target = strstr(text.data, "\n  target: price");
+    assert_non_null(target);
+    memcpy(target + 11, "prine", 5);
+    assert_fails(lab_parse(&again, "table", tl_str_text(&text)), TL_EINVAL, "target: the schema is for 'price'");
+    memcpy(target + 11, "price", 5);
     lab_run r;
     lab_begin(&r, "table", tl_str_text(&text));
     tl_dataset *d;
