@@ -1,13 +1,15 @@
 #include <unistd.h>
 
 #include <tilth/train/explain.h>
+#include <tilth/train/finished.h>
 #include <tilth/train/launch.h>
 
 #include "tool/experiment.h"
 
 typedef struct explain_flags {
     int64_t steps;
-    const char *trace, *graph, *passes;
+    const char *trace, *graph, *passes, *model_dir;
+    tl_strings gin_file, gin_params;
 } explain_flags;
 static const tl_field explain_fields[] = {
     TL_F(explain_flags, steps, .i = 10, TL_AT_LEAST(1), .help = "training steps that are timed"),
@@ -17,6 +19,10 @@ static const tl_field explain_fields[] = {
          .help = "file for the optimised graph: text, or Graphviz when it ends in .dot"),
     TL_F(explain_flags, passes, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .help = "file for the graph as text, before and after every pass"),
+    TL_F(explain_flags, model_dir, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
+         .help = "folder of a run, in place of --experiment: its configuration, with what gin binds there"),
+    TL_F(explain_flags, gin_file, .flags = TL_FIELD_PATH, .help = "file with gin bindings"),
+    TL_F(explain_flags, gin_params, .help = "a gin binding, such as 'Dense.units = 256'"),
     TL_F_END,
 };
 static const tl_desc explain_flags_desc = {
@@ -48,12 +54,34 @@ done:
     return st;
 }
 
+/* A run that was trained, as its folder has it. */
+static tl_status explain_folder(tli_run *run, const explain_flags *f)
+{
+    const tl_parse_options *parse = run->given[EXPERIMENT];
+    tl_finished finished;
+    tl_finished_args args = {.registry = run->registry, .folder = f->model_dir, .experiment = parse->experiment,
+                             .config_file = parse->config_file, .params_override = parse->params_override};
+    if (f->gin_file.count || f->gin_params.count)
+        return TL_FAIL(TL_EINVAL, "--model_dir=%s: a run has its own bindings; --gin_file and --gin_params go with "
+                                  "--experiment", f->model_dir);
+    TL_TRY(tli_words_of(&args.words, &args.word_count, run));
+    tl_status st = tl_finished_read(&finished, &args);
+    tl_gin *outer = tl_gin_set_current(finished.gin);
+    if (st == TL_OK) st = explain(run, finished.params);
+    tl_gin_set_current(outer);
+    tl_finished_close(&finished);
+    return st;
+}
+
 static tl_status run_explain(tli_run *run)
 {
+    const explain_flags *f = run->given[OUTPUT];
     tl_config *config;
-    TL_TRY(tli_experiment_of(&config, run, run->given[EXPERIMENT]));
+    tl_gin *gin;
+    if (f->model_dir && *f->model_dir) return explain_folder(run, f);
+    TL_TRY(tli_experiment_with_gin(&config, &gin, run, run->given[EXPERIMENT], NULL, f->gin_file, f->gin_params));
     tl_status st = explain(run, tl_config_value(config));
-    tl_config_free(&config);
+    tli_experiment_close(&config, &gin);
     return st;
 }
 
@@ -65,8 +93,8 @@ static tl_status more_help(tli_run *run)
 const tli_command tli_command_explain = {
     .name = "explain",
     .brief = "what a training step became, and where its time goes",
-    .usage = "--experiment=NAME [flags] [WORD...]\n\n"
-             "Builds the experiment's model, captures and compiles its training step, runs it a few "
+    .usage = "--experiment=NAME|--model_dir=FOLDER [flags] [WORD...]\n\n"
+             "Builds the model of an experiment, or of the run in a folder, captures and compiles its training step, runs it a few "
              "times and shows the model, what each pass did, and every kernel with its time and the "
              "share of what this machine can do at most. Nothing is saved. Words change the "
              "configuration:\n"
