@@ -31,6 +31,15 @@ static tl_status add_word(tl_str *out, tli_run *run, const char *before, const c
     return TL_OK;
 }
 
+/* A word whose key is among what lacks has a value that will not do. */
+static bool is_lacking(const tl_lacks *lacks, const char *word)
+{
+    size_t length = strcspn(word, "=");
+    for (int64_t i = 0; i < lacks->count; i++)
+        if (strlen(lacks->items[i].key) == length && strncmp(lacks->items[i].key, word, length) == 0) return true;
+    return false;
+}
+
 /* The command as it was given, and what it lacks. */
 static tl_status add_command(tl_str *out, tli_run *run, const tl_parse_options *parse, const tl_train_flags *flags,
                              const tl_lacks *lacks)
@@ -46,7 +55,8 @@ static tl_status add_command(tl_str *out, tli_run *run, const tl_parse_options *
     for (int64_t i = 0; i < parse->config_file.count; i++)
         TL_TRY(add_word(out, run, line, "--config_file", parse->config_file.items[i]));
     if (*parse->params_override) TL_TRY(add_word(out, run, line, "--params_override", parse->params_override));
-    for (int64_t i = 0; i < count; i++) TL_TRY(add_word(out, run, line, NULL, words[i].text));
+    for (int64_t i = 0; i < count; i++)
+        if (!is_lacking(lacks, words[i].text)) TL_TRY(add_word(out, run, line, NULL, words[i].text));
     for (int64_t i = 0; i < lacks->count; i++)
         TL_TRY(add_word(out, run, line, lacks->items[i].key, lacks->items[i].value));
     return TL_OK;

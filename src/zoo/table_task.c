@@ -259,6 +259,15 @@ static tl_status notes(tl_task *t, tl_notes *into)
     return st;
 }
 
+/* All else is chosen by what is in the table. */
+static tl_status lacks(const tl_task_config *config, bool trains, bool evaluates, tl_lacks *into)
+{
+    (void)trains;
+    (void)evaluates;
+    if (((const tl_table_task_config *)config)->schema || tli_table_is_named(config->train_data)) return TL_OK;
+    return tl_lacks_add(into, "task.train_data.input_path", "where the table lies: a CSV, TSV or npy file", "FILE.csv");
+}
+
 const tl_task_class tl_table_task = {
     .cls = {.class_size = sizeof(tl_task_class), .name = "table", .base = &tl_base_task.cls,
             .size = sizeof(table_task), .config = &tl_table_task_config_desc,
@@ -271,6 +280,7 @@ const tl_task_class tl_table_task = {
     .process_metrics = process_metrics,
     .validation_step = validation_step,
     .aggregate_logs = aggregate_logs,
+    .lacks = lacks,
     .reduce_aggregated_logs = reduce_aggregated_logs,
     .release_aggregated = release_aggregated,
     .notes = notes,

@@ -168,12 +168,11 @@ static void test_home_is_found(void **state)
 static void test_nobody_hears_of_configurables(void **state)
 {
     (void)state;
-    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=run",
-        "task.train_data.global_batch_size=0");
-    ended(2, "tilth train: global_batch_size is 0");
-    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=run",
-        "task.train_data.global_batch_size=0", "--gin_params=create_trainer.trainer_cls = @Trainer");
-    ended(2, "train_utils.create_trainer: global_batch_size is 0"); // who binds it, does
+    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=run", "task.model.kernel_initializer=none_such");
+    ended(2, "tilth train: model 'image_classifier'");
+    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=run", "task.model.kernel_initializer=none_such",
+        "--gin_params=create_trainer.trainer_cls = @Trainer");
+    ended(2, "tilth train: train_utils.create_trainer: model 'image_classifier'"); // who binds it, does
 }
 
 int main(void)

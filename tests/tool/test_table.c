@@ -134,7 +134,7 @@ static void test_mistakes_are_told(void **state)
     (void)state;
     write_plants("plants.csv", 100);
     run(TABLE, "--model_dir=run");
-    ended(2, "no table is named: say task.train_data.input_path=FILE.csv, and task.target=COLUMN");
+    ended(2, "the experiment 'table' lacks 1 setting:\n    task.train_data.input_path   ");
     run(TABLE, "--model_dir=run", "task.train_data.input_path=plants.csv", "task.target=kin");
     ended(2, "task.target: 'plants.csv' has no column 'kin', did you mean 'kind'?; it has name, height, soil, kind");
     assert_ok(tl_file_write_atomic("bad.csv", "a,b\n1,2\n3\n", 10));
