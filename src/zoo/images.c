@@ -18,6 +18,7 @@ enum {
     PHOTO_SIDE = 48,  /* what larger ones are brought to */
     MANY_SIDE = 32,   /* ... when there are very many of them */
     MANY = 20000,
+    MOST_FILTERS = 128,
     EVALUATIONS = 20, /* at most */
     CACHE_BYTES = 1 << 30
 };
@@ -188,8 +189,8 @@ static tl_status set_model(filling *f, const tli_survey *s)
     // Poolings until the map is about 4 x 4.
     int64_t side = m->input_size.items[0] < m->input_size.items[1] ? m->input_size.items[0] : m->input_size.items[1];
     tl_str filters = TL_STR_INIT;
-    int64_t count = side > SMALL_SIDE ? 16 : s->count > MANY ? 24 : 32;
-    for (; side >= 6 && filters.length < 100; side /= 2, count *= 2)
+    int64_t count = side > SMALL_SIDE || s->count > MANY ? 24 : 32;
+    for (; side >= 6 && filters.length < 100; side /= 2, count = count < MOST_FILTERS / 2 ? 2 * count : MOST_FILTERS)
         tl_str_addf(&filters, "%s%" PRId64, filters.length ? "," : "", count);
     if (!filters.length) tl_str_addf(&filters, "%" PRId64, count);
     tl_status st = tl_str_status(&filters);
@@ -250,7 +251,7 @@ static int64_t at_least(int64_t number, int64_t least)
 /* Few images are seen often, many a few times. */
 static int64_t epochs_for(int64_t examples)
 {
-    double epochs = 100 * pow(500 / (double)at_least(examples, 1), 0.6);
+    double epochs = 80 * pow(500 / (double)at_least(examples, 1), 0.55);
     return (int64_t)fmin(fmax(ceil(epochs), 3), 200);
 }
 
@@ -363,6 +364,8 @@ static tl_status complete(tl_config *config)
     if (train->file_type == TL_IMAGES_SYNTHETIC) return TL_OK;
     TL_TRY_NOTE(tli_survey_take(&survey, f.arena, train, train->file_type, train->base.input_path, task->class_names),
                 "task.train_data");
+    if (survey.class_count < 2)
+        return TL_FAIL(TL_EINVAL, "task.train_data: all images are of one class; there must be two or more to be told apart");
     if (!task->class_names.count && survey.classes.count) TL_TRY(put_names(&f, survey.classes));
     tell(&survey);
     int64_t examples = (int64_t)ceil((double)survey.count * (1 - train->holdout));

@@ -233,12 +233,11 @@ static void draw(canvas *c, int class_id)
     stand s = {between(r, size, (double)c->width - size), between(r, size, (double)c->height - size), size,
                between(r, -0.25, 0.25), tl_rng_below(r, 2) == 1};
     draw_ground(c);
-    draw_others(c, 2 + tl_rng_below(r, 5));
+    draw_others(c, 1 + tl_rng_below(r, 5));
     color ink = color_unlike(r, color_at(c, s.x, s.y));
     if (class_id == 0) draw_boat(c, &s, ink);
     else if (class_id == 1) draw_house(c, &s, ink);
     else draw_tree(c, &s, ink);
-    draw_others(c, tl_rng_below(r, 2));
     finish(c);
 }
 

@@ -32,6 +32,9 @@ static void test_long_texts(void **state)
             check(text, wanted);
         }
     }
+    // Tables are not laid out in a line.
+    snprintf(text, sizeof text, "one\ntwo\n%0*d", 120, 0);
+    check(text, "{'t': <text of 3 lines>}");
     // Bytes that are no characters are not waited for.
     memset(text, 0x80, sizeof text - 1);
     text[sizeof text - 1] = '\0';

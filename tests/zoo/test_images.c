@@ -225,6 +225,26 @@ static void test_a_run_does_not_look_again(void **state)
     tl_config_free(&again);
 }
 
+static void hear(const tl_log_record *record, void *payload)
+{
+    tl_str_addf(payload, "%c %s\n", *tl_level_name(record->level), record->text);
+}
+
+static void test_classes_are_told(void **state)
+{
+    (void)state;
+    tl_str heard = TL_STR_INIT;
+    int64_t handle;
+    put_folder("pets", CLASSES("cat"), 20, 12, 3);
+    put_folder("pets", CLASSES("dog"), 2, 12, 3);
+    assert_ok(tl_log_sink_add(&handle, &(tl_log_sink){TL_LEVEL_INFO, hear, NULL, &heard}));
+    assert_ok(try_images("task.train_data.input_path=pets"));
+    assert_true(tl_log_sink_remove(handle));
+    assert_non_null(strstr(tl_str_text(&heard), "22 images of 2 classes, in colour, 12 x 12:\n        20  cat\n         2  dog\n"));
+    assert_non_null(strstr(tl_str_text(&heard), "classes are of different sizes: 'cat' has 20 images and 'dog' 2."));
+    tl_str_deinit(&heard);
+}
+
 static void test_mistakes(void **state)
 {
     (void)state;
@@ -232,6 +252,8 @@ static void test_mistakes(void **state)
     assert_ok(tl_mkdirs("bad/a"));
     assert_ok(tl_file_write_atomic("bad/a/x.jpg", "no picture", 10));
     assert_fails(try_images("task.train_data.input_path=bad"), TL_EINVAL, "none of 1 images could be decoded");
+    put_folder("alone", CLASSES("cat"), 4, 12, 3);
+    assert_fails(try_images("task.train_data.input_path=alone"), TL_EINVAL, "all images are of one class");
     // Nothing is said: nothing is found, so that the configuration can be looked at.
     assert_ok(try_images(""));
     assert_int_equal(model->num_classes, 0);
@@ -294,6 +316,49 @@ static void test_reduced_images_are_the_same_however_they_come(void **state)
     lab_end(&r);
 }
 
+/* --- what was taken for what ------------------------------------------------------------------ */
+
+static const char *text_of(const lab_run *r, const char *name)
+{
+    tl_logs_entry e;
+    assert_true(tl_logs_find(&e, r->logs, name));
+    assert_int_equal(e.kind, TL_LOGS_TEXT);
+    return e.text;
+}
+
+static void test_mistakes_are_told(void **state)
+{
+    (void)state;
+    static const char few[] = "task: {evaluation: {report_mistakes: 3}, validation_data: {synthetic_examples: 50}}\n"
+                              "tilth: {jit: false}\n";
+    static const char many[] = "task:\n"
+                               "  model: {num_classes: 15}\n"
+                               "  class_names: []\n"
+                               "  evaluation: {report_mistakes: 2}\n"
+                               "  validation_data: {synthetic_examples: 60}\n"
+                               "tilth: {jit: false}\n";
+    lab_run r;
+    lab_train(&r, "vision/local", few); // 50 are no whole batches: what fills up the last one does not count
+    assert_ok(tl_trainer_evaluate(r.trainer, -1, r.logs));
+    assert_non_null(strstr(text_of(&r, "confusion_table"), " of 50 images have a wrong answer; rows are what they are"));
+    assert_non_null(strstr(text_of(&r, "confusion_table"), "\n  falling "));
+    const char *worst = text_of(&r, "worst_mistakes");
+    int lines = 0;
+    double before = 1;
+    for (const char *at = worst; (at = strstr(at, "\n  0.")); at++, lines++) {
+        double share = strtod(at + 3, NULL);
+        assert_true(share <= before);
+        before = share;
+    }
+    assert_int_equal(lines, 3);
+    assert_non_null(strstr(worst, ": made-up image "));
+    lab_end(&r);
+    lab_train(&r, "vision/local", many);
+    assert_ok(tl_trainer_evaluate(r.trainer, -1, r.logs));
+    assert_non_null(strstr(text_of(&r, "confusion_table"), " of 60 images have a wrong answer, most often:\n       4  "));
+    lab_end(&r);
+}
+
 int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, lab_open, close_images)
@@ -306,7 +371,9 @@ int main(void)
         CASE(test_records_with_a_list),
         CASE(test_idx_files),
         CASE(test_a_run_does_not_look_again),
+        CASE(test_classes_are_told),
         CASE(test_mistakes),
+        CASE(test_mistakes_are_told),
         CASE(test_reduced_images_are_the_same_however_they_come),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
