@@ -11,6 +11,7 @@ static int64_t tried;
 /* What params.yaml says is read on top of the same experiment, as eval does it. */
 static void check_read_back(const char *what)
 {
+    if (tried++ % (SANITIZED ? 5 : 1)) return; // the others are tried where it is quick
     const tl_parse_options options = {.experiment = experiment, .strict_override = true};
     tl_str text = TL_STR_INIT;
     tl_config *again;
@@ -21,7 +22,6 @@ static void check_read_back(const char *what)
         fail_msg("%s: %s, %s, does not survive params.yaml", experiment, tl_str_text(&path), what);
     tl_config_free(&again);
     tl_str_deinit(&text);
-    tried++;
 }
 
 /* --- what is empty ---------------------------------------------------------------------------- */
