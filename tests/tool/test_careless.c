@@ -6,6 +6,7 @@
 #include <ftw.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -113,6 +114,7 @@ static pid_t start(const char *more)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child) return child;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // a test that fails leaves nobody behind
     if (!freopen("talk.txt", "a", stdout) || !freopen("talk.txt", "a", stderr)) _exit(9);
     execl(TILTH_PROGRAM, "tilth", "train", "--experiment=mock", "--mode=train", "--model_dir=run",
           "task.train_data.is_training=true", "trainer.train_steps=2000000000", "trainer.steps_per_loop=1000000",
