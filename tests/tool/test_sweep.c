@@ -264,8 +264,8 @@ static void wait_for(const char *path, const char *part)
 static void test_it_is_stopped_and_gone_on_with(void **state)
 {
     (void)state;
-    const char *const words[] = {"--grid=tilth.seed=1,2,3", "--jobs=2", "trainer.train_steps=4000",
-                                 "trainer.checkpoint_interval=4000", TINY, NULL};
+    const char *const words[] = {"--grid=tilth.seed=1,2,3", "--jobs=2", "trainer.train_steps=2000",
+                                 "trainer.checkpoint_interval=2000", TINY, NULL};
     pid_t child = start(words);
     wait_for("many/2-seed=2/metrics.jsonl", "\"event\": \"train\"");
     kill(child, SIGINT);
@@ -278,7 +278,7 @@ static void test_it_is_stopped_and_gone_on_with(void **state)
     finish(child, 0);
     assert_in("out.txt", "[2/3] 2-seed=2: goes on\n");
     assert_in("out.txt", "[3/3] 3-seed=3: begins\n");
-    assert_int_equal(count_in("many/2-seed=2/metrics.jsonl", "\"event\": \"train\""), 800); // each loop once
+    assert_int_equal(count_in("many/2-seed=2/metrics.jsonl", "\"event\": \"train\""), 400); // each loop once
     assert_int_equal(count_in("many/2-seed=2/metrics.jsonl", "\"resumed_from\": \"many/2-seed=2/ckpt-"), 1);
 }
 
