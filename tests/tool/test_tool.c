@@ -657,26 +657,6 @@ static void test_closed_output(void **state)
     assert_int_equal(system("rm -rf closed"), 0);
 }
 
-static void test_start_is_quick(void **state)
-{
-    (void)state;
-    if (SANITIZED) skip(); // the sanitizers alone take longer
-    int fd = open("/dev/null", O_WRONLY);
-    double best = 1e9;
-    for (int i = 0; i < 20; i++) {
-        struct timespec from, to;
-        clock_gettime(CLOCK_MONOTONIC, &from);
-        assert_int_equal(spawn(fd, (char *[]){"tilth", "list", NULL}), 0);
-        clock_gettime(CLOCK_MONOTONIC, &to);
-        double ms = (double)(to.tv_sec - from.tv_sec) * 1e3;
-        ms += (double)(to.tv_nsec - from.tv_nsec) / 1e6;
-        if (ms < best) best = ms;
-    }
-    close(fd);
-    unlink("spawn.err");
-    if (best > 5) fail_msg("`tilth list` takes %.1f ms", best);
-}
-
 /* --- completion --------------------------------------------------------------------------------- */
 
 /* What bash would offer for the line, one a line. */
@@ -740,7 +720,7 @@ int main(void)
         t(test_control_bytes_do_not_reach_the_terminal), t(test_log_file), t(test_application),
         t(test_application_flag_that_is_taken), t(test_every_allocation_may_fail),
         t(test_full_disk), t(test_reader_goes_away), t(test_closed_output),
-        t(test_start_is_quick), t(test_completion),
+        t(test_completion),
     };
     // Files of this program alone, whatever runs beside it.
     char folder[] = "tool-XXXXXX";
