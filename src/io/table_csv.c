@@ -14,7 +14,7 @@ static bool is_blank(const tli_table *t, char c)
 
 static tl_status fail_at(const tli_table *t, int64_t line, const char *why)
 {
-    return TL_FAIL(TL_EINVAL, "%s:%" PRId64 ": column %" PRId64 ": %s", t->base.name, line, t->found + 1, why);
+    return TL_FAIL(TL_EDATA, "%s:%" PRId64 ": column %" PRId64 ": %s", t->base.name, line, t->found + 1, why);
 }
 
 static tl_status check_size(const tli_table *t, int64_t line, const char *from, const char *to)
@@ -198,7 +198,7 @@ static tl_status csv_next(tli_table *t, bool *more)
 {
     TL_TRY(tli_csv_row(t, more));
     if (!*more || t->found == t->base.columns) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "%s:%" PRId64 ": the row has %" PRId64 " cell%s, and the first line has %" PRId64
+    return TL_FAIL(TL_EDATA, "%s:%" PRId64 ": the row has %" PRId64 " cell%s, and the first line has %" PRId64
                               " (separated by '%s')", t->base.name, t->line, t->found, t->found == 1 ? "" : "s",
                    t->base.columns, t->base.delimiter == '\t' ? "tab" : (char[]){t->base.delimiter, 0});
 }

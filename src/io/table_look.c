@@ -130,7 +130,7 @@ static tl_status take_names(tli_table *t)
                              : tl_arena_printf(t->arena, "col_%" PRId64, i);
         if (!names[i]) st = TL_ENOMEM;
         else if (tl_map_has(&seen, names[i]))
-            st = TL_FAIL(TL_EINVAL, "%s:%" PRId64 ": column %" PRId64 ": a second column is called '%.80s'", t->base.name,
+            st = TL_FAIL(TL_EDATA, "%s:%" PRId64 ": column %" PRId64 ": a second column is called '%.80s'", t->base.name,
                          t->line, i + 1, names[i]);
         else st = tl_map_set(&seen, names[i], NULL);
     }
@@ -150,7 +150,7 @@ tl_status tli_csv_begin(tli_table *t, const tl_table_args *args)
     TL_TRY(find_delimiter(t, args));
     t->format->rewind(t);
     TL_TRY(tli_csv_row(t, &more));
-    if (!more) return TL_FAIL(TL_EINVAL, "'%s' is empty: it has no table in it", t->base.name);
+    if (!more) return TL_FAIL(TL_EDATA, "'%s' is empty: it has no table in it", t->base.name);
     if (args->header == TL_HEADER_AUTO) TL_TRY(looks_like_names(&names, t));
     if (!names) {
         TL_TRY(tli_table_number_columns(t, t->found));

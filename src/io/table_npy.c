@@ -105,7 +105,7 @@ static tl_status read_description(description *d, const tli_table *t, const char
         }
     }
     if (good && d->has_descr && d->has_order && d->has_shape) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "'%s' is a damaged npy file: its description of the array cannot be understood",
+    return TL_FAIL(TL_EDATA, "'%s' is a damaged npy file: its description of the array cannot be understood",
                    t->base.name);
 }
 
@@ -131,15 +131,15 @@ static tl_status read_type(tli_table *t, const description *d)
 static tl_status check_size(tli_table *t, const description *d)
 {
     if (d->rank != 2)
-        return TL_FAIL(TL_EINVAL, "'%s' has %d dimension%s; a table has two: rows and columns", t->base.name, d->rank,
+        return TL_FAIL(TL_EDATA, "'%s' has %d dimension%s; a table has two: rows and columns", t->base.name, d->rank,
                        d->rank == 1 ? "" : "s");
     int64_t rows = d->dims[0], columns = d->dims[1];
     size_t bytes = (size_t)(t->end - t->npy.values);
     if (columns < 1 || columns > TL_TABLE_COLUMNS)
-        return TL_FAIL(TL_EINVAL, "'%s' has %" PRId64 " columns; 1 to %d are accepted", t->base.name, columns,
+        return TL_FAIL(TL_EDATA, "'%s' has %" PRId64 " columns; 1 to %d are accepted", t->base.name, columns,
                        TL_TABLE_COLUMNS);
     if (rows > (int64_t)(SIZE_MAX / 4) / columns / t->npy.size || bytes != (size_t)(rows * columns * t->npy.size))
-        return TL_FAIL(TL_EINVAL, "'%s' is damaged: %" PRId64 " rows of %" PRId64 " columns do not fit the %zu bytes behind "
+        return TL_FAIL(TL_EDATA, "'%s' is damaged: %" PRId64 " rows of %" PRId64 " columns do not fit the %zu bytes behind "
                                   "its head", t->base.name, rows, columns, bytes);
     t->npy.rows = rows;
     t->npy.fortran = d->fortran;
@@ -158,7 +158,7 @@ tl_status tli_npy_begin(tli_table *t)
         for (int i = wide - 1; i >= 0; i--) length = length << 8 | b[head + (size_t)i];
     head += (size_t)wide;
     if (size < head || size - head < length)
-        return TL_FAIL(TL_EINVAL, "'%s' was cut short within its head", t->base.name);
+        return TL_FAIL(TL_EDATA, "'%s' was cut short within its head", t->base.name);
     TL_TRY(read_description(&d, t, t->data + head, t->data + head + length));
     TL_TRY(read_type(t, &d));
     t->npy.values = t->data + head + length;

@@ -26,7 +26,8 @@ TL_NODISCARD tl_status tli_finished_names(tl_original_names *out, bool *known, t
                                           const char *experiment);
 
 #define TLI_ANY_IMAGE "IMAGE..."
-/* A file that `predict` could be tried with, or TLI_ANY_IMAGE; NULL when it does not know what to do with the
+#define TLI_ANY_TABLE "NEW.csv"
+/* A file that `predict` could be tried with, or one of the two words above; NULL when it does not know what to do with the
  * experiment. */
 const char *tli_predict_example(const tl_experiment_config *params, tl_arena *arena);
 

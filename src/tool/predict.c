@@ -15,7 +15,7 @@ static const tl_field predict_fields[] = {
     TL_F(tli_predict_flags, top, .i = 3, TL_AT_LEAST(1), .help = "classes that are told of each image"),
     TL_F(tli_predict_flags, count, .i = 0, TL_AT_LEAST(0),
          .help = "images that are taken from each file with several (idx, TFRecord); 0: all"),
-    TL_F(tli_predict_flags, csv, .help = "a table: file, class, probability, and the next classes"),
+    TL_F(tli_predict_flags, csv, .help = "a table: file, class, probability, and the next classes; of a table, its rows with the answers behind them"),
     TL_F(tli_predict_flags, json, .help = "a JSON object a line: file, class, probability, top"),
     TL_F_END,
 };
@@ -26,6 +26,7 @@ enum { OUTPUT, RUN }; /* structs of flags, by their place in the command's table
 
 const char *tli_predict_example(const tl_experiment_config *params, tl_arena *arena)
 {
+    if (params->task.desc && tl_desc_is(params->task.desc, &tl_table_task_config_desc)) return TLI_ANY_TABLE;
     if (!params->task.desc || !tl_desc_is(params->task.desc, &tl_image_task_config_desc)) return NULL;
     const tl_task_config *task = params->task.value;
     const tl_image_data_config *data = (const tl_image_data_config *)task->validation_data;

@@ -25,6 +25,7 @@ typedef struct tli_asking {
     int64_t told, failed;
     tl_str text;         /* what is told next */
     bool begun;          /* the head of the table is written */
+    int64_t columns;     /* of tables: that it has from their files */
     bool ended;          /* the model, or standard output, has failed: nothing goes on */
 } tli_asking;
 
@@ -42,7 +43,7 @@ void tli_ask_tell(tli_asking *a, const char *file, const tl_prediction *answer);
 /* What one word of the command line names, of image classification: an image, a folder with images in it and below it, or
  * a file with several: idx, TFRecord. */
 TL_NODISCARD tl_status tli_ask_images(tli_asking *a, const char *path);
-/* The same of tables: a file whose rows are told as FILE:LINE. */
+/* The same of tables: a file whose rows are told as FILE:LINE, or as they are with the answers behind them (--csv). */
 TL_NODISCARD tl_status tli_ask_table(tli_asking *a, const char *path);
 
 #endif

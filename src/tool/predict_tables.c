@@ -2,6 +2,7 @@
 
 #include <tilth/zoo/table.h>
 
+#include "tool/confusion.h"
 #include "tool/predict.h"
 
 /* The likeliest classes, best first; of equal ones the lower number. */
@@ -34,11 +35,55 @@ static tl_status add_row(tli_asking *a, const tl_table_answer *row)
     return TL_OK;
 }
 
+/* --- as a table: the rows of the file, with the answers behind them ---------------------------- */
+
+static tl_status add_head(tli_asking *a, const tl_table *t, const tl_table_schema *schema)
+{
+    if (a->begun && t->columns == a->columns) return TL_OK;
+    if (a->begun)
+        return TL_FAIL(TL_EINVAL, "'%s' has %" PRId64 " columns, and the file before it %" PRId64 ": they do not make one "
+                                  "table; ask for them one by one", t->name, t->columns, a->columns);
+    for (int64_t i = 0; i < t->columns; i++) {
+        tli_csv_add(&a->text, t->names[i]);
+        tl_str_addc(&a->text, ',');
+    }
+    char *name = tl_arena_printf(a->names, "predicted %s", schema->target);
+    if (!name) return TL_ENOMEM;
+    tli_csv_add(&a->text, name);
+    tl_str_add(&a->text, schema->kind == TL_TABLE_CLASSIFICATION ? ",probability\n" : "\n");
+    a->columns = t->columns;
+    a->begun = true;
+    return TL_OK;
+}
+
+static tl_status add_cells(tli_asking *a, const tl_table_answer *row)
+{
+    const tl_table_task_config *task = tl_predictor_finished(a->p)->params->task.value;
+    TL_TRY(add_head(a, row->table, task->schema));
+    for (int64_t i = 0; i < row->table->columns; i++) {
+        tl_str cell = TL_STR_INIT;
+        tl_cell_write(&cell, &row->cells[i]);
+        tl_status st = tl_str_status(&cell);
+        if (st == TL_OK) tli_csv_add(&a->text, tl_str_text(&cell));
+        tl_str_deinit(&cell);
+        TL_TRY(st);
+        tl_str_addc(&a->text, ',');
+    }
+    if (row->shares) {
+        tli_csv_add(&a->text, row->class_name);
+        tl_str_addf(&a->text, ",%.7g\n", (double)row->shares[row->class_id]);
+    } else {
+        tl_str_addf(&a->text, "%.9g\n", row->value);
+    }
+    a->told++;
+    return TL_OK;
+}
+
 static tl_status tell_row(const tl_table_answer *row, void *payload)
 {
     tli_asking *a = payload;
     tl_arena_mark mark = tl_arena_begin(a->names);
-    tl_status st = add_row(a, row);
+    tl_status st = a->flags->csv ? add_cells(a, row) : add_row(a, row);
     tl_arena_end(a->names, mark);
     return st != TL_OK || a->text.length < TLI_TOLD_AT_ONCE ? st : tli_ask_flush(a);
 }

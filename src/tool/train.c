@@ -120,12 +120,12 @@ static tl_status tell_next(tli_run *run, const tl_experiment_config *params, con
     const char *exported = tl_path_join(run->arena, model_dir, "exported");
     const char *image = tli_predict_example(params, run->arena);
     exported = exported ? tli_quoted(run, exported) : NULL;
-    if (image && strcmp(image, TLI_ANY_IMAGE) != 0 && !(image = tli_quoted(run, image))) return TL_ENOMEM;
+    bool any = image && (strcmp(image, TLI_ANY_IMAGE) == 0 || strcmp(image, TLI_ANY_TABLE) == 0);
+    if (image && !any && !(image = tli_quoted(run, image))) return TL_ENOMEM;
     if (!program || !folder || !exported) return TL_ENOMEM;
     tl_str_addf(out, "\nnext:\n  %s eval --model_dir=%s\n", program, folder);
     if (image)
-        tl_str_addf(out, "  %s predict --model_dir=%s %s%s\n", program, folder,
-                    strcmp(image, TLI_ANY_IMAGE) == 0 ? "" : "--count=8 ", image);
+        tl_str_addf(out, "  %s predict --model_dir=%s %s%s\n", program, folder, any ? "" : "--count=8 ", image);
     tl_str_addf(out, "  %s export --model_dir=%s --to=%s\n", program, folder, exported);
     return tl_str_status(out);
 }

@@ -122,7 +122,7 @@ static void targets_are_told_apart(void **state)
                  "t.csv:3: column 'y': regression needs a number");
     assert_fails(LOOK("x,y\n1,5\n", .target = "z"), TL_ENOTFOUND, "task.target: '");
     assert_fails(LOOK_PLAINLY("x,y\nk,1\nk,2\n"), TL_EINVAL, "has no column to learn 'y' from");
-    assert_fails(LOOK_PLAINLY("x,y\n1,2\n3\n"), TL_EINVAL, "t.csv:3: the row has 1 cell");
+    assert_fails(LOOK_PLAINLY("x,y\n1,2\n3\n"), TL_EDATA, "t.csv:3: the row has 1 cell");
 }
 
 static void columns_are_what_they_are_asked_to_be(void **state)

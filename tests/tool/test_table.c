@@ -106,10 +106,18 @@ static void test_one_command(void **state)
     has(out, "\n  balanced_accuracy ");
     has(out, "mistakes, most frequent first:\n  ");
     has(out, "mistakes it was surest of:\n  plants.csv:");
+    has(out, "\n  tilth predict --model_dir=run NEW.csv\n");
     run("eval", "--model_dir=run");
     ended(0, "");
     has(out, "\naccuracy ");
     has(out, "mistakes, most frequent first:\n  ");
+    // Rows with the answers behind them.
+    static const char rows[] = "soil;height;note\nclay;0.9;\"a \"\"b\"\", c\"\n?;0.05;\n";
+    assert_ok(tl_file_write_atomic("new.csv", rows, sizeof rows - 1));
+    run("predict", "--model_dir=run", "--csv", "new.csv");
+    ended(0, "");
+    has(out, "soil,height,note,predicted kind,probability\nclay,0.9,\"a \"\"b\"\", c\",tree,0.");
+    has(out, "\n?,0.05,,herb,0.");
     // The run has its schema: the table may have changed since, and is not looked at.
     tl_str_cut(&logged, 0);
     run("eval", "--model_dir=run", "--checkpoint=best", "task.validation_data.input_path=plants.csv");
@@ -139,7 +147,7 @@ static void test_mistakes_are_told(void **state)
     ended(2, "task.target: 'plants.csv' has no column 'kin', did you mean 'kind'?; it has name, height, soil, kind");
     assert_ok(tl_file_write_atomic("bad.csv", "a,b\n1,2\n3\n", 10));
     run(TABLE, "--model_dir=run", "task.train_data.input_path=bad.csv");
-    ended(2, "bad.csv:3: the row has 1 cell, and the first line has 2");
+    ended(1, "bad.csv:3: the row has 1 cell, and the first line has 2");
     assert_false(tl_dir_exists("run"));
 }
 

@@ -280,7 +280,7 @@ static void test_new_rows_are_answered(void **state)
     assert_ok(predict(&k, &r, "x;y\n"));
     assert_int_equal(k.rows, 0);
     assert_fails(predict(&k, &r, "x;z\n0;0\n"), TL_ENOTFOUND, "'new.csv' has no column 'y', which the model needs");
-    assert_fails(predict(&k, &r, "x;y\n0;0\n1\n"), TL_EINVAL, "new.csv:3: the row has 1 cell");
+    assert_fails(predict(&k, &r, "x;y\n0;0\n1\n"), TL_EDATA, "new.csv:3: the row has 1 cell");
     lab_end(&r);
 }
 

@@ -23,6 +23,8 @@
  * npy files (versions 1 to 3) hold two dimensions of bool, integers of 1 to 8 bytes or floats of 4 or 8, in either
  * byte order and in C's or Fortran's order; their columns are called col_0, col_1 and so on.
  *
+ * What is damaged is TL_EDATA, with file and line, and column where there is one.
+ *
  * A plain file is mapped, and must not become shorter while it is read.
  *
  * Ownership: the caller's; names belong to the table, cells to it until the next row. Thread word: one thread at a
