@@ -189,13 +189,16 @@ static tl_status set_model(filling *f, const tli_survey *s)
     // Poolings until the map is about 4 x 4.
     int64_t side = m->input_size.items[0] < m->input_size.items[1] ? m->input_size.items[0] : m->input_size.items[1];
     tl_str filters = TL_STR_INIT;
-    int64_t count = side > SMALL_SIDE || s->count > MANY ? 24 : 32;
+    bool small = side <= SMALL_SIDE;
+    int64_t count = !small || s->count > MANY ? 24 : 32;
     for (; side >= 6 && filters.length < 100; side /= 2, count = count < MOST_FILTERS / 2 ? 2 * count : MOST_FILTERS)
         tl_str_addf(&filters, "%s%" PRId64, filters.length ? "," : "", count);
     if (!filters.length) tl_str_addf(&filters, "%" PRId64, count);
     tl_status st = tl_str_status(&filters);
     if (st == TL_OK) st = set(f, "task.model.backbone.cnn.filters", "[%s]", tl_str_text(&filters));
     tl_str_deinit(&filters);
+    // What small images show is in the middle, and where its parts lie matters; in photos it may be anywhere.
+    if (st == TL_OK && small) st = set(f, "task.model.backbone.cnn.units", "[128]");
     return st;
 }
 
@@ -230,7 +233,7 @@ static tl_status set_changes(filling *f, const tli_survey *s)
         TL_TRY(set(f, "task.train_data.aug_crop", "false"));
         TL_TRY(set(f, "task.train_data.aug_pad", "%" PRId64, side / 14 > 0 ? side / 14 : 1));
     } else {
-        TL_TRY(set(f, "task.train_data.crop_area_range", "%s", colored ? "[0.5,1]" : "[0.7,1]"));
+        TL_TRY(set(f, "task.train_data.crop_area_range", "%s", colored ? "[0.5,1]" : "[0.85,1]"));
         snprintf(number, sizeof number, "%" PRId64, side + side / 4);
         TL_TRY(set_data(f, "shorter_side", number));
     }

@@ -148,6 +148,8 @@ static void test_grey_images_have_one_channel(void **state)
     assert_false(train->aug_rand_hflip);
     assert_int_equal(train->mean.count, 1);
     assert_true(train->aug_pad > 0 && !train->aug_crop);
+    const tl_cnn_config *cnn = model->backbone.value;
+    assert_int_equal(cnn->units.count, 1); // where things lie matters
 }
 
 static void test_photos_are_brought_to_one_size(void **state)
@@ -160,6 +162,8 @@ static void test_photos_are_brought_to_one_size(void **state)
     assert_int_equal(train->shorter_side, 60);
     assert_int_equal(validation->shorter_side, 60);
     assert_true(train->aug_crop && train->aug_rand_hflip);
+    const tl_cnn_config *cnn = model->backbone.value;
+    assert_int_equal(cnn->units.count, 0);
 }
 
 static void test_a_folder_that_is_divided(void **state)
