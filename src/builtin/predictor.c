@@ -241,7 +241,7 @@ static tl_status compute_all(calling *k, const int64_t *of, int64_t count)
 static tl_status run_batch(calling *k, int64_t count)
 {
     tl_predictor *p = k->p;
-    int64_t good, *of = tl_arena_array(k->out->arena, count, sizeof *of);
+    int64_t good = 0, *of = tl_arena_array(k->out->arena, count, sizeof *of);
     if (!of) return TL_ENOMEM;
     tl_status st = tl_parallel_for(tl_engine_threads(tl_strategy_engine(p->run.strategy)), count, 1, prepare_some, k);
     if (st == TL_OK) st = gather(k, count, of, &good);
