@@ -124,7 +124,7 @@ def main():
         bad = means[0] < max(means[2], means[3]) - MARGIN
         failed |= bad
         print(f'{name:15s} ' + ' '.join(f'{m:8.4f}' for m in means) + ('  <- worse' if bad else ''))
-    sys.exit(failed)
+    sys.exit(int(failed))
 
 
 main()
