@@ -1,189 +1,9 @@
-/* `tilth train` as people see it, and what can be done with a run afterwards: `eval`, `predict`, `export`. */
-#include "zoo/zoo_lab.h"
+/* What can be done with a run afterwards: `eval`, `predict`, `export`. */
+#include "tool/tool_lab.h"
 
 #include <tilth/io/idx.h>
 #include <tilth/io/png.h>
 #include <tilth/io/safetensors.h>
-#include <tilth/train/progress.h>
-
-#include "tool/tool.h"
-
-static char *out, *err;
-static int code, width = 100;
-
-static void forget(void)
-{
-    free(out);
-    free(err);
-    out = err = NULL;
-}
-
-static int open_test(void **state)
-{
-    return lab_open(state);
-}
-
-static int close_test(void **state)
-{
-    forget();
-    return lab_close(state);
-}
-
-/* Runs `tilth WORDS` and keeps what it wrote. */
-static void run_list(const char *const *words)
-{
-    static const tl_main_options options;
-    char *argv[24] = {"tilth"};
-    int argc = 1;
-    size_t out_size, err_size;
-    forget();
-    for (; *words; words++) argv[argc++] = (char *)(uintptr_t)*words;
-    tli_tool tool = {.program = "tilth", .options = &options, .out = open_memstream(&out, &out_size),
-                     .err = open_memstream(&err, &err_size), .width = width};
-    assert_non_null(tool.out);
-    assert_non_null(tool.err);
-    code = tli_tool_main(&tool, argc, argv);
-    fclose(tool.out);
-    fclose(tool.err);
-}
-#define run(...) run_list((const char *const[]){__VA_ARGS__, NULL})
-
-static void ended(int expected, const char *message)
-{
-    if (code != expected) fail_msg("exit code %d, not %d: %s", code, expected, err);
-    if (!strstr(err, message)) fail_msg("this is missing:\n%s\nin:\n%s", message, err);
-}
-
-static void has(const char *part)
-{
-    if (!strstr(out, part)) fail_msg("this is missing:\n%s\nin:\n%s", part, out);
-}
-
-static void train(const char *folder, const char *more)
-{
-    char dir[64];
-    snprintf(dir, sizeof dir, "--model_dir=%s", folder);
-    run("train", "--experiment=vision/local", "--mode=train_and_eval", dir, "--progress=bar", "tilth.seed=1",
-        "tilth.threads=1", "trainer.train_steps=60", "trainer.validation_interval=30",
-        "trainer.checkpoint_interval=30", more ? more : "tilth.jit=false");
-    ended(0, "");
-}
-
-/* --- what people see -------------------------------------------------------------------------- */
-
-static void test_a_bar_and_what_comes_last(void **state)
-{
-    (void)state;
-    train("run", NULL);
-    has("backbone (cnn)");                 // the table
-    has("\r\033[K");                       // the bar is drawn over
-    has("/60 ");
-    has("step 30: evaluating");
-    has("step 30:  accuracy ");
-    has("step 60:  accuracy ");
-    has("\ndone: step 60, in ");
-    has("\nfiles in run:\n  params.yaml");
-    has("\n  best ");
-    has("\nnext:\n  tilth eval --model_dir=run\n  tilth predict --model_dir=run IMAGE...\n"
-        "  tilth export --model_dir=run --to=run/exported\n");
-    char *text;
-    assert_ok(tl_file_read(&text, NULL, "run/experiment.txt", 100));
-    assert_string_equal(text, "vision/local\n");
-    tl_free(text);
-}
-
-static void test_it_tells_where_and_why_it_stopped(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 2; i++) { // the same when the same command is given again
-        run("train", "--experiment=vision/local", "--mode=train_and_eval", "--model_dir=run", "--progress=lines",
-            "tilth.seed=1", "tilth.threads=1", "tilth.jit=false", "trainer.train_steps=300",
-            "trainer.validation_interval=30", "tilth.early_stopping={metric: accuracy, patience: 1, min_delta: 1}");
-        ended(0, "");
-        has("\ndone: step 60 of 300, in ");
-        has("\nstopped: accuracy has not become better in 1 evaluation (best: ");
-    }
-}
-
-static void test_what_is_told_is_there_and_can_be_typed(void **state)
-{
-    (void)state;
-    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=sp ace's", "--progress=lines",
-        "tilth.jit=false", "trainer.train_steps=2");
-    ended(0, "");
-    has("\nfiles in sp ace's:\n  params.yaml");
-    has("\n  ckpt-*.safetensors ");
-    has("\n  train ");
-    assert_null(strstr(out, "\n  best "));
-    assert_null(strstr(out, "summaries of the evaluations"));
-    has("\n  tilth eval --model_dir='sp ace'\\''s'\n");
-    has("\n  tilth export --model_dir='sp ace'\\''s' --to='sp ace'\\''s/exported'\n");
-    run("eval", "--model_dir=sp ace's");
-    ended(0, "");
-    run("train", "--experiment=vision/local", "--mode=train_and_eval", "--model_dir=run", "--progress=lines",
-        "tilth.jit=false", "trainer.train_steps=2", "trainer.validation_summary_subdir=checks",
-        "trainer.best_checkpoint_export_subdir=top");
-    ended(0, "");
-    has("\n  top ");
-    has("\n  checks                   summaries of the evaluations\n");
-}
-
-static int columns_of(const char *from, const char *to)
-{
-    int count = 0;
-    for (; from < to; from++) count += (*from & 0xC0) != 0x80;
-    return count;
-}
-
-/* What is drawn over must be one line. */
-static void test_a_bar_fits_its_terminal(void **state)
-{
-    (void)state;
-    static const int widths[] = {4, 30, 60, 100};
-    for (int64_t i = 0; i < TL_COUNT(widths); i++) {
-        char folder[16];
-        snprintf(folder, sizeof folder, "run%d", widths[i]);
-        width = widths[i];
-        train(folder, NULL);
-        width = 100;
-        int seen = 0, widest = 0;
-        for (const char *p = out, *from = out; *p; p++) {
-            if (*p == '\n') from = p + 1;
-            if (strncmp(p, "\033[K", 3) == 0) from = p + 3;
-            if (*p != '\r') continue;
-            int columns = columns_of(from, p);
-            if (columns >= widths[i]) fail_msg("%d columns of %d: %.*s", columns, widths[i], (int)(p - from), from);
-            if (columns > widest) widest = columns;
-            seen++;
-        }
-        assert_true(seen >= 3);
-        assert_true(widest >= 3);
-        if (widths[i] == 30) has("/60   loss "); // what fits is there
-    }
-}
-
-static void test_numbers_for_people(void **state)
-{
-    (void)state;
-    static const struct { double seconds; const char *text; } times[] = {
-        {0, "0:00"}, {59.4, "0:59"}, {61, "1:01"}, {3599.6, "1:00:00"}, {7384, "2:03:04"}, {NAN, "0:00"}};
-    static const struct { double count; const char *text; } counts[] = {
-        {0, "0"}, {999, "999"}, {1000, "1,000"}, {1234567, "1,234,567"}};
-    for (int64_t i = 0; i < TL_COUNT(times); i++) {
-        tl_str s = TL_STR_INIT;
-        tl_progress_time(&s, times[i].seconds);
-        assert_string_equal(tl_str_text(&s), times[i].text);
-        tl_str_deinit(&s);
-    }
-    for (int64_t i = 0; i < TL_COUNT(counts); i++) {
-        tl_str s = TL_STR_INIT;
-        tl_progress_count(&s, counts[i].count);
-        assert_string_equal(tl_str_text(&s), counts[i].text);
-        tl_str_deinit(&s);
-    }
-}
-
-/* --- afterwards ------------------------------------------------------------------------------- */
 
 /* The number behind a word at the beginning of a line. */
 static double number_behind(const char *word)
@@ -200,7 +20,7 @@ static double number_behind(const char *word)
 static void test_eval(void **state)
 {
     (void)state;
-    train("run", NULL);
+    train_local("run", NULL);
     const char *last = strstr(out, "step 60:  accuracy ");
     double told = atof(last + strlen("step 60:  accuracy "));
     run("eval", "--model_dir=run");
@@ -232,7 +52,7 @@ static void test_eval_refuses(void **state)
     ended(2, "no run is named: say --model_dir=FOLDER");
     run("eval", "--model_dir=nowhere");
     ended(2, "'nowhere' is no folder of a run: it has no params.yaml");
-    train("run", NULL);
+    train_local("run", NULL);
     run("eval", "--model_dir=run", "--checkpoint=ckpt-30", "--params_override=task.validation_data.synthetic_examples=64");
     ended(0, "");
     run("eval", "--model_dir=run", "--params_override=task.validation_data.synthetic_exmples=64");
@@ -261,7 +81,7 @@ static void damage(const char *path)
 static void test_a_damaged_checkpoint(void **state)
 {
     (void)state;
-    train("run", NULL);
+    train_local("run", NULL);
     damage("run/ckpt-60.safetensors");
     run("eval", "--model_dir=run");
     ended(0, "");
@@ -287,7 +107,7 @@ static void test_a_damaged_checkpoint(void **state)
 static void test_a_model_that_does_not_fit(void **state)
 {
     (void)state;
-    train("run", NULL);
+    train_local("run", NULL);
     run("eval", "--model_dir=run", "task.model.backbone.cnn.units=[16]");
     ended(2, " 0 missing, 0 unexpected, ");
     ended(2, "model/head/kernel");
@@ -297,7 +117,7 @@ static void test_a_model_that_does_not_fit(void **state)
 static void test_predict(void **state)
 {
     (void)state;
-    train("run", NULL);
+    train_local("run", NULL);
     uint8_t pixels[3 * 16 * 16];
     for (int i = 0; i < 3 * 256; i++) pixels[i] = (uint8_t)(128 + 60 * sin(i / 16 + i / 256));
     tl_str png = TL_STR_INIT;
@@ -357,7 +177,7 @@ static void test_predict_refuses(void **state)
     (void)state;
     run("predict", "--model_dir=run");
     ended(2, "no image is named");
-    train("run", NULL);
+    train_local("run", NULL);
     assert_ok(tl_file_write_atomic("text.png", "no image", 8));
     run("predict", "--model_dir=run", "text.png");
     ended(1, "text.png");
@@ -388,7 +208,7 @@ static float first_of(const char *file, const char *name)
 static void test_export(void **state)
 {
     (void)state;
-    train("run", NULL);
+    train_local("run", NULL);
     run("export", "--model_dir=run");
     ended(2, "say --to=FOLDER");
     run("export", "--model_dir=run", "--to=out/model");
@@ -406,7 +226,7 @@ static void test_export(void **state)
 static void test_averages_are_exported(void **state)
 {
     (void)state;
-    train("run", "trainer.optimizer_config.ema={average_decay: 0.9}");
+    train_local("run", "trainer.optimizer_config.ema={average_decay: 0.9}");
     run("export", "--model_dir=run", "--to=out");
     ended(0, "");
     has("9604 averaged parameters of step 60\n");
@@ -435,7 +255,7 @@ static void test_the_best_with_averages(void **state)
 {
     (void)state;
     char file[64];
-    train("run", "trainer.optimizer_config.ema={average_decay: 0.9}");
+    train_local("run", "trainer.optimizer_config.ema={average_decay: 0.9}");
     run("eval", "--model_dir=run", "--checkpoint=best");
     ended(0, "");
     assert_near(number_behind("accuracy"), number_in("run/best/info.json", "accuracy"), 2e-6);
@@ -453,21 +273,16 @@ static void test_the_best_with_averages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers_for_people),
-        cmocka_unit_test_setup_teardown(test_a_bar_and_what_comes_last, open_test, close_test),
-        cmocka_unit_test_setup_teardown(test_it_tells_where_and_why_it_stopped, open_test, close_test),
-        cmocka_unit_test_setup_teardown(test_what_is_told_is_there_and_can_be_typed, open_test, close_test),
-        cmocka_unit_test_setup_teardown(test_a_bar_fits_its_terminal, open_test, close_test),
-        cmocka_unit_test_setup_teardown(test_eval, open_test, close_test),
-        cmocka_unit_test_setup_teardown(test_eval_refuses, open_test, close_test),
-        cmocka_unit_test_setup_teardown(test_a_damaged_checkpoint, open_test, close_test),
-        cmocka_unit_test_setup_teardown(test_a_model_that_does_not_fit, open_test, close_test),
-        cmocka_unit_test_setup_teardown(test_predict, open_test, close_test),
-        cmocka_unit_test_setup_teardown(test_several_classes, open_test, close_test),
-        cmocka_unit_test_setup_teardown(test_predict_refuses, open_test, close_test),
-        cmocka_unit_test_setup_teardown(test_export, open_test, close_test),
-        cmocka_unit_test_setup_teardown(test_averages_are_exported, open_test, close_test),
-        cmocka_unit_test_setup_teardown(test_the_best_with_averages, open_test, close_test),
+        TOOL_TEST(test_eval),
+        TOOL_TEST(test_eval_refuses),
+        TOOL_TEST(test_a_damaged_checkpoint),
+        TOOL_TEST(test_a_model_that_does_not_fit),
+        TOOL_TEST(test_predict),
+        TOOL_TEST(test_several_classes),
+        TOOL_TEST(test_predict_refuses),
+        TOOL_TEST(test_export),
+        TOOL_TEST(test_averages_are_exported),
+        TOOL_TEST(test_the_best_with_averages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

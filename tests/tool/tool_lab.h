@@ -77,6 +77,17 @@ static inline void has_not(const char *part)
     if (strstr(out, part)) fail_msg("this should be missing:\n%s\nin:\n%s", part, out);
 }
 
+/* 60 steps on made-up images, with a bar; `more` is one word more, or NULL. */
+static inline void train_local(const char *folder, const char *more)
+{
+    char dir[64];
+    snprintf(dir, sizeof dir, "--model_dir=%s", folder);
+    run("train", "--experiment=vision/local", "--mode=train_and_eval", dir, "--progress=bar", "tilth.seed=1",
+        "tilth.threads=1", "trainer.train_steps=60", "trainer.validation_interval=30",
+        "trainer.checkpoint_interval=30", more ? more : "tilth.jit=false");
+    ended(0, "");
+}
+
 static inline void put_text(const char *path, const char *text)
 {
     assert_ok(tl_file_write_atomic(path, text, strlen(text)));
