@@ -1,61 +1,10 @@
 /* What the program does when it is used carelessly: the same command twice, numbers that cannot be meant, paths that no
  * shell has seen. */
-#include "zoo/zoo_lab.h"
+#include "tool/tool_lab.h"
 
-#include "tool/tool.h"
 #include "train/trainer.h"
 
-static char *out, *err;
-static int code;
-
-static void forget(void)
-{
-    free(out);
-    free(err);
-    out = err = NULL;
-}
-
-static int close_test(void **state)
-{
-    forget();
-    return lab_close(state);
-}
-
-/* Runs `tilth WORDS` and keeps what it wrote. */
-static void run_list(const char *const *words)
-{
-    static const tl_main_options options;
-    char *argv[24] = {"tilth"};
-    int argc = 1;
-    size_t out_size, err_size;
-    forget();
-    for (; *words; words++) argv[argc++] = (char *)(uintptr_t)*words;
-    tli_tool tool = {.program = "tilth", .options = &options, .out = open_memstream(&out, &out_size),
-                     .err = open_memstream(&err, &err_size), .width = 100};
-    assert_non_null(tool.out);
-    assert_non_null(tool.err);
-    code = tli_tool_main(&tool, argc, argv);
-    fclose(tool.out);
-    fclose(tool.err);
-}
-#define run(...) run_list((const char *const[]){__VA_ARGS__, NULL})
 #define SMALL "--experiment=vision/local", "tilth.seed=1", "tilth.threads=1", "tilth.jit=false"
-
-static void ended(int expected, const char *message)
-{
-    if (code != expected) fail_msg("exit code %d, not %d: %s", code, expected, err);
-    if (*message && !strstr(err, message)) fail_msg("this is missing:\n%s\nin:\n%s", message, err);
-}
-
-static void has(const char *part)
-{
-    if (!strstr(out, part)) fail_msg("this is missing:\n%s\nin:\n%s", part, out);
-}
-
-static void lacks(const char *part)
-{
-    if (strstr(out, part)) fail_msg("this should not be there:\n%s\nin:\n%s", part, out);
-}
 
 /* --- the same command twice ------------------------------------------------------------------- */
 
@@ -78,9 +27,9 @@ static void test_a_finished_run_is_not_evaluated_again(void **state)
             if (again) {
                 has("\nnothing was trained: the run had come to its end, trainer.train_steps=4, before; a greater one "
                     "goes on\n");
-                lacks("accuracy");
+                has_not("accuracy");
             } else {
-                lacks("nothing was trained");
+                has_not("nothing was trained");
                 has("step 4:  accuracy ");
             }
         }
@@ -178,12 +127,12 @@ static void test_nobody_hears_of_configurables(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_finished_run_is_not_evaluated_again, lab_open, close_test),
+        TOOL_TEST(test_a_finished_run_is_not_evaluated_again),
         cmocka_unit_test(test_numbers_stand_below_each_other),
-        cmocka_unit_test_setup_teardown(test_a_batch_that_no_memory_holds_is_refused, lab_open, close_test),
-        cmocka_unit_test_setup_teardown(test_needs_of_a_batch, lab_open, close_test),
-        cmocka_unit_test_setup_teardown(test_home_is_found, lab_open, close_test),
-        cmocka_unit_test_setup_teardown(test_nobody_hears_of_configurables, lab_open, close_test),
+        TOOL_TEST(test_a_batch_that_no_memory_holds_is_refused),
+        TOOL_TEST(test_needs_of_a_batch),
+        TOOL_TEST(test_home_is_found),
+        TOOL_TEST(test_nobody_hears_of_configurables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
