@@ -1,54 +1,9 @@
 /* Own images through the program: one command that needs a folder alone, what it tells, how it goes on; and settings
  * that are missing, told all at once. */
-#include "zoo/zoo_lab.h"
+#include "tool/tool_lab.h"
 
 #include <tilth/io/checkpoint.h>
 #include <tilth/io/png.h>
-
-#include "tool/tool.h"
-
-static char *out, *err;
-static int code;
-
-static void forget(void)
-{
-    free(out);
-    free(err);
-    out = err = NULL;
-}
-
-static int close_test(void **state)
-{
-    forget();
-    return lab_close(state);
-}
-
-static void run_list(const char *const *words)
-{
-    static const tl_main_options options;
-    char *argv[40] = {"tilth"};
-    int argc = 1;
-    size_t out_size, err_size;
-    forget();
-    for (; *words; words++) argv[argc++] = (char *)(uintptr_t)*words;
-    tli_tool tool = {.program = "tilth", .options = &options, .out = open_memstream(&out, &out_size),
-                     .err = open_memstream(&err, &err_size), .width = 100};
-    code = tli_tool_main(&tool, argc, argv);
-    fclose(tool.out);
-    fclose(tool.err);
-}
-#define run(...) run_list((const char *const[]){__VA_ARGS__, NULL})
-
-static void ended(int expected, const char *message)
-{
-    if (code != expected) fail_msg("exit code %d, not %d: %s", code, expected, err);
-    if (!strstr(err, message)) fail_msg("this is missing:\n%s\nin:\n%s", message, err);
-}
-
-static void has(const char *part)
-{
-    if (!strstr(out, part)) fail_msg("this is missing:\n%s\nin:\n%s", part, out);
-}
 
 /* Stripes that lie or stand, of any colour. */
 static void put_image(const char *path, bool standing, int number)
@@ -203,13 +158,12 @@ static void test_steps_of_nothing_are_meant_when_they_are_said(void **state)
 
 int main(void)
 {
-#define CASE(f) cmocka_unit_test_setup_teardown(f, lab_open, close_test)
     const struct CMUnitTest tests[] = {
-        CASE(test_one_command),
-        CASE(test_a_run_goes_on_as_it_was_begun),
-        CASE(test_what_lacks_is_told_at_once),
-        CASE(test_the_example_works),
-        CASE(test_steps_of_nothing_are_meant_when_they_are_said),
+        TOOL_TEST(test_one_command),
+        TOOL_TEST(test_a_run_goes_on_as_it_was_begun),
+        TOOL_TEST(test_what_lacks_is_told_at_once),
+        TOOL_TEST(test_the_example_works),
+        TOOL_TEST(test_steps_of_nothing_are_meant_when_they_are_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

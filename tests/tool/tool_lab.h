@@ -44,7 +44,7 @@ static inline int tool_close(void **state)
 static inline void run_list(const char *const *words)
 {
     static const tl_main_options options;
-    char *argv[32] = {"tilth"};
+    char *argv[48] = {"tilth"};
     int argc = 1;
     size_t out_size, err_size;
     tool_forget();
@@ -70,6 +70,11 @@ static inline void ended(int expected, const char *message)
 static inline void has(const char *part)
 {
     if (!strstr(out, part)) fail_msg("this is missing:\n%s\nin:\n%s", part, out);
+}
+
+static inline void logged(const char *part)
+{
+    if (!strstr(tl_str_text(&tool_log), part)) fail_msg("nobody is told:\n%s\nin:\n%s", part, tl_str_text(&tool_log));
 }
 
 static inline void has_not(const char *part)
