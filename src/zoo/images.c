@@ -233,7 +233,7 @@ static tl_status set_changes(filling *f, const tli_survey *s)
         TL_TRY(set(f, "task.train_data.aug_crop", "false"));
         TL_TRY(set(f, "task.train_data.aug_pad", "%" PRId64, side / 14 > 0 ? side / 14 : 1));
     } else {
-        TL_TRY(set(f, "task.train_data.crop_area_range", "%s", colored ? "[0.5,1]" : "[0.85,1]"));
+        TL_TRY(set(f, "task.train_data.crop_area_range", "%s", colored ? "[0.65,1]" : "[0.85,1]"));
         snprintf(number, sizeof number, "%" PRId64, side + side / 4);
         TL_TRY(set_data(f, "shorter_side", number));
     }
@@ -395,6 +395,7 @@ const tl_experiment_class tli_images_experiment = {
                 "    backbone: {type: cnn, cnn: {batch_norm: true, units: []}}\n"
                 "    norm_activation: {norm_momentum: 0.9, norm_epsilon: 1.0e-05}\n"
                 "    kernel_initializer: glorot_uniform\n"
+                "  losses: {label_smoothing: 0.1}\n"
                 "  evaluation: {top_k: 2, report_mistakes: 10}\n"
                 "  train_data: {skip_bad: true, tf_resize_method: area}\n"
                 "  validation_data: {skip_bad: true, tf_resize_method: area, center_crop_fraction: 0.0}\n"
@@ -405,5 +406,6 @@ const tl_experiment_class tli_images_experiment = {
                 "    optimizer: {type: adam}\n"
                 "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.003}}\n"
                 "    warmup: {type: linear}\n"
+                "    ema: {average_decay: 0.99}\n"
                 "tilth: {early_stopping: {metric: accuracy, comp: higher, patience: 10}}\n",
 };
