@@ -15,7 +15,7 @@
 static const double usual_holdout = 0.2;
 enum {
     SMALL_SIDE = 40,  /* images up to this one keep their size */
-    PHOTO_SIDE = 48,  /* what larger ones are brought to */
+    PHOTO_SIDE = 56,  /* what larger ones are brought to */
     MANY_SIDE = 32,   /* ... when there are very many of them */
     MANY = 20000,
     MOST_FILTERS = 128,
@@ -404,7 +404,7 @@ const tl_experiment_class tli_images_experiment = {
                 "  best_checkpoint_eval_metric: accuracy\n"
                 "  optimizer_config:\n"
                 "    optimizer: {type: adam}\n"
-                "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.003}}\n"
+                "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.006}}\n"
                 "    warmup: {type: linear}\n"
                 "    ema: {average_decay: 0.99}\n"
                 "tilth: {early_stopping: {metric: accuracy, comp: higher, patience: 10}}\n",
