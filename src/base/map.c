@@ -5,6 +5,8 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/vec.h>
 
+#include "base/key_hash.h"
+
 uint64_t tl_hash_bytes(uint64_t seed, const void *bytes, size_t length)
 {
     const unsigned char *p = bytes;
@@ -64,7 +66,7 @@ static tl_status reserve(tl_map *map)
 static tl_map_entry *find(const tl_map *map, const char *key)
 {
     if (!map->slot_count) return NULL;
-    int32_t i = map->slots[find_slot(map, key, tl_hash_string(TL_HASH_SEED, key))];
+    int32_t i = map->slots[find_slot(map, key, tli_key_hash(key))];
     return i < 0 ? NULL : &map->items[i];
 }
 
@@ -77,7 +79,7 @@ tl_status tl_map_set(tl_map *map, const char *key, void *value)
     }
     if (map->count == INT32_MAX) return TL_FAIL(TL_ELIMIT, "a map holds at most %d keys", INT32_MAX);
     TL_TRY(reserve(map));
-    tl_map_entry entry = {tl_strdup(key), value, tl_hash_string(TL_HASH_SEED, key)};
+    tl_map_entry entry = {tl_strdup(key), value, tli_key_hash(key)};
     if (!entry.key) return TL_FAIL_NOMEM(strlen(key) + 1);
     if (!TL_VEC_PUSH(map, entry)) {
         tl_free(entry.key);

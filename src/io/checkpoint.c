@@ -7,6 +7,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/crc32c.h>
 
+#include "io/json_members.h"
 #include "io/json_text.h"
 
 /* Every checkpoint begins with its checksum, eight digits that count as '0' in what they sum up. It
@@ -240,32 +241,35 @@ static tl_status put_entry(tl_state *s, tl_map *tensors, const tl_safetensors *f
     return tensors ? tl_map_set(tensors, path, (void *)(uintptr_t)e) : TL_OK;
 }
 
-// All entries as a state; `tensors` may be NULL.
-static tl_status put_entries(tl_state *s, tl_map *tensors, const tl_safetensors *f,
-                             tl_engine *engine)
+static tl_status put_listed(tl_state *s, tl_map *tensors, const tl_safetensors *f, const char *list, tl_engine *engine)
 {
-    const char *text = tl_safetensors_note_get(f, ENTRIES_NOTE);
-    json_t *list = NULL;
-    tl_status st = text ? tli_json_parse(&list, text, strlen(text)) : TL_OK;
-    if (st == TL_ENOMEM) return st;
-    if (!json_is_array(list)) {
-        json_decref(list);
-        return TL_FAIL(TL_EINVAL, "'%s': its note '" ENTRIES_NOTE "' is no list",
-                       tl_safetensors_path(f));
-    }
+    tli_json_members m = tli_json_list_members_of(list, strlen(list));
     int64_t stored = 0;
-    for (size_t i = 0; i < json_array_size(list) && st == TL_OK; i++) {
-        const json_t *row = json_array_get(list, i);
+    tl_status st;
+    for (bool more;;) {
+        json_t *row;
+        TL_TRY_DONE(st, tli_json_members_next(&m, &more));
+        if (!more) break;
+        TL_TRY_DONE(st, tli_json_members_value(&m, &row));
         st = put_entry(s, tensors, f, row, engine);
         stored += json_array_size(row) == 2;
+        json_decref(row);
+        if (st != TL_OK) goto done;
     }
-    const char *path = tl_safetensors_path(f);
-    if (st != TL_OK && st != TL_ENOMEM && !strstr(tl_error_message(), path)) // names are the state's to judge
-        tl_error_note(st, "'%s'", path);
-    if (st == TL_OK && stored != tl_safetensors_count(f))
-        st = TL_FAIL(TL_EINVAL, "'%s' has %" PRId64 " entries and lists %" PRId64,
-                     tl_safetensors_path(f), tl_safetensors_count(f), stored);
-    json_decref(list);
+    if (stored != tl_safetensors_count(f))
+        st = TL_FAIL(TL_EINVAL, "it has %" PRId64 " entries and lists %" PRId64, tl_safetensors_count(f), stored);
+done:
+    tli_json_members_end(&m);
+    return st;
+}
+
+// All entries as a state; `tensors` may be NULL.
+static tl_status put_entries(tl_state *s, tl_map *tensors, const tl_safetensors *f, tl_engine *engine)
+{
+    const char *list = tl_safetensors_note_get(f, ENTRIES_NOTE), *path = tl_safetensors_path(f);
+    if (!list || *list != '[') return TL_FAIL(TL_EINVAL, "'%s': its note '" ENTRIES_NOTE "' is no list", path);
+    tl_status st = put_listed(s, tensors, f, list, engine);
+    if (st != TL_OK && st != TL_ENOMEM && !strstr(tl_error_message(), path)) tl_error_note(st, "'%s'", path);
     return st;
 }
 

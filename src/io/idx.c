@@ -104,7 +104,7 @@ static tl_status take(tl_idx *x, const char *name, const void *data, size_t size
     char *unpacked;
     x->packed = tli_is_gzip(data, size);
     if (!x->packed) return parse(x, name, data, size);
-    TL_TRY(tli_inflate(&unpacked, &size, name, data, size, TL_IDX_LIMIT));
+    TL_TRY(tli_inflate(&unpacked, &size, name, data, size, 0));
     x->owned = unpacked;
     tl_file_unmap(&x->mapped);
     return parse(x, name, (const uint8_t *)unpacked, size);

@@ -1,5 +1,7 @@
 #include "io/inflate.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -10,6 +12,10 @@ enum { MOST_AT_ONCE = 1 << 30 };
 enum { SMALLEST_BUFFER = 1 << 12, WRITE_BUFFER = 1 << 16 };
 /* No stream of deflate gets smaller than this. */
 enum { BEST_RATIO = 1032 };
+/* What a packed file may become when nobody says more: a multiple of its size that texts, tables and images keep well
+ * below, and never less than a few images. A file that was made to fill the memory goes beyond it. */
+enum { USUAL_RATIO = 100 };
+#define ALWAYS_ACCEPTED ((size_t)64 << 20)
 enum { GZIP_OR_ZLIB = 15 + 32, GZIP = 15 + 16, DEFAULT_LEVEL = 6 };
 
 bool tli_is_gzip(const void *data, size_t size)
@@ -46,11 +52,31 @@ typedef struct inflating {
     const uint8_t *start, *end; /* of what is packed */
     char *out;
     size_t used, capacity, limit;
+    bool usual; /* the limit is nobody's choice */
 } inflating;
 
 static size_t min_size(size_t a, size_t b)
 {
     return a < b ? a : b;
+}
+
+// Zero where the variable is not set, or holds no number of bytes.
+static size_t limit_of_environment(void)
+{
+    const char *text = getenv("TILTH_UNPACK_LIMIT");
+    char *end;
+    if (!text || *text < '0' || *text > '9') return 0;
+    errno = 0;
+    unsigned long long bytes = strtoull(text, &end, 10);
+    return *end || errno ? 0 : (size_t)bytes;
+}
+
+static size_t limit_for(size_t packed)
+{
+    size_t told = limit_of_environment();
+    if (told) return told;
+    size_t most = packed > SIZE_MAX / 4 / USUAL_RATIO ? SIZE_MAX / 4 : packed * USUAL_RATIO;
+    return most > ALWAYS_ACCEPTED ? most : ALWAYS_ACCEPTED;
 }
 
 // A gzip file tells at its end how much it holds, modulo 2^32: mostly right, so that memory is
@@ -68,11 +94,13 @@ static size_t first_capacity(const inflating *f)
 
 static tl_status grow(inflating *f)
 {
-    size_t capacity = f->out ? f->capacity * 2 : first_capacity(f);
+    // One byte more than the limit shows that there are more.
+    size_t capacity = f->out ? min_size(f->capacity * 2, f->limit + 1) : first_capacity(f);
     if (f->used > f->limit)
         return TL_FAIL(TL_ELIMIT,
-                       "'%s' holds more than the %zu bytes that are accepted when it is unpacked",
-                       f->name, f->limit);
+                       "'%s' holds more than the %zu bytes that are accepted when its %zu are unpacked%s", f->name,
+                       f->limit, (size_t)(f->end - f->start),
+                       f->usual ? "; if it is to be trusted, raise the limit: TILTH_UNPACK_LIMIT=BYTES" : "");
     char *grown = tl_realloc(f->out, capacity);
     if (!grown) return TL_FAIL_NOMEM(capacity);
     f->out = grown;
@@ -141,7 +169,8 @@ tl_status tli_inflate(char **out, size_t *out_size, const char *name, const void
     inflating f = {.name = name,
                    .start = data,
                    .end = (const uint8_t *)data + size,
-                   .limit = min_size(limit, SIZE_MAX / 4)};
+                   .usual = !limit,
+                   .limit = min_size(limit ? limit : limit_for(size), SIZE_MAX / 4)};
     *out = NULL;
     *out_size = 0;
     f.z = (z_stream){.zalloc = zlib_alloc, .zfree = zlib_free, .next_in = (Bytef *)(uintptr_t)data};

@@ -3,9 +3,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tilth/base/alloc.h>
+#include <tilth/base/vec.h>
 
 #include "core/element.h"
+#include "io/json_members.h"
 
 struct tl_safetensors {
     char *path;
@@ -13,10 +14,14 @@ struct tl_safetensors {
     const char *data; /* behind the header */
     size_t bytes;
     tl_arena *arena; /* of names, types and shapes */
-    tl_safetensors_entry *entries;
-    int64_t count;
-    tl_safetensors_note *notes;
-    int64_t note_count;
+    struct {
+        tl_safetensors_entry *items;
+        int64_t count, capacity;
+    } entries;
+    struct {
+        tl_safetensors_note *items;
+        int64_t count, capacity;
+    } notes;
     tl_map by_name; /* to tl_safetensors_entry */
 };
 
@@ -125,40 +130,71 @@ static tl_status check_size(const tl_safetensors *f, tl_safetensors_entry *e)
     return TL_OK;
 }
 
-static tl_status read_entry(tl_safetensors *f, const char *name, const json_t *json)
+// Lists of thousands of dimensions are no shapes, and would take far more memory than they have letters.
+enum { LONGEST_ENTRY = 1 << 16 };
+
+static tl_status describe_entry(tl_safetensors *f, tl_safetensors_entry *e, const json_t *json)
 {
-    tl_safetensors_entry *e = &f->entries[f->count];
-    e->name = tl_arena_strdup(f->arena, name);
-    if (!e->name) return TL_ENOMEM;
     if (!json_is_object(json))
-        return FAIL_ENTRY(f, name, "it is no object with dtype, shape and data_offsets");
+        return FAIL_ENTRY(f, e->name, "it is no object with dtype, shape and data_offsets");
     const char *type = json_string_value(json_object_get(json, "dtype"));
-    if (!type) return FAIL_ENTRY(f, name, "it has no \"dtype\", a text");
+    if (!type) return FAIL_ENTRY(f, e->name, "it has no \"dtype\", a text");
     e->type = tl_arena_strdup(f->arena, type);
     if (!e->type) return TL_ENOMEM;
     TL_TRY(read_shape(f, e, json_object_get(json, "shape")));
     TL_TRY(read_offsets(f, e, json_object_get(json, "data_offsets")));
-    TL_TRY(check_size(f, e));
-    f->count++;
-    return tl_map_set(&f->by_name, e->name, e);
+    return check_size(f, e);
 }
 
-static tl_status read_notes(tl_safetensors *f, json_t *notes)
+static tl_status read_entry(tl_safetensors *f, const tli_json_members *m)
 {
-    const char *key;
+    tl_safetensors_entry e = {.name = tl_arena_strdup(f->arena, json_string_value(m->key))};
+    json_t *json;
+    if (!e.name) return TL_ENOMEM;
+    if (m->value_size > LONGEST_ENTRY)
+        return FAIL_ENTRY(f, e.name, "its description of %zu bytes is longer than the %d that are accepted", m->value_size,
+                          LONGEST_ENTRY);
+    TL_TRY(tli_json_members_value(m, &json));
+    tl_status st = describe_entry(f, &e, json);
+    json_decref(json);
+    if (st != TL_OK) return st;
+    return TL_VEC_PUSH(&f->entries, e) ? TL_OK : TL_ENOMEM;
+}
+
+static tl_status add_note(tl_safetensors *f, const tli_json_members *m)
+{
+    const char *key = json_string_value(m->key);
     json_t *value;
-    if (!json_is_object(notes)) return FAIL_ENTRY(f, "__metadata__", "it is no object of texts");
-    f->notes = tl_arena_array(f->arena, (int64_t)json_object_size(notes), sizeof *f->notes);
-    if (!f->notes) return TL_ENOMEM;
-    json_object_foreach(notes, key, value) {
-        if (!json_is_string(value))
-            return FAIL_ENTRY(f, "__metadata__", "the value of '%s' is no text", key);
-        tl_safetensors_note *note = &f->notes[f->note_count++];
-        note->key = tl_arena_strdup(f->arena, key);
-        note->value = tl_arena_strdup(f->arena, json_string_value(value));
-        if (!note->key || !note->value) return TL_ENOMEM;
+    TL_TRY(tli_json_members_value(m, &value));
+    const char *text = json_string_value(value);
+    tl_safetensors_note note = {.key = tl_arena_strdup(f->arena, key),
+                                .value = text ? tl_arena_strdup(f->arena, text) : NULL};
+    tl_status st = TL_OK;
+    if (!text) st = FAIL_ENTRY(f, "__metadata__", "the value of '%s' is no text", key);
+    else if (!note.key || !note.value || !TL_VEC_PUSH(&f->notes, note)) st = TL_ENOMEM;
+    json_decref(value);
+    return st;
+}
+
+static tl_status read_notes(tl_safetensors *f, const tli_json_members *notes)
+{
+    tli_json_members m = tli_json_members_of(notes->value, notes->value_size);
+    tl_map seen = TL_MAP_INIT;
+    tl_status st;
+    if (*notes->value != '{') return FAIL_ENTRY(f, "__metadata__", "it is no object of texts");
+    for (bool more;;) {
+        TL_TRY_DONE(st, tli_json_members_next(&m, &more));
+        if (!more) break;
+        const char *key = json_string_value(m.key);
+        if (tl_map_has(&seen, key)) st = TL_FAIL(TL_EINVAL, "duplicate object key near '%s'", key);
+        if (st == TL_OK) st = add_note(f, &m);
+        if (st == TL_OK) st = tl_map_set(&seen, key, NULL);
+        if (st != TL_OK) goto done;
     }
-    return TL_OK;
+done:
+    tli_json_members_end(&m);
+    tl_map_deinit(&seen);
+    return st;
 }
 
 /* --- the whole header ------------------------------------------------------------------------- */
@@ -176,13 +212,13 @@ static int by_place(const void *a, const void *b)
 static tl_status check_coverage(const tl_safetensors *f)
 {
     tl_status st = TL_OK;
-    size_t bytes = (size_t)f->count * sizeof(void *);
+    size_t bytes = (size_t)f->entries.count * sizeof(void *);
     const tl_safetensors_entry **sorted = tl_alloc(bytes);
     if (!sorted) return TL_FAIL_NOMEM(bytes);
-    for (int64_t i = 0; i < f->count; i++) sorted[i] = &f->entries[i];
-    if (f->count) qsort(sorted, (size_t)f->count, sizeof *sorted, by_place);
+    for (int64_t i = 0; i < f->entries.count; i++) sorted[i] = &f->entries.items[i];
+    if (f->entries.count) qsort(sorted, (size_t)f->entries.count, sizeof *sorted, by_place);
     const char *at = f->data;
-    for (int64_t i = 0; i < f->count && st == TL_OK; i++) {
+    for (int64_t i = 0; i < f->entries.count && st == TL_OK; i++) {
         const tl_safetensors_entry *e = sorted[i];
         const char *begin = e->data;
         if (begin < at)
@@ -197,17 +233,6 @@ static tl_status check_coverage(const tl_safetensors *f)
                      (size_t)(f->data + f->bytes - at));
     tl_free(sorted);
     return st;
-}
-
-tl_status tli_json_parse(json_t **out, const char *text, size_t size)
-{
-    json_error_t error;
-    *out = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
-    if (*out) return TL_OK;
-    // Where the parser finds no memory it often says nothing at all, and sometimes the wrong thing.
-    if (!error.text[0] || json_error_code(&error) == json_error_out_of_memory)
-        return TL_FAIL_NOMEM(size);
-    return TL_FAIL(TL_EINVAL, "%s (at character %d)", error.text, error.position);
 }
 
 static tl_status find_header(tl_safetensors *f, size_t *size)
@@ -237,31 +262,46 @@ static tl_status find_header(tl_safetensors *f, size_t *size)
     return TL_OK;
 }
 
+static tl_status read_members(tl_safetensors *f, tli_json_members *m)
+{
+    bool noted = false;
+    for (bool more;;) {
+        TL_TRY(tli_json_members_next(m, &more));
+        if (!more) return TL_OK;
+        bool notes = strcmp(json_string_value(m->key), "__metadata__") == 0;
+        if (notes && noted) return TL_FAIL(TL_EINVAL, "duplicate object key near '__metadata__'");
+        noted |= notes;
+        TL_TRY(notes ? read_notes(f, m) : read_entry(f, m));
+    }
+}
+
+static tl_status index_names(tl_safetensors *f)
+{
+    for (int64_t i = 0; i < f->entries.count; i++) {
+        tl_safetensors_entry *e = &f->entries.items[i];
+        if (tl_map_has(&f->by_name, e->name))
+            return TL_FAIL(TL_EINVAL, "duplicate object key near '%s'", e->name);
+        TL_TRY(tl_map_set(&f->by_name, e->name, e));
+    }
+    return TL_OK;
+}
+
+// From a copy: the file may change while it is read.
 static tl_status read_header(tl_safetensors *f)
 {
-    json_t *root = NULL, *value;
-    const char *name;
     size_t size = 0;
-    tl_status st;
-    TL_TRY_DONE(st, find_header(f, &size));
-    st = tli_json_parse(&root, f->mapping.data + TLI_ST_PREFIX, size);
-    if (st != TL_OK) {
+    TL_TRY(find_header(f, &size));
+    char *header = tl_alloc(size);
+    if (!header) return TL_FAIL_NOMEM(size);
+    memcpy(header, f->mapping.data + TLI_ST_PREFIX, size);
+    tli_json_members m = tli_json_members_of(header, size);
+    tl_status st = read_members(f, &m);
+    if (st == TL_OK) st = index_names(f);
+    if (st != TL_OK && st != TL_ENOMEM && !strstr(tl_error_message(), f->path))
         tl_error_note(st, "'%s': its header is no acceptable JSON", f->path);
-        goto done;
-    }
-    f->entries = tl_arena_array(f->arena, (int64_t)json_object_size(root), sizeof *f->entries);
-    if (!f->entries) {
-        st = TL_ENOMEM;
-        goto done;
-    }
-    json_object_foreach(root, name, value) {
-        bool notes = strcmp(name, "__metadata__") == 0;
-        TL_TRY_DONE(st, notes ? read_notes(f, value) : read_entry(f, name, value));
-    }
-    st = check_coverage(f);
-done:
-    json_decref(root);
-    return st;
+    tli_json_members_end(&m);
+    tl_free(header);
+    return st == TL_OK ? check_coverage(f) : st;
 }
 
 tl_status tli_safetensors_open(tl_safetensors **out, const char *path, tl_file_mapping *mapping)
@@ -297,6 +337,8 @@ void tl_safetensors_free(tl_safetensors **f)
 {
     if (!*f) return;
     tl_map_deinit(&(*f)->by_name);
+    TL_VEC_FREE(&(*f)->entries);
+    TL_VEC_FREE(&(*f)->notes);
     tl_arena_free(&(*f)->arena);
     tl_file_unmap(&(*f)->mapping);
     tl_free((*f)->path);
@@ -313,13 +355,13 @@ const char *tl_safetensors_path(const tl_safetensors *f)
 
 int64_t tl_safetensors_count(const tl_safetensors *f)
 {
-    return f->count;
+    return f->entries.count;
 }
 
 const tl_safetensors_entry *tl_safetensors_at(const tl_safetensors *f, int64_t index)
 {
-    TL_ASSERT(index >= 0 && index < f->count);
-    return &f->entries[index];
+    TL_ASSERT(index >= 0 && index < f->entries.count);
+    return &f->entries.items[index];
 }
 
 const tl_safetensors_entry *tl_safetensors_find(const tl_safetensors *f, const char *name)
@@ -336,19 +378,19 @@ void tl_safetensors_spec(tl_str *out, const tl_safetensors_entry *e)
 
 int64_t tl_safetensors_note_count(const tl_safetensors *f)
 {
-    return f->note_count;
+    return f->notes.count;
 }
 
 const tl_safetensors_note *tl_safetensors_note_at(const tl_safetensors *f, int64_t index)
 {
-    TL_ASSERT(index >= 0 && index < f->note_count);
-    return &f->notes[index];
+    TL_ASSERT(index >= 0 && index < f->notes.count);
+    return &f->notes.items[index];
 }
 
 const char *tl_safetensors_note_get(const tl_safetensors *f, const char *key)
 {
-    for (int64_t i = 0; i < f->note_count; i++)
-        if (strcmp(f->notes[i].key, key) == 0) return f->notes[i].value;
+    for (int64_t i = 0; i < f->notes.count; i++)
+        if (strcmp(f->notes.items[i].key, key) == 0) return f->notes.items[i].value;
     return NULL;
 }
 
@@ -439,11 +481,11 @@ tl_status tl_safetensors_get(tl_tensor *to, const tl_safetensors *f, const char 
 {
     const tl_safetensors_entry *e = tl_safetensors_find(f, name);
     if (e) return tli_safetensors_copy(to, f, e, false);
-    size_t bytes = (size_t)f->count * sizeof(char *);
+    size_t bytes = (size_t)f->entries.count * sizeof(char *);
     const char **names = tl_alloc(bytes);
     if (!names) return TL_FAIL_NOMEM(bytes);
-    for (int64_t i = 0; i < f->count; i++) names[i] = f->entries[i].name;
-    const char *near = tl_nearest(name, names, f->count);
+    for (int64_t i = 0; i < f->entries.count; i++) names[i] = f->entries.items[i].name;
+    const char *near = tl_nearest(name, names, f->entries.count);
     tl_status st = TL_FAIL(TL_ENOTFOUND, "'%s' has no entry '%s'%s%s%s", f->path, name,
                            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     tl_free(names);
@@ -476,8 +518,8 @@ tl_status tl_safetensors_load(tl_state **out, const tl_safetensors *f, tl_engine
     *out = NULL;
     TL_TRY(tl_state_new(&s));
     tl_status st = TL_OK;
-    for (int64_t i = 0; i < f->count && st == TL_OK; i++) {
-        const tl_safetensors_entry *e = &f->entries[i];
+    for (int64_t i = 0; i < f->entries.count && st == TL_OK; i++) {
+        const tl_safetensors_entry *e = &f->entries.items[i];
         if (e->readable || engine) st = tli_safetensors_put(s, f, e, engine);
     }
     if (st == TL_OK)

@@ -88,9 +88,6 @@ TL_NODISCARD tl_status tli_st_draft_finish(tli_st_draft *d, const tl_safetensors
 typedef tl_status tli_st_sink(const void *data, size_t bytes, void *payload);
 TL_NODISCARD tl_status tli_st_draft_data(const tli_st_draft *d, tli_st_sink *sink, void *payload);
 
-/* TL_EINVAL with the parser's words when it is no JSON, or an object has a name twice. */
-TL_NODISCARD tl_status tli_json_parse(json_t **out, const char *text, size_t size);
-
 /* --- reading ---------------------------------------------------------------------------------- */
 
 /* Takes a mapping, also when it fails. */

@@ -56,7 +56,7 @@ static tl_status take(tli_table *t, const void *data, size_t size, const tl_tabl
 {
     static const tl_table_args usual;
     if (tli_is_gzip(data, size)) {
-        TL_TRY(tli_inflate(&t->owned, &size, t->base.name, data, size, TL_TABLE_LIMIT));
+        TL_TRY(tli_inflate(&t->owned, &size, t->base.name, data, size, 0));
         tl_file_unmap(&t->mapped);
         data = t->owned;
     }

@@ -13,7 +13,6 @@
 #include "io/protobuf.h"
 
 enum { HEAD = 12, TAIL = 4, LENGTH = 8 };
-#define DEFAULT_LIMIT ((size_t)16 << 30)
 
 struct tl_tfrecord_file {
     char *path;
@@ -44,7 +43,6 @@ static tl_status take_bytes(tl_tfrecord_file *f, const char *data, size_t size,
                             const tl_tfrecord_args *args)
 {
     tl_tfrecord_packing packing = args ? args->packing : TL_TFRECORD_ANY;
-    size_t limit = args && args->limit ? args->limit : DEFAULT_LIMIT;
     f->packed =
         packing == TL_TFRECORD_ANY ? looks_packed(data, size) : packing == TL_TFRECORD_PACKED;
     f->data = data;
@@ -53,7 +51,7 @@ static tl_status take_bytes(tl_tfrecord_file *f, const char *data, size_t size,
     if (!tli_is_packed(data, size))
         return TL_FAIL(TL_EINVAL, "'%s' is compressed by neither gzip nor zlib, as was said",
                        f->path);
-    TL_TRY(tli_inflate(&f->owned, &size, f->path, data, size, limit));
+    TL_TRY(tli_inflate(&f->owned, &size, f->path, data, size, args ? args->limit : 0));
     f->data = f->owned;
     f->size = (int64_t)size;
     tl_file_unmap(&f->mapped);

@@ -160,7 +160,7 @@ static const tl_field data_fields[] = {
          .help = "what is left is divided by it; empty: that of ImageNet"),
     TL_F(tl_image_data_config, aug_pad, OURS, TL_RANGE(0, 4096),
          .help = "in training, move the image by up to so many pixels, zeros around it"),
-    TL_F(tl_image_data_config, synthetic_examples, .i = 1024, OURS, TL_AT_LEAST(1),
+    TL_F(tl_image_data_config, synthetic_examples, .i = 1024, OURS, TL_RANGE(1, 100000000),
          .help = "examples that file_type synthetic makes"),
     TL_F(tl_image_data_config, shorter_side, OURS, TL_RANGE(0, 65536),
          .help = "encoded images whose shorter side is longer are brought down to it before all else, every pixel "

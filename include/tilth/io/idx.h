@@ -25,9 +25,6 @@
 
 TL_BEGIN
 
-/* The most bytes that a compressed file may become. */
-#define TL_IDX_LIMIT ((size_t)16 << 30)
-
 /* Members are for reading. */
 typedef struct tl_idx {
     tl_dtype dtype;

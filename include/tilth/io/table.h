@@ -41,8 +41,6 @@ enum {
     TL_TABLE_COLUMNS = 1 << 16,  /* at most */
     TL_TABLE_CELL_BYTES = 1 << 20 /* of one cell, at most */
 };
-/* The most bytes that a compressed file may become. */
-#define TL_TABLE_LIMIT ((size_t)16 << 30)
 
 typedef enum tl_table_header {
     TL_HEADER_AUTO, /* the first line names the columns, unless a number or a date stands in it, or a text twice */

@@ -41,7 +41,7 @@ typedef enum tl_tfrecord_packing {
 
 typedef struct tl_tfrecord_args {
     tl_tfrecord_packing packing;
-    size_t limit; /* (optional: 16 GiB) bytes that a compressed file may become */
+    size_t limit; /* (optional: in proportion to its size) bytes that a compressed file may become */
 } tl_tfrecord_args;
 
 typedef struct tl_tfrecord {
