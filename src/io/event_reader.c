@@ -256,6 +256,9 @@ tl_status tl_event_reader_next(tl_event_reader *r, tl_event *out, bool *more)
     case TLI_FRAME_CUT: r->cut = true; return TL_OK;
     case TLI_FRAME_DAMAGED: return fail_damaged(r);
     }
+    // Values are counted and then read: from our own memory, for the file may change in between.
+    frame.data = tl_arena_copy(r->arena, frame.data, frame.size);
+    if (!frame.data) return TL_ENOMEM;
     *more = true;
     return read_event(r, out, &frame);
 }

@@ -190,13 +190,21 @@ static tl_status check(const tl_feature *f, const char *name, tl_feature_kind ki
                    name, f->count, count);
 }
 
+// The bytes are looked at a second time here. Whoever maps a file has no promise that they are the same.
+static tl_status check_whole(const char *name, int64_t missing)
+{
+    if (missing <= 0) return TL_OK;
+    return TL_FAIL(TL_EIO, "the feature '%s' lacks %" PRId64 " values that it had a moment ago: its file changed while it "
+                   "was read", name, missing);
+}
+
 tl_status tl_feature_bytes(const tl_feature *f, const char *name, tl_bytes *out, int64_t count)
 {
     TL_TRY(check(f, name, TL_FEATURE_BYTES, count));
     pieces p = pieces_of(f);
     tli_pb_field piece;
-    while (count-- > 0 && next_piece(&p, &piece)) *out++ = (tl_bytes){piece.data, piece.size};
-    return TL_OK;
+    for (; count > 0 && next_piece(&p, &piece); count--) *out++ = (tl_bytes){piece.data, piece.size};
+    return check_whole(name, count);
 }
 
 static void copy_floats(float *out, const char *data, int64_t count)
@@ -216,6 +224,7 @@ tl_status tl_feature_floats(const tl_feature *f, const char *name, float *out, i
     while (count > 0 && next_piece(&p, &piece)) {
         if (piece.wire == TLI_PB_BYTES) {
             int64_t n = (int64_t)(piece.size / 4);
+            if (n > count) n = count;
             copy_floats(out, piece.data, n);
             out += n;
             count -= n;
@@ -225,13 +234,13 @@ tl_status tl_feature_floats(const tl_feature *f, const char *name, float *out, i
             count--;
         }
     }
-    return TL_OK;
+    return check_whole(name, count);
 }
 
-static const char *copy_varint(int64_t *out, const char *at)
+static const char *copy_varint(int64_t *out, const char *at, const char *end)
 {
     uint64_t value = 0;
-    for (int shift = 0;; shift += 7) {
+    for (int shift = 0; at < end && shift < 64; shift += 7) {
         uint8_t byte = (uint8_t)*at++;
         value |= (uint64_t)(byte & 0x7f) << shift;
         if (byte < 0x80) break;
@@ -247,19 +256,19 @@ static inline int64_t join_bytes(uint64_t word)
                      | (word >> 3 & 0xfe00000));
 }
 
-// The bytes were seen to be whole varints. Those of up to four bytes are put together without
-// asking how many they are.
-static int64_t *copy_varints(int64_t *out, const char *at, size_t size)
+// The bytes were seen to be whole varints, as many as there is room for up to `last`. Those of up to four bytes are put
+// together without asking how many they are.
+static int64_t *copy_varints(int64_t *out, const int64_t *last, const char *at, size_t size)
 {
     const char *end = at + size;
-    while (at < end) {
+    while (at < end && out < last) {
         uint64_t word = end - at >= 8 ? load_8(at) : ~UINT64_C(0), ends = ~word & HIGH_BITS;
-        if (ends == HIGH_BITS) { // flags, small classes, padding
-            for (int i = 0; i < 8; i++) out[i] = (uint8_t)at[i];
+        if (ends == HIGH_BITS && last - out >= 8) { // flags, small classes, padding
+            for (int i = 0; i < 8; i++) out[i] = (uint8_t)(word >> 8 * i);
             out += 8;
             at += 8;
         } else if ((uint32_t)ends) {
-            for (int i = 0; i < 2 && (uint32_t)ends; i++) { // two mostly fit in
+            for (int i = 0; i < 2 && (uint32_t)ends && out < last; i++) { // two mostly fit in
                 int bits = __builtin_ctzll(ends) + 1;
                 *out++ = join_bytes(word & ((UINT64_C(1) << bits) - 1));
                 at += bits / 8;
@@ -267,7 +276,7 @@ static int64_t *copy_varints(int64_t *out, const char *at, size_t size)
                 ends >>= bits;
             }
         } else {
-            at = copy_varint(out++, at);
+            at = copy_varint(out++, at, end);
         }
     }
     return out;
@@ -281,12 +290,12 @@ tl_status tl_feature_ints(const tl_feature *f, const char *name, int64_t *out, i
     while (count > 0 && next_piece(&p, &piece)) {
         int64_t *from = out;
         if (piece.wire == TLI_PB_BYTES)
-            out = copy_varints(out, piece.data, piece.size);
+            out = copy_varints(out, out + count, piece.data, piece.size);
         else
             *out++ = (int64_t)piece.bits;
         count -= out - from;
     }
-    return TL_OK;
+    return check_whole(name, count);
 }
 
 /* --- features by name ------------------------------------------------------------------------- */

@@ -86,8 +86,9 @@ static tl_status read_entry(tli_bytes key, tli_bytes value, void *payload)
 
 static tl_status read_index(tl_tensorbundle *b)
 {
-    TL_TRY(tl_file_map(&b->index, b->index_path));
-    TL_TRY(tli_table_read(b->index_path, b->index.data, b->index.size, read_entry, b));
+    enum { LONGEST = 1 << 30 };
+    TL_TRY(tl_file_read(&b->index, &b->index_size, b->index_path, LONGEST));
+    TL_TRY(tli_table_read(b->index_path, b->index, b->index_size, read_entry, b));
     if (!b->has_header)
         return TL_FAIL(TL_EINVAL, "'%s' is no index of a TensorBundle: it has no header",
                        b->index_path);
@@ -175,7 +176,7 @@ void tl_tensorbundle_free(tl_tensorbundle **bundle)
     tl_tensorbundle *b = *bundle;
     if (!b) return;
     for (int64_t i = 0; i < b->shards.count; i++) tl_file_unmap(&b->shards.items[i].file);
-    tl_file_unmap(&b->index);
+    tl_free(b->index);
     TL_VEC_FREE(&b->shards);
     TL_VEC_FREE(&b->entries);
     TL_VEC_FREE(&b->parts);

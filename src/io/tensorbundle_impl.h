@@ -94,7 +94,8 @@ typedef struct tli_tb_shard {
 struct tl_tensorbundle {
     char *prefix;
     const char *index_path;
-    tl_file_mapping index;
+    char *index; /* in our own memory: it is read more than once, and the file may change */
+    size_t index_size;
     tl_arena *arena; /* of names, shapes and pieces */
     int64_t shard_count;
     struct {

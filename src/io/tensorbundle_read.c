@@ -124,12 +124,15 @@ tl_status tl_tensorbundle_strings(const tl_tensorbundle_string **out, int64_t *c
                                   tl_arena *arena, const tl_tensorbundle *b,
                                   const tl_tensorbundle_entry *entry)
 {
-    const tli_tb_entry *e = inner(entry);
+    tli_tb_entry own = *inner(entry); // what the file holds now: it is gone through twice
+    const tli_tb_entry *e = &own;
     *out = NULL;
     if (count) *count = 0;
     if (!entry->is_string || entry->pieces)
         return TL_FAIL(TL_EUNSUPPORTED, "'%s': entry '%s' is of type %s%s, not a whole of strings",
                        b->index_path, entry->name, entry->type, entry->pieces ? " in pieces" : "");
+    own.data = tl_arena_copy(arena, own.data, entry->bytes);
+    if (!own.data) return TL_ENOMEM;
     strings list = {NULL, element_count(e)};
     TL_TRY(read_lengths(b, e, &list, &(const char *){e->data}, &(uint32_t){0})); // so many they are
     list.items = tl_arena_array(arena, list.count, sizeof *list.items);
