@@ -6,6 +6,7 @@
 #include <tilth/base/log.h>
 #include <tilth/train/metrics_file.h>
 
+#include "train/finished.h"
 #include "train/run_folder.h"
 #include "train/trainer.h"
 
@@ -182,6 +183,8 @@ static tl_status build_checkpointer(tl_default_trainer *t, tl_checkpoint_manager
                                       .init = initialize,
                                       .payload = t->trainer,
                                       .background = true,
+                                      .notes = t->notes.items,
+                                      .note_count = t->notes.count,
                                       .numerics = tl_engine_backend(t->trainer->engine)->cls.name});
 }
 
@@ -235,10 +238,18 @@ static void tell_model(const tl_model *m)
     tl_str_deinit(&text);
 }
 
+/* Which number a class has is what the run says, whatever lies in the folders of data by now. */
+static tl_status take_classes(tl_default_trainer *t)
+{
+    tl_strings names;
+    return tli_take_noted_classes(&names, t->task, t->arena, t->config->train.output_dir);
+}
+
 static tl_status build_pieces(tl_default_trainer *t)
 {
     bool tests = t->eval_only || t->config->train.evaluation.enabled;
     TL_TRY(TLI_DEFAULT_CALL(t, build_task)(t, &t->task));
+    if (t->eval_only && t->config->train.resume) TL_TRY(take_classes(t));
     if (!t->eval_only) TL_TRY(TLI_DEFAULT_CALL(t, build_train_loader)(t, &t->train_loader));
     if (tests) TL_TRY(TLI_DEFAULT_CALL(t, build_test_loader)(t, &t->test_loader));
     if (!t->eval_only) TL_TRY(TLI_DEFAULT_CALL(t, auto_scale_hyperparams)(t));
@@ -278,7 +289,7 @@ static tl_status make_checkpointer(tl_default_trainer *t)
     TL_TRY(TLI_DEFAULT_CALL(t, build_checkpointer)(t, &t->checkpointer));
     if (train->resume || !t->checkpointer || !tl_checkpoint_manager_latest(t->checkpointer)) return TL_OK;
     tl_checkpoint_manager_free(&t->checkpointer);
-    TL_TRY(tli_set_aside(train->output_dir));
+    TL_TRY(tli_set_aside(train->output_dir, &t->notes));
     return TLI_DEFAULT_CALL(t, build_checkpointer)(t, &t->checkpointer);
 }
 
@@ -287,7 +298,8 @@ static tl_status begin_run(tl_default_trainer *t)
 {
     const tl_libai_train_config *train = &t->config->train;
     TL_TRY(tli_run_folder_begin(t->folder));
-    if (!train->resume) TL_TRY(tli_set_aside(train->output_dir));
+    if (!train->resume) TL_TRY(tli_set_aside(train->output_dir, &t->notes));
+    TL_TRY(tl_notes_write(&t->notes, train->output_dir));
     // What an interrupted run told beyond its checkpoint will be told again; so may the last step
     // be.
     int64_t keep_to = t->start_iter - 1, told;
@@ -300,6 +312,8 @@ static tl_status begin_training(tl_default_trainer *t)
     const tl_libai_train_config *train = &t->config->train;
     TL_TRY(tli_run_folder_claim(t->folder, train->output_dir));
     TL_TRY(tli_trainer_try_data(t->trainer));
+    TL_TRY(tl_task_notes(t->task, &t->notes));
+    if (train->resume) TL_TRY(tl_notes_check(&t->notes, train->output_dir));
     TL_TRY(make_checkpointer(t));
     if (train->resume && t->checkpointer && !tl_checkpoint_manager_latest(t->checkpointer))
         TL_LOG_INFO("'%s' holds no checkpoint to resume: the run starts from the beginning",
@@ -384,6 +398,7 @@ void tl_default_trainer_free(tl_default_trainer **trainer)
     tl_logs_free(&t->last_eval_results); // its tensors are the engine's
     tl_strategy_free(&t->strategy);
     if (t->folder) tli_run_folder_leave(t->folder);
+    tl_notes_deinit(&t->notes);
     tl_arena_free(&t->arena);
     tl_free(t);
     *trainer = NULL;

@@ -33,7 +33,7 @@ void tli_default_scaled(tl_default_trainer *t);
 /* The last iteration in the folder's metrics.json that is not after `most`; `most` when there is no
  * such file. */
 TL_NODISCARD tl_status tli_last_told(int64_t *out, const char *folder, int64_t most);
-/* Moves what a run has left in a folder into previous-N below it. */
-TL_NODISCARD tl_status tli_set_aside(const char *folder);
+/* Moves what a run has left in a folder into previous-N below it; `notes` are those of the run that takes its place. */
+TL_NODISCARD tl_status tli_set_aside(const char *folder, const tl_notes *notes);
 
 #endif

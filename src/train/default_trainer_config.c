@@ -7,6 +7,7 @@
 
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
+#include <tilth/train/finished.h>
 #include <tilth/train/metrics_file.h>
 
 #include "train/default_trainer.h"
@@ -134,10 +135,18 @@ static bool begins(const char *name, const char *with)
     return strncmp(name, with, strlen(with)) == 0;
 }
 
-/* log.txt goes on. */
-static bool is_of_a_run(const char *name)
+/* A run that was here may have been of another task than the one that comes. */
+static bool is_note(const char *name, const tl_notes *notes)
 {
-    return begins(name, "ckpt-") || begins(name, "model_best.") || begins(name, "model_final.")
+    for (int64_t i = 0; i < notes->count; i++)
+        if (strcmp(name, notes->files[i]) == 0) return true;
+    return strcmp(name, TL_CLASSES_FILE) == 0;
+}
+
+/* log.txt goes on. */
+static bool is_of_a_run(const char *name, const tl_notes *notes)
+{
+    return is_note(name, notes) || begins(name, "ckpt-") || begins(name, "model_best.") || begins(name, "model_final.")
            || begins(name, "events.out.tfevents.") || strcmp(name, "checkpoint") == 0
            || strcmp(name, "last_checkpoint") == 0 || strcmp(name, "metrics.json") == 0
            || strcmp(name, TL_METRICS_FILE) == 0
@@ -154,11 +163,11 @@ static tl_status new_folder(const char **out, tl_arena *arena, const char *folde
     }
 }
 
-static tl_status move_files(tl_arena *arena, const char *folder, DIR *dir)
+static tl_status move_files(tl_arena *arena, const char *folder, DIR *dir, const tl_notes *notes)
 {
     const char *to = NULL;
     for (const struct dirent *e; (e = readdir(dir));) {
-        if (!is_of_a_run(e->d_name)) continue;
+        if (!is_of_a_run(e->d_name, notes)) continue;
         if (!to) TL_TRY(new_folder(&to, arena, folder));
         const char *old = tl_path_join(arena, folder, e->d_name),
                    *new = tl_path_join(arena, to, e->d_name);
@@ -171,7 +180,7 @@ static tl_status move_files(tl_arena *arena, const char *folder, DIR *dir)
     return TL_OK;
 }
 
-tl_status tli_set_aside(const char *folder)
+tl_status tli_set_aside(const char *folder, const tl_notes *notes)
 {
     tl_arena *arena;
     DIR *dir = opendir(folder);
@@ -179,7 +188,7 @@ tl_status tli_set_aside(const char *folder)
     if (!dir) return TL_FAIL(TL_EIO, "'%s' cannot be read: %s", folder, strerror(errno));
     tl_status st = tl_arena_new(&arena);
     if (st == TL_OK) {
-        st = move_files(arena, folder, dir);
+        st = move_files(arena, folder, dir, notes);
         tl_arena_free(&arena);
     }
     closedir(dir);

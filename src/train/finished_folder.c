@@ -241,19 +241,19 @@ static tl_status read_note(const char **out, tl_finished *f)
     return st;
 }
 
-/* Those of the folder; none when it has no such file. */
-static tl_status read_classes(tl_finished *f, const char *folder)
+tl_status tli_take_noted_classes(tl_strings *out, tl_task *task, tl_arena *arena, const char *folder)
 {
     const char *text;
-    TL_TRY(tl_notes_read(&text, f->arena, folder, TL_CLASSES_FILE));
-    return text ? split(&f->classes, f->arena, text) : TL_OK;
+    *out = (tl_strings){0};
+    TL_TRY(tl_notes_read(&text, arena, folder, TL_CLASSES_FILE));
+    if (text) TL_TRY(split(out, arena, text));
+    if (out->count) TL_TRY_NOTE(tl_task_set_classes(task, *out), "%s/%s", folder, TL_CLASSES_FILE);
+    return TL_OK;
 }
 
 tl_status tli_finished_begin_classes(tl_finished *f, const char *folder)
 {
-    TL_TRY(read_classes(f, folder));
-    if (f->classes.count) TL_TRY_NOTE(tl_task_set_classes(f->task, f->classes), "%s/%s", folder, TL_CLASSES_FILE);
-    return TL_OK;
+    return tli_take_noted_classes(&f->classes, f->task, f->arena, folder);
 }
 
 tl_status tli_finished_end_classes(tl_finished *f)

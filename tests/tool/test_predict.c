@@ -371,6 +371,56 @@ static void test_a_run_of_train_net(void **state)
     assert_string_equal(told_of("one.png"), plain);
 }
 
+#define NET "train_net", "--config-file=net.yaml", "--resume"
+
+/* Data of training may be gone: what the classes are is noted in the folder of the run and in its checkpoints. */
+static void test_a_run_of_train_net_has_notes(void **state)
+{
+    (void)state;
+    assert_ok(tl_mkdirs("pictures/bee"));
+    assert_ok(tl_mkdirs("pictures/ant"));
+    assert_ok(tl_mkdirs("test/bee"));
+    for (int i = 0; i < SIDE * SIDE; i++) pixels[0][i] = (uint8_t)(i % 251), pixels[1][i] = (uint8_t)(255 - i % 251);
+    write_png("pictures/bee/1.png", 0);
+    write_png("pictures/ant/1.png", 1);
+    write_png("test/bee/2.png", 0);
+    put_text("net.yaml", "model: {_target_: image_classification, num_classes: 2, input_size: [16, 16, 1],\n"
+                         "        backbone: {type: mlp, mlp: {units: [8]}}}\n"
+                         "dataloader:\n"
+                         "  train: {file_type: image_folder, input_path: pictures, aug_crop: false}\n"
+                         "  test: [{file_type: image_folder, input_path: test, aug_crop: false, drop_remainder: false}]\n"
+                         "train: {output_dir: net, train_iter: 4, train_micro_batch_size: 2, test_micro_batch_size: 2,\n"
+                         "        evaluation: {eval_period: 4, eval_metric: accuracy}, checkpointer: {period: 2}}\n"
+                         "tilth: {jit: false, threads: 1}\n");
+    run(NET);
+    ended(0, "");
+    char *names;
+    assert_ok(tl_file_read(&names, NULL, "net/classes.txt", 100));
+    assert_string_equal(names, "ant\nbee\n");
+    tl_free(names);
+    write_png("one.png", 0);
+    assert_int_equal(rename("pictures/ant", "pictures/cow"), 0);
+    run(NET, "train.train_iter=6");
+    ended(2, "net/classes.txt: the run in this folder was begun with another one (it differs in line 1)");
+    assert_int_equal(rename("pictures", "elsewhere"), 0);
+    run(NET, "--eval-only");
+    ended(0, "");
+    run("predict", "--model_dir=net", "one.png", "--top=2");
+    ended(0, "");
+    has("bee 0.");
+    assert_ok(tl_file_remove("net/classes.txt"));
+    run("predict", "--model_dir=net", "one.png", "--top=2");
+    ended(0, "");
+    has("bee 0.");
+    assert_int_equal(rename("elsewhere", "pictures"), 0);
+    put_text("net/classes.txt", "ant\nbee\n");
+    run("train_net", "--config-file=net.yaml"); // anew, with what there is now
+    ended(0, "");
+    assert_true(tl_file_exists("net/previous-1/classes.txt"));
+    run("predict", "--model_dir=net", "one.png", "--top=2");
+    has("cow 0.");
+}
+
 /* --- export ----------------------------------------------------------------------------------- */
 
 static json_t *read_json(const char *path)
@@ -473,6 +523,7 @@ int main(void)
         TOOL_TEST(test_eval_as_json),
         TOOL_TEST(test_confusion),
         TOOL_TEST(test_a_run_of_train_net),
+        TOOL_TEST(test_a_run_of_train_net_has_notes),
         TOOL_TEST(test_what_is_exported),
         TOOL_TEST(test_an_exported_folder_is_used),
     };

@@ -45,6 +45,8 @@
  *     model_final.safetensors             the one at the end
  *     metrics.json, events.out.tfevents.* what was told
  *     metrics.jsonl                       the same for programs, with all that happened (metrics_file.h)
+ *     classes.txt                         names of classes, and whatever else the task notes (notes.h);
+ *                                         checkpoints have it in their metadata
  *     config.yaml, log.txt                the configuration as it was used, and messages; both
  *                                         by tl_train_net
  *
@@ -163,6 +165,7 @@ struct tl_default_trainer {
     int64_t start_iter, max_iter, global_batch_size;
     tl_logs *last_eval_results; /* empty before the first evaluation */
     tl_arena *arena;            /* lives as long as the trainer */
+    tl_notes notes;             /* what the run keeps beside config.yaml; empty when it only evaluates */
     struct tli_run_folder *folder;
 };
 
