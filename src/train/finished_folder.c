@@ -196,6 +196,9 @@ static tl_status read_libai(tl_finished *f, const tl_finished_args *args)
     TL_TRY_NOTE(tl_libai_resolve_batch(&resolved->train, 1), "train");
     TL_TRY(tli_libai_experiment(&params, f->arena, resolved, 1));
     tli_libai_scaled(params, &resolved->train);
+    tl_optimization_config *optimization = &((tl_trainer_config *)params->trainer.value)->optimizer_config;
+    TL_TRY(tl_libai_schedule(optimization, f->arena, resolved)); // whoever looks at its steps needs them
+    TL_TRY(tl_libai_optimizer(optimization, f->arena, &resolved->optim));
     if (args->threads > 0) params->tilth.threads = args->threads;
     f->params = params;
     return TL_OK;

@@ -362,6 +362,9 @@ static void test_a_run_of_train_net(void **state)
     ended(0, "");
     char plain[512];
     snprintf(plain, sizeof plain, "%s", told_of("one.png"));
+    run("explain", "--model_dir=net", "--steps=1");
+    ended(0, "");
+    has("head");
     run("export", "--model_dir=net", "--to=net");
     ended(2, "--to=net: this is the folder of a run");
     run("export", "--model_dir=net", "--to=out");
