@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
 #include <tilth/base/log.h>
@@ -217,15 +218,20 @@ const char *tl_checkpoint_manager_saved(tl_checkpoint_manager *m, bool wait)
 
 /* --- what leads nowhere ------------------------------------------------------------------------- */
 
-bool tli_checkpoint_manager_made_latest(tl_checkpoint_manager *m)
+int64_t tli_checkpoint_manager_own_latest(tl_checkpoint_manager *m)
 {
-    const int64_t step = *m->args.step;
-    char end[32];
     tli_checkpoint_saver_wait(m->saver);
-    if (!m->list.latest || step < m->first_own) return false;
-    snprintf(end, sizeof end, "-%" PRId64, step);
-    size_t have = strlen(m->list.latest), want = strlen(end);
-    return have > want && strcmp(m->list.latest + have - want, end) == 0;
+    const char *dash = m->list.latest ? strrchr(m->list.latest, '-') : NULL;
+    if (!dash || dash[1] < '0' || dash[1] > '9') return -1;
+    char *end;
+    long long step = strtoll(dash + 1, &end, 10);
+    return *end || step < m->first_own ? -1 : step;
+}
+
+bool tli_checkpoint_manager_has_earlier(tl_checkpoint_manager *m)
+{
+    tli_checkpoint_saver_wait(m->saver);
+    return m->list.count > 1;
 }
 
 // Without any the state file goes too.

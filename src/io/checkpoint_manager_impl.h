@@ -77,8 +77,10 @@ void tli_checkpoint_saver_wait(tli_checkpoint_saver *s);
 TL_NODISCARD tl_status tli_checkpoint_manager_outcome(tl_checkpoint_manager *m, bool wait);
 /* The state has become another since its step was saved: that is to be saved again. */
 void tli_checkpoint_manager_outdate(tl_checkpoint_manager *m);
-/* Whether the latest checkpoint is that of the current step, and of this manager's making. Waits for the save. */
-bool tli_checkpoint_manager_made_latest(tl_checkpoint_manager *m);
+/* The step of the latest checkpoint, when it is of this manager's making; else -1. This and the next wait for the save. */
+int64_t tli_checkpoint_manager_own_latest(tl_checkpoint_manager *m);
+/* Whether there is one before it. */
+bool tli_checkpoint_manager_has_earlier(tl_checkpoint_manager *m);
 /* The latest checkpoint leads nowhere: it is kept as FILE.SUFFIX, `*aside`, in the arena, and the one before it is the
  * latest. */
 TL_NODISCARD tl_status tli_checkpoint_manager_give_up(tl_checkpoint_manager *m, const char *suffix, const char **aside,

@@ -9,9 +9,10 @@
 /* The first step after a checkpoint depends on nothing but it and the batch, whatever the learning rate is: where that
  * is not finite, nobody can go on from there. One that was there before this training is another matter: it may be the
  * settings that are wrong. */
-static bool leads_nowhere(const tl_controller *c)
+bool tli_controller_leads_nowhere(const tl_controller *c)
 {
-    return tli_checkpoint_manager_made_latest(c->manager) && !(c->trainer->parts && c->trainer->parts->bad_batch);
+    return tli_checkpoint_manager_own_latest(c->manager) == c->trainer->global_step
+           && !(c->trainer->parts && c->trainer->parts->bad_batch);
 }
 
 static void tell_how_to_go_on(tl_str *out, tl_controller *c, const char *given_up, const char *aside)
@@ -24,7 +25,7 @@ static void tell_how_to_go_on(tl_str *out, tl_controller *c, const char *given_u
         tl_str_add(out, ". Lower the learning rate and start again: there is no checkpoint from before");
 }
 
-static tl_status give_up_latest(tl_str *given_up, tl_str *aside, tl_controller *c)
+tl_status tli_controller_give_up_latest(tl_str *given_up, tl_str *aside, tl_controller *c)
 {
     tl_arena *arena;
     const char *kept, *latest = tl_checkpoint_manager_latest(c->manager);
@@ -44,8 +45,8 @@ tl_status tli_controller_blown_up(tl_controller *c)
     if (!c->manager || !tl_checkpoint_manager_interval(c->manager)) return TL_ENAN;
     tl_error_save(&error);
     if (tli_controller_tell_saved(c, true) != TL_OK) TL_LOG_ERROR("%s", tl_error_message());
-    bool lost = leads_nowhere(c);
-    if (lost && give_up_latest(&given_up, &aside, c) != TL_OK) {
+    bool lost = tli_controller_leads_nowhere(c);
+    if (lost && tli_controller_give_up_latest(&given_up, &aside, c) != TL_OK) {
         TL_LOG_ERROR("%s", tl_error_message());
         lost = false;
     }

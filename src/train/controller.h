@@ -32,7 +32,7 @@ struct tl_controller {
     /* While it trains: */
     tl_trainer_watch watch;
     int64_t last_step;      /* where the training ends */
-    int64_t loop_end;       /* where this loop ends */
+    int64_t loop_begin, loop_end; /* where this loop began, and ends */
     int64_t open_end;       /* where a loop that was begun ends, 0: none was; in checkpoints with steps_of_loop */
     bool left;              /* the loop was left before its end */
     bool summaries_open;
@@ -76,6 +76,10 @@ TL_NODISCARD tl_status tli_controller_save(tl_controller *c, bool check_interval
 TL_NODISCARD tl_status tli_controller_tell_saved(tl_controller *c, bool wait);
 /* Opens the files of summaries, before the first of them is written. */
 TL_NODISCARD tl_status tli_controller_open_summaries(tl_controller *c);
+/* Whether the step that was not finite is the first one after a checkpoint of ours, and cannot blame its batch. */
+bool tli_controller_leads_nowhere(const tl_controller *c);
+/* Sets the latest checkpoint aside; the one before it is the latest then. Both names are added. */
+TL_NODISCARD tl_status tli_controller_give_up_latest(tl_str *given_up, tl_str *aside, tl_controller *c);
 /* The training has blown up (TL_ENAN, which it hands on): a checkpoint of ours that led straight to it is set aside,
  * and the message says how to go on. */
 TL_NODISCARD tl_status tli_controller_blown_up(tl_controller *c);

@@ -221,6 +221,7 @@ static tl_status train_loop(tl_controller *c, int64_t steps)
     tl_trainer *t = c->trainer;
     tl_logs *logs;
     int64_t from = t->global_step;
+    c->loop_begin = from;
     c->loop_end = c->open_end = from + steps;
     c->left = false;
     c->away_s = 0;

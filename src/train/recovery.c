@@ -4,8 +4,9 @@
 #include <math.h>
 
 #include <tilth/base/log.h>
-#include <tilth/train/controller.h>
 
+#include "io/checkpoint_manager_impl.h"
+#include "train/controller.h"
 #include "train/trainer.h"
 
 typedef tl_recovery_instance recovery;
@@ -14,6 +15,7 @@ static tl_status start(tl_hook *h, const void *config)
 {
     recovery *r = (recovery *)h;
     h->started = true;
+    r->back_at = -1;
     if (!config) return TL_FAIL(TL_EINVAL, "recovery needs a config: a bound and a number of trials");
     r->config = *(const tl_recovery_config *)config;
     if (r->config.recovery_max_trials < 0)
@@ -53,6 +55,38 @@ static tl_status skip_step(tl_trainer *t)
     return TL_OK;
 }
 
+/* --- which checkpoint ------------------------------------------------------------------------- */
+
+/* Numbers are absurd before they are not finite: a trial that begins with such weights is wasted. What was there before
+ * this training is not doubted, as it may be the settings that are wrong. */
+static bool is_doubtful(const recovery *r, bool in_step)
+{
+    const tl_controller *c = r->base.controller;
+    if (in_step && tli_controller_leads_nowhere(c)) return true;
+    int64_t step = tli_checkpoint_manager_own_latest(c->manager);
+    if (step < 0 || !tli_checkpoint_manager_has_earlier(c->manager)) return false;
+    return step == r->back_at || (!in_step && step > c->loop_begin);
+}
+
+static tl_status give_up_doubtful(recovery *r, bool in_step)
+{
+    tl_controller *c = r->base.controller;
+    tl_str file = TL_STR_INIT, aside = TL_STR_INIT;
+    tl_status st = TL_OK;
+    if (tli_controller_tell_saved(c, true) != TL_OK) TL_LOG_ERROR("%s", tl_error_message());
+    while (st == TL_OK && is_doubtful(r, in_step)) {
+        tl_str_cut(&file, 0);
+        tl_str_cut(&aside, 0);
+        st = tli_controller_give_up_latest(&file, &aside, c);
+        if (st == TL_OK)
+            TL_LOG_WARNING("'%s' leads to a training that blows up, and is kept as '%s'", tl_str_text(&file),
+                           tl_str_text(&aside));
+    }
+    tl_str_deinit(&file);
+    tl_str_deinit(&aside);
+    return st;
+}
+
 /* --- going back ------------------------------------------------------------------------------- */
 
 /* Everything is as in the checkpoint, but for two things: the data goes on where it is, since the same batches
@@ -71,6 +105,7 @@ static tl_status go_back(recovery *r, bool in_step)
     if (data) TL_TRY_DONE(st, tl_state_copy(data, now, NULL, NULL));
     if (in_step) TL_TRY_DONE(st, skip_step(t));
     r->trials = trials;
+    r->back_at = tl_controller_step(c);
     TL_LOG_WARNING("went back from step %" PRId64 " to %s (recovery %" PRId64 " of %" PRId64 ")", from,
                    path ? path : "the beginning", trials, r->config.recovery_max_trials);
 done:
@@ -87,6 +122,7 @@ static tl_status recover(recovery *r, bool in_step, const char *what)
         return TL_FAIL(TL_ENAN, "%s. %s%" PRId64 " %s were made (trainer.recovery_max_trials)", what,
                        most ? "All of the " : "No recovery is allowed: ", most,
                        most == 1 ? "recovery" : "recoveries");
+    if (m) TL_TRY(give_up_doubtful(r, in_step));
     if (!m || !tl_checkpoint_manager_latest(m))
         return TL_FAIL(TL_ENAN, "%s. There is no checkpoint to go back to: let trainer.checkpoint_interval be "
                                 "less", what);

@@ -184,16 +184,18 @@ static void test_giving_up(void **state)
     assert_ok(tl_arena_new(&arena));
     tl_checkpoint_manager *m = open_manager(0, 0, true);
     train_to(m, 20);
-    assert_true(tli_checkpoint_manager_made_latest(m));
+    assert_int_equal(tli_checkpoint_manager_own_latest(m), 20);
+    assert_true(tli_checkpoint_manager_has_earlier(m));
     assert_ok(tli_checkpoint_manager_give_up(m, "poisoned", &aside, arena));
     assert_string_equal(tl_path_basename(aside), "ckpt-20.safetensors.poisoned");
     assert_checkpoints("ckpt-10.safetensors ckpt-20.safetensors.poisoned ");
     assert_string_equal(tl_path_basename(tl_checkpoint_manager_latest(m)), "ckpt-10.safetensors");
-    assert_false(tli_checkpoint_manager_made_latest(m)); // it is of another step
     assert_int_equal(restored(), 10);
-    assert_true(tli_checkpoint_manager_made_latest(m));
+    assert_int_equal(tli_checkpoint_manager_own_latest(m), 10);
+    assert_false(tli_checkpoint_manager_has_earlier(m));
     assert_ok(tli_checkpoint_manager_give_up(m, "poisoned", &aside, arena));
     assert_null(tl_checkpoint_manager_latest(m));
+    assert_int_equal(tli_checkpoint_manager_own_latest(m), -1);
     tl_checkpoint_manager_free(&m);
     assert_false(tl_file_exists(in_folder("checkpoint")));
     assert_int_equal(restored(), -1); // nothing is there
@@ -210,7 +212,7 @@ static void test_whose_it_is(void **state)
     m = open_manager(0, 0, false);
     assert_ok(tl_checkpoint_manager_restore_or_initialize(m, NULL));
     assert_int_equal(step, 10);
-    assert_false(tli_checkpoint_manager_made_latest(m));
+    assert_int_equal(tli_checkpoint_manager_own_latest(m), -1);
     tl_checkpoint_manager_free(&m);
 }
 

@@ -522,8 +522,9 @@ static void recovery_skips_the_step(void **state)
     toy_open(y, SGD, numbered_batches());
     toy_control(y, &h, 1, (toy_options){.interval = 2, .steps_per_loop = 2});
     assert_ok(tl_controller_train(y->c, 2, true));
+    y->t->global_step = 3; // a step went well since the checkpoint
     // As after a diagnosis, which has taken the data back to the beginning of the step: batch 2 comes next.
-    (void)!TL_FAIL(TL_ENAN, "step 3");
+    (void)!TL_FAIL(TL_ENAN, "step 4");
     assert_ok(tl_recovery_hook.on_error(h, TL_ENAN, &handled));
     assert_true(handled);
     assert_ok(tl_controller_train(y->c, 4, true));
@@ -531,6 +532,79 @@ static void recovery_skips_the_step(void **state)
     handled = false;
     assert_ok(tl_recovery_hook.on_error(h, TL_EIO, &handled)); // not for it
     assert_false(handled);
+    toy_close(y);
+    tl_hook_free(&h);
+}
+
+/* Weights are absurd before they are not finite: the checkpoint whose first step fails holds such, and a trial begins
+ * with the one before. */
+static void recovery_from_before_it_blew_up(void **state)
+{
+    toy *y = *state;
+    for (int background = 0; background < 2; background++) {
+        tl_hook *h = recovery_of(1e6, 0, 1);
+        toy_open(y, SGD, NULL);
+        toy_control(y, &h, 1, (toy_options){.interval = 2, .steps_per_loop = 2, .background = background});
+        plan.blows_up_at = 5;
+        plan.blows_up = 1;
+        assert_ok(tl_controller_train(y->c, 8, true));
+        assert_int_equal(toy_count("'run/ckpt-4.safetensors' leads to a training that blows up, and is kept as "
+                                   "'run/ckpt-4.safetensors.poisoned'"), background + 1);
+        assert_int_equal(toy_count("went back from step 4 to run/ckpt-2.safetensors"), background + 1);
+        assert_files("run/ckpt-*.safetensors", "run/ckpt-2.safetensors run/ckpt-4.safetensors "
+                                               "run/ckpt-6.safetensors run/ckpt-8.safetensors");
+        toy_close(y);
+        tl_hook_free(&h);
+        assert_int_equal(nftw("run", toy_remove, 8, FTW_DEPTH | FTW_PHYS), 0);
+    }
+    tl_hook *h = recovery_of(1e6, 0, 1); // and when there is none before
+    toy_open(y, SGD, NULL);
+    toy_control(y, &h, 1, (toy_options){.interval = 2, .steps_per_loop = 2});
+    plan.blows_up_at = 3;
+    plan.blows_up = 1;
+    assert_fails(tl_controller_train(y->c, 8, true), TL_ENAN, "There is no checkpoint to go back to");
+    assert_files("run/ckpt-*", "run/ckpt-2.safetensors.poisoned");
+    toy_close(y);
+    tl_hook_free(&h);
+}
+
+/* What a trial began with and led to the same end is not tried once more, as long as there is another. */
+static void recovery_goes_further_back(void **state)
+{
+    toy *y = *state;
+    tl_hook *h = recovery_of(1e6, 0, 3);
+    toy_open(y, SGD, NULL);
+    toy_control(y, &h, 1, (toy_options){.interval = 2, .steps_per_loop = 2});
+    plan.blows_up_at = 8; // with ckpt-6, and a step that went well behind it
+    plan.blows_up = 3;
+    assert_ok(tl_controller_train(y->c, 10, true));
+    assert_int_equal(toy_count("went back from step 7 to run/ckpt-6.safetensors (recovery 1 of 3)"), 1);
+    assert_int_equal(toy_count("went back from step 7 to run/ckpt-4.safetensors (recovery 2 of 3)"), 1);
+    assert_int_equal(toy_count("went back from step 7 to run/ckpt-6.safetensors (recovery 3 of 3)"), 1);
+    toy_close(y);
+    tl_hook_free(&h);
+    // A run that was resumed does not doubt what it began with.
+    h = recovery_of(1e6, 0, 5);
+    toy_open(y, SGD, NULL);
+    toy_control(y, &h, 1, (toy_options){.interval = 2, .steps_per_loop = 2});
+    plan.blows_up_at = 11;
+    plan.blows_up = 2;
+    assert_ok(tl_controller_train(y->c, 12, true));
+    assert_int_equal(toy_count("went back from step 10 to run/ckpt-10.safetensors"), 2);
+    toy_close(y);
+    tl_hook_free(&h);
+}
+
+/* The loss of a loop is its mean: nobody knows at which of its steps it began. */
+static void recovery_from_before_the_loop(void **state)
+{
+    toy *y = *state;
+    tl_hook *h = recovery_of(0.5, 0, 1);
+    toy_open(y, SGD, NULL);
+    toy_control(y, &h, 1, (toy_options){.interval = 1, .steps_per_loop = 4});
+    plan.loss[8] = 0.6;
+    assert_fails(tl_controller_train(y->c, 8, true), TL_ENAN, "All of the 1 recovery");
+    assert_int_equal(toy_count("went back from step 8 to run/ckpt-4.safetensors"), 1);
     toy_close(y);
     tl_hook_free(&h);
 }
@@ -745,7 +819,9 @@ int main(void)
         TOY_TEST(averages_are_checkpoints), TOY_TEST(recovery_has_trials),
         TOY_TEST(recovery_from_nan),        TOY_TEST(recovery_begins_late),
         TOY_TEST(recovery_in_a_run),        TOY_TEST(recovery_from_a_step),
-        TOY_TEST(recovery_skips_the_step),  TOY_TEST(training_ends_early),
+        TOY_TEST(recovery_skips_the_step),  TOY_TEST(recovery_from_before_it_blew_up),
+        TOY_TEST(recovery_goes_further_back), TOY_TEST(recovery_from_before_the_loop),
+        TOY_TEST(training_ends_early),
         TOY_TEST(early_stopping_is_resumed), TOY_TEST(the_same_evaluation_counts_once),
         TOY_TEST(early_stopping_wants_a_metric), TOY_TEST(conditions_hold_or_not),
         TOY_TEST(epochs_are_counted),

@@ -179,7 +179,12 @@ TL_API extern const tl_hook_class tl_ema_checkpoint_hook;
 
 /* Goes back to the last checkpoint when the loss of a loop is above a bound, or numbers are not finite; fails
  * with TL_ENAN when that has happened too often, or there is no checkpoint. The training data is not taken
- * back: what blew up is not seen again. How often it happened is in checkpoints. */
+ * back: what blew up is not seen again. How often it happened is in checkpoints.
+ *
+ * Weights may be absurd before they are not finite. So a checkpoint that this training has made is set aside
+ * (FILE.poisoned), and the one before it is taken, when the first step after it was not finite though its batch is; and,
+ * where there is one before it, when it was gone back to already and led there again, or lies within the loop
+ * whose loss is too high. */
 typedef struct tl_recovery_config {
     double loss_upper_bound;
     int64_t recovery_begin_steps; /* the bound holds from this step on; NaN is looked for from the start */
@@ -188,7 +193,8 @@ typedef struct tl_recovery_config {
 typedef struct tl_recovery_instance {
     tl_hook base;
     tl_recovery_config config;
-    int64_t trials; /* that were needed so far */
+    int64_t trials;  /* that were needed so far */
+    int64_t back_at; /* the step that it went back to last; -1: it did not yet */
 } tl_recovery_instance;
 TL_API extern const tl_hook_class tl_recovery_hook;
 
