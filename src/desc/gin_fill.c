@@ -189,6 +189,28 @@ static tl_status configure_choice(walk *w, const tl_field *f, tl_oneof *o)
     return configure(w, o->desc, value, &over);
 }
 
+/* A section that is no choice has a class all the same when its row names a kind: that whose config it is. */
+static const tl_class *class_of_section(const walk *w, const tl_field *f, const tl_desc *desc)
+{
+    if (!f->kind || !f->kind->names_are_keys) return NULL;
+    for (int64_t i = 0; i < tl_registry_count(w->gin->registry, f->kind); i++) {
+        const tl_class *cls = tl_registry_at(w->gin->registry, f->kind, i);
+        if (cls->config == desc) return cls;
+    }
+    return NULL;
+}
+
+static tl_status configure_section(walk *w, const tl_field *f, const tl_desc *desc, void *value)
+{
+    const tl_class *cls = class_of_section(w, f, desc);
+    overlay over = {0};
+    if (cls) {
+        TL_TRY(look_up(&over, w->gin, cls, w->apply->arena));
+        TL_TRY(put_choice(w, &over, cls, value));
+    }
+    return configure(w, desc, value, &over);
+}
+
 static tl_status configure_field(walk *w, const tl_field *f, void *value)
 {
     void *member = tl_field_at(f, value), *inner = NULL;
@@ -205,7 +227,7 @@ static tl_status configure_field(walk *w, const tl_field *f, void *value)
     }
     if (f->type == TL_TYPE_STRUCT) inner = f->arity == TL_ONE ? member : *(void **)member;
     else if (f->type == TL_TYPE_OBJECT) inner = ((tl_object *)member)->value;
-    return inner ? configure(w, tli_field_desc(f, value), inner, NULL) : TL_OK;
+    return inner ? configure_section(w, f, tli_field_desc(f, value), inner) : TL_OK;
 }
 
 /* What gin has `set` was made by its calls already. */

@@ -52,6 +52,16 @@ const tl_kind tl_kind_task = {
     TL_INSTANCE(tl_task),
 };
 
+const tl_kind tl_kind_model = {
+    .name = "model",
+    .plural = "models",
+    .help = "what tasks have in their section `model`, by the names that gin binds it under",
+    .class_size = sizeof(tl_class),
+    .config_required = true,
+    .by_config = true,
+    .names_are_keys = true,
+};
+
 tl_status tl_get_task_class(const tl_task_class **out, const tl_registry *registry,
                             const tl_object *task)
 {

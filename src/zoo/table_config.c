@@ -59,6 +59,7 @@ static tl_status check_task(const void *value)
 
 static const tl_field task_fields[] = {
     TL_F_AS(tl_table_task_config, base.model, "model", .desc = &tl_table_model_config_desc, .set = true,
+            .kind = &tl_kind_model,
             .help = "dense layers over the columns of a table"),
     TL_F_OPTIONAL_AS(tl_table_task_config, base.train_data, "train_data", &tl_table_data_config_desc, .set = true,
                      .help = "table to learn from"),

@@ -290,7 +290,13 @@ const tl_task_class tl_table_task = {
     .export_files = notes,
 };
 
+/* gin: TableModel.units = [8] */
+static const tl_class table_model = {.class_size = sizeof(tl_class), .name = "table_model",
+                                     .config = &tl_table_model_config_desc,
+                                     .help = "dense layers over the columns of a table"};
+
 static const tl_entry entries[] = {
+    {&tl_kind_model, &table_model},
     {&tl_kind_task, &tl_table_task.cls},
     {&tl_kind_experiment, &tli_table_experiment.cls},
 };

@@ -82,12 +82,41 @@ static void test_mistakes_are_told(void **state)
     assert_false(tl_dir_exists("run"));
 }
 
+#define FOUR_STEPS TABLE, "--progress=lines", "task.train_data.input_path=plants.csv", "trainer.train_steps=4"
+
+static void test_gin_names_the_model(void **state)
+{
+    (void)state;
+    write_plants("plants.csv", 100);
+    run(FOUR_STEPS, "--model_dir=plain");
+    ended(0, "");
+    logged("Number of trainable params in model: 0.001340 Millions.");
+    run(FOUR_STEPS, "--model_dir=bound", "--gin_params=TableModel.units = [5]");
+    ended(0, "");
+    logged("Number of trainable params in model: 0.000068 Millions.");
+    assert_true(tl_file_exists("bound/bindings.gin"));
+    run("eval", "--model_dir=bound"); // untold
+    ended(0, "");
+    run("params", "--experiment=table", "task.train_data.input_path=plants.csv", "--explain",
+        "--gin_params=TableModel.units = [5]");
+    has("# --gin_params 'TableModel.units = [5]'");
+    run(FOUR_STEPS, "--model_dir=bad", "--gin_params=TableModel.unitz = [5]");
+    ended(2, "'models.TableModel' has no parameter 'unitz', did you mean 'units'?");
+    run(FOUR_STEPS, "--model_dir=bad", "--gin_params=TableModel.units = [5]", "task.model.units=[6]");
+    ended(2, "task.model.units: gin binds another value to it");
+    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=bad", "trainer.train_steps=4",
+        "--gin_params=TableModel.units = [5]");
+    ended(2, "the binding has no effect: this run makes no TableModel");
+    assert_false(tl_dir_exists("bad"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TOOL_TEST(test_one_command),
         TOOL_TEST(test_where_values_come_from),
         TOOL_TEST(test_mistakes_are_told),
+        TOOL_TEST(test_gin_names_the_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

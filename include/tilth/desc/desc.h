@@ -144,7 +144,8 @@ struct tl_field {
     const char *const *names;     /* enum: its names by number, then NULL; the name "null" is null */
     const tl_branch *branches;    /* one-of: closed list, then {NULL, NULL} ... */
     const tl_kind *kind;          /* ... or open: the registered classes of this kind; a reference:
-                                   * those that it may name */
+                                   * those that it may name; a struct: gin binds its members as
+                                   * those of the class whose config it is */
     int accept, flags;
     const char *help;
 };

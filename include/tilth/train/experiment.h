@@ -164,6 +164,9 @@ typedef struct tl_experiment_class {
 } tl_experiment_class;
 
 extern TL_API const tl_kind tl_kind_task, tl_kind_experiment;
+/* What tasks have in their section `model`, for gin: a class is a name and a config, and the row `model` of the task
+ * names this kind. */
+extern TL_API const tl_kind tl_kind_model;
 
 /* --- putting one together --------------------------------------------------------------------- */
 
