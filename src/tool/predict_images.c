@@ -108,7 +108,7 @@ static tl_status ask_example(tli_asking *a, const char *path, const tl_tfrecord 
     tl_bytes image, name, format;
     TL_TRY(tl_example_find(f, names, TL_COUNT(names), r->data, r->size));
     TL_TRY(tl_feature_bytes(&f[0], names[0], &image, 1));
-    tl_query q = {.data = image.data, .size = image.size};
+    tl_query q = {.data = image.data, .size = image.size, .of_data = true};
     if (is_text(&f[2], names[2], &format) && format.size == 3 && memcmp(format.data, "raw", 3) == 0)
         TL_TRY(shape_raw(&q, f + 3));
     if (!is_text(&f[1], names[1], &name) || !name.size) return ask_item(a, path, r->number, &q);

@@ -74,6 +74,11 @@ static tl_status choose_policy(tli_view *v, const tl_image_data_config *d)
     return TL_OK;
 }
 
+bool tli_image_turns(const tl_image_data_config *d)
+{
+    return d->exif_orientation.set ? d->exif_orientation.value : d->file_type == TL_IMAGES_FOLDER;
+}
+
 static tl_status make_view(tli_view *v, const tl_image_data_config *d, tl_ints size)
 {
     if (size.count != 3)
@@ -81,7 +86,7 @@ static tl_status make_view(tli_view *v, const tl_image_data_config *d, tl_ints s
                        (long long)size.count);
     *v = (tli_view){.height = size.items[0], .width = size.items[1], .channels = size.items[2],
                     .side = d->shorter_side, .resize = (int)d->tf_resize_method,
-                    .orient = d->exif_orientation.set ? d->exif_orientation.value : d->file_type == TL_IMAGES_FOLDER,
+                    .orient = tli_image_turns(d),
                     .training = d->base.is_training.set && d->base.is_training.value,
                     .center = d->center_crop_fraction, .crop = d->aug_crop, .flip = d->aug_rand_hflip,
                     .area_from = d->crop_area_range.items[0], .area_to = d->crop_area_range.items[1],

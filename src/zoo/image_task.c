@@ -410,13 +410,16 @@ static tl_status view_of(const tl_task *t, const tl_image_data_config **data, tl
     return TL_OK;
 }
 
+/* What lies in data files is turned where the run's own is; photos that people have are, unless that is forbidden. */
 static tl_status prepare_query(const tl_task *t, const tl_query *q, void *const *inputs)
 {
     const tl_image_data_config *data;
     tl_ints size;
     TL_TRY(view_of(t, &data, &size));
     if (q->shape.rank) return tl_image_prepare_pixels(inputs[0], data, size, q->shape, q->data);
-    return tl_image_prepare(inputs[0], data, size, q->data, q->size);
+    tl_image_data_config as = *data;
+    if (q->of_data) as.exif_orientation = (tl_opt_bool){true, tli_image_turns(data)};
+    return tl_image_prepare(inputs[0], &as, size, q->data, q->size);
 }
 
 static bool has_several(const tl_task *t)

@@ -41,6 +41,9 @@ TL_NODISCARD tl_status tli_view_decode(tl_image *out, const tli_view *v, const v
 TL_NODISCARD tl_status tli_view_pixels(float *out, const tli_view *v, const tl_shape *shape, const void *pixels,
                                        tl_rng *rng);
 
+/* Whether images of these data are turned as their EXIF says. */
+bool tli_image_turns(const tl_image_data_config *d);
+
 /* What evaluations, and predictions, do to an image, as JSON for people who do it elsewhere (docs/export.md). */
 TL_NODISCARD tl_status tli_image_describe(tl_str *out, const tl_image_data_config *data, tl_ints size);
 

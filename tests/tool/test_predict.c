@@ -7,6 +7,8 @@
 #include <tilth/builtin/predictor.h>
 #include <tilth/io/example.h>
 #include <tilth/io/idx.h>
+#include <tilth/io/image.h>
+#include <tilth/io/jpeg.h>
 #include <tilth/io/png.h>
 #include <tilth/io/tfrecord.h>
 
@@ -334,6 +336,84 @@ static void test_confusion(void **state)
     ended(2, "both go to standard output");
 }
 
+/* --- on their side ---------------------------------------------------------------------------- */
+
+/* A JPEG whose EXIF says that it is to be turned, alone and in a record, as class 1. */
+static void write_turned(const char *file, const char *records)
+{
+    static const char exif[] = "\xff\xe1\0\x22" "Exif\0\0" "II*\0\x08\0\0\0\1\0\x12\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0";
+    uint8_t stripes[SIDE * SIDE];
+    tl_str plain = TL_STR_INIT, turned = TL_STR_INIT, record = TL_STR_INIT;
+    tl_tfrecord_writer *w;
+    const int64_t label = 1;
+    for (int i = 0; i < SIDE * SIDE; i++) stripes[i] = i % SIDE < SIDE / 2 ? 20 : 220;
+    assert_ok(tl_jpeg_encode(&plain, &(tl_image){SIDE, SIDE, 1, stripes, 0}, NULL));
+    tl_str_addn(&turned, plain.data, 2);
+    tl_str_addn(&turned, exif, 36);
+    tl_str_addn(&turned, plain.data + 2, plain.length - 2);
+    assert_ok(tl_file_write_atomic(file, turned.data, turned.length));
+    tl_example_writer e = tl_example_begin(&record);
+    tl_example_add_bytes(&e, "image/encoded", &(tl_bytes){turned.data, turned.length}, 1);
+    tl_example_add_ints(&e, "image/class/label", &label, 1);
+    assert_ok(tl_example_end(&e));
+    assert_ok(tl_tfrecord_writer_begin(&w, records, NULL));
+    assert_ok(tl_tfrecord_write(w, tl_str_text(&record), record.length));
+    assert_ok(tl_tfrecord_writer_commit(&w));
+    tl_str_deinit(&plain);
+    tl_str_deinit(&turned);
+    tl_str_deinit(&record);
+}
+
+/* The probability of class 1 that predict tells. */
+static double predicted(const char *path)
+{
+    json_error_t error;
+    json_t *entry;
+    size_t i;
+    double probability = NAN;
+    run("predict", "--model_dir=run", "--top=4", "--json", path);
+    ended(0, "");
+    json_t *json = json_loads(out, 0, &error);
+    assert_non_null(json);
+    json_array_foreach(json_object_get(json, "top"), i, entry)
+        if (strcmp(json_string_value(json_object_get(entry, "class")), "falling") == 0)
+            probability = json_number_value(json_object_get(entry, "probability"));
+    json_decref(json);
+    return probability;
+}
+
+/* The same by an evaluation, of which it is the loss. */
+static double evaluated(void)
+{
+    json_error_t error;
+    run("eval", "--model_dir=run", "--json", "task.validation_data.file_type=tfrecord",
+        "task.validation_data.input_path=turned.tfrecord", "task.validation_data.drop_remainder=false");
+    ended(0, "");
+    json_t *json = json_loads(out, 0, &error);
+    assert_non_null(json);
+    double loss = json_number_value(json_object_get(json_object_get(json, "metrics"), "validation_loss"));
+    json_decref(json);
+    return exp(-loss);
+}
+
+static void test_records_are_decoded_as_in_evaluations(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"null", "true", "false"};
+    write_turned("turned.jpg", "turned.tfrecord");
+    for (int i = 0; i < TL_COUNT(settings); i++) {
+        char word[64];
+        snprintf(word, sizeof word, "task.validation_data.exif_orientation=%s", settings[i]);
+        train_with(word);
+        double record = predicted("turned.tfrecord"), file = predicted("turned.jpg");
+        assert_near(record, evaluated(), 1e-4);
+        // A file that people have is turned, unless the run forbids it.
+        if (i == 0) assert_true(fabs(record - file) > 1e-3);
+        else assert_near(record, file, 0);
+        assert_int_equal(nftw("run", lab_remove, 8, FTW_DEPTH | FTW_PHYS), 0);
+    }
+}
+
 /* --- runs of train_net ------------------------------------------------------------------------ */
 
 static void test_a_run_of_train_net(void **state)
@@ -525,6 +605,7 @@ int main(void)
         TOOL_TEST(test_rows_of_a_table),
         TOOL_TEST(test_eval_as_json),
         TOOL_TEST(test_confusion),
+        TOOL_TEST(test_records_are_decoded_as_in_evaluations),
         TOOL_TEST(test_a_run_of_train_net),
         TOOL_TEST(test_a_run_of_train_net_has_notes),
         TOOL_TEST(test_what_is_exported),

@@ -60,6 +60,8 @@ typedef struct tl_query {
     const void *data;
     size_t size;
     tl_shape shape;   /* (optional) of an array of bytes: pixels [height, width] or [height, width, channels] */
+    bool of_data;     /* out of a data file, such as a TFRecord: made ready as the run's evaluation does it with its own
+                       * (exif_orientation); else as a file that people have */
 } tl_query;
 
 /* What answers are. */
