@@ -1,10 +1,12 @@
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <tilth/base/clock.h>
 #include <tilth/base/file.h>
 #include <tilth/nn/metrics.h>
+#include <tilth/train/metrics_file.h>
 
 #include "tool/confusion.h"
 #include "tool/experiment.h"
@@ -191,6 +193,27 @@ static tl_status tell_json(tl_str *out, const outcome *o, bool confusion)
     return tl_str_status(out);
 }
 
+/* --- for others ------------------------------------------------------------------------------- */
+
+/* Whether a checkpoint, which may be the prefix of several files, lies in a folder, or below it. */
+static bool lies_in(const char *file, const char *folder, tl_arena *arena)
+{
+    const char *slash = strrchr(file, '/'), *above = slash ? tl_arena_strndup(arena, file, (size_t)(slash - file) + 1) : ".";
+    char *inner = above ? realpath(above, NULL) : NULL, *outer = realpath(folder, NULL);
+    size_t length = outer ? strlen(outer) : 0;
+    bool in = inner && outer && strncmp(inner, outer, length) == 0 && (inner[length] == '/' || !inner[length]);
+    free(inner);
+    free(outer);
+    return in;
+}
+
+/* It is an event of the run when it is the run that was evaluated: its weights, with its own configuration. */
+static bool is_of_the_run(const tl_finished *f, const tl_finished_args *a)
+{
+    bool changed = a->word_count || a->config_file.count || (a->params_override && *a->params_override);
+    return f->kind != TL_FOLDER_EXPORTED && !changed && f->file && lies_in(f->file, a->folder, f->arena);
+}
+
 /* --- the command ------------------------------------------------------------------------------ */
 
 static void add_confusion(tl_str *out, const tli_confusion *k, table_form form)
@@ -238,6 +261,8 @@ static tl_status run_eval(tli_run *run)
     tl_status st = tl_finished_open(&f, &which);
     if (st == TL_OK) st = tl_logs_new(&o.logs);
     if (st == TL_OK) st = evaluate(&o, &to);
+    if (st == TL_OK && is_of_the_run(&f, &which))
+        tl_metrics_file_evaluated(which.folder, f.trainer->global_step, o.logs);
     if (st == TL_OK) st = tell(run, &o, &to);
     tl_logs_free(&o.logs);
     tl_finished_close(&f);
@@ -250,7 +275,8 @@ const tli_command tli_command_eval = {
     .usage = "--model_dir=FOLDER [--checkpoint=latest|best|PATH] [--json] [--confusion=csv|svg|FILE] [--config_file=FILE] "
              "[--params_override=PAIRS] [WORD...]\n\n"
              "Evaluates the model of a run with its validation data, and tells the metrics, and which classes "
-             "are taken for each other. Nothing is written but the file of --confusion. Words change the configuration, such as "
+             "are taken for each other. Nothing is written but the file of --confusion, and a line of the run's metrics.jsonl unless something is "
+             "changed. Words change the configuration, such as "
              "task.validation_data.input_path=FILES:\n"
              TLI_WORDS_HELP,
     .flags = {{"Output", &eval_flags_desc}, {"Run", &tli_finished_flags_desc}},

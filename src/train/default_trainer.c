@@ -449,6 +449,10 @@ static tl_status test(tl_default_trainer *t, tl_logs *results)
     TL_TRY(TLI_DEFAULT_CALL(t, test)(t, results));
     tl_logs_clear(t->last_eval_results);
     TL_TRY(copy_numbers(t->last_eval_results, results));
+    // Who trains has a hook for it; weights that come from elsewhere are not this run's.
+    const tl_libai_train_config *train = &t->config->train;
+    if (t->eval_only && train->resume)
+        tl_metrics_file_evaluated(train->output_dir, t->trainer->global_step, t->last_eval_results);
     TL_LOG_INFO("Evaluation results in csv format:");
     return tl_logs_walk(t->last_eval_results, tell_result, NULL);
 }

@@ -1,13 +1,18 @@
 #include <tilth/train/metrics_file.h>
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <tilth/base/clock.h>
 #include <tilth/base/log.h>
 
+#include "base/file_io.h"
 #include "io/append.h"
 #include "io/json_lines.h"
 #include "io/json_text.h"
@@ -100,17 +105,29 @@ static void add_time(tli_json *j)
     tli_json_text(j, "time", text);
 }
 
-static tli_json begin_line(metrics_file *m, const char *event, int64_t step)
+static tli_json open_line(tl_str *line, const char *event, int64_t step)
 {
-    tli_json j = {.out = &m->line};
-    m->event = event;
-    m->line.failed = false;
-    tl_str_cut(&m->line, 0);
+    tli_json j = {.out = line};
     tli_json_begin(&j, NULL, '{');
     tli_json_text(&j, "event", event);
     tli_json_int(&j, "step", step);
     add_time(&j);
     return j;
+}
+
+static tl_status close_line(tli_json *j)
+{
+    tli_json_end(j, '}');
+    tl_str_addc(j->out, '\n');
+    return tl_str_status(j->out);
+}
+
+static tli_json begin_line(metrics_file *m, const char *event, int64_t step)
+{
+    m->event = event;
+    m->line.failed = false;
+    tl_str_cut(&m->line, 0);
+    return open_line(&m->line, event, step);
 }
 
 static bool trains(const metrics_file *m)
@@ -121,9 +138,7 @@ static bool trains(const metrics_file *m)
 /* Who trains keeps the file open. Who evaluates does not: the run that it belongs to may exchange the file. */
 static tl_status end_line(metrics_file *m, tli_json *j)
 {
-    tli_json_end(j, '}');
-    tl_str_addc(&m->line, '\n');
-    TL_TRY(tl_str_status(&m->line));
+    TL_TRY(close_line(j));
     if (m->notify) tli_notify_send(m->notify, m->event, m->line.data, m->line.length);
     if (!m->file) TL_TRY(tli_append_open(&m->file, m->path, false, false));
     tl_status st = tli_append_record(m->file, m->line.data, m->line.length);
@@ -359,5 +374,65 @@ void tl_metrics_file_end(tl_hook *h, tl_status status)
     tl_error_save(&error);
     if (write_end(m, status, error.text) != TL_OK)
         TL_LOG_WARNING("the end of the run could not be written: %s", tl_error_message());
+    tl_error_restore(&error);
+}
+
+/* --- evaluations that are no run's -------------------------------------------------------------- */
+
+/* A process that was killed may have left half a line. */
+static bool ends_amid_a_line(int fd, off_t size)
+{
+    char last;
+    return size > 0 && pread(fd, &last, 1, size - 1) == 1 && last != '\n';
+}
+
+/* In one write: who trains there adds lines too. Of one that was cut, as the disk is full, nothing stays, unless somebody
+ * came behind it. */
+static tl_status write_whole(int fd, const char *path, const char *text, size_t size)
+{
+    struct stat info;
+    if (fstat(fd, &info) == 0 && ends_amid_a_line(fd, info.st_size) && write(fd, "\n", 1) != 1)
+        return TLI_FAIL_SYSTEM(errno, "write", path);
+    ssize_t written = write(fd, text, size);
+    if (written == (ssize_t)size) return TL_OK;
+    int why = written < 0 ? errno : ENOSPC;
+    off_t end = lseek(fd, 0, SEEK_CUR);
+    if (written > 0 && end >= written && fstat(fd, &info) == 0 && info.st_size == end)
+        (void)!ftruncate(fd, end - written);
+    return TLI_FAIL_SYSTEM(why, "write", path);
+}
+
+/* Runs of others, and what is kept for good, may be looked at: there is nothing to add to. */
+static tl_status add_text(const char *path, const tl_str *text)
+{
+    int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0 && (errno == EACCES || errno == EPERM || errno == EROFS)) return TL_OK;
+    if (fd < 0) return TLI_FAIL_SYSTEM(errno, "open", path);
+    tl_status st = write_whole(fd, path, text->data, text->length);
+    if (close(fd) != 0 && st == TL_OK) st = TLI_FAIL_SYSTEM(errno, "close", path);
+    return st;
+}
+
+static tl_status add_evaluation(const char *dir, int64_t step, const tl_logs *logs)
+{
+    tl_arena *arena;
+    tl_str line = TL_STR_INIT;
+    TL_TRY(tl_arena_new(&arena));
+    const char *path = tl_path_join(arena, dir, TL_METRICS_FILE);
+    tli_json j = open_line(&line, "evaluation", step);
+    tl_status st = path ? add_metrics(&j, logs) : TL_ENOMEM;
+    if (st == TL_OK) st = close_line(&j);
+    if (st == TL_OK) st = add_text(path, &line);
+    tl_str_deinit(&line);
+    tl_arena_free(&arena);
+    return st;
+}
+
+void tl_metrics_file_evaluated(const char *dir, int64_t step, const tl_logs *logs)
+{
+    tl_error error;
+    tl_error_save(&error);
+    if (add_evaluation(dir, step, logs) != TL_OK)
+        TL_LOG_WARNING("the evaluation could not be noted: %s", tl_error_message());
     tl_error_restore(&error);
 }

@@ -336,6 +336,63 @@ static void test_confusion(void **state)
     ended(2, "both go to standard output");
 }
 
+/* The lines of a run's metrics.jsonl, and the last of them. */
+static int events_of(const char *path, char last[1024])
+{
+    char *text;
+    assert_ok(tl_file_read(&text, NULL, path, 1 << 20));
+    size_t length = strlen(text);
+    assert_true(length > 0 && text[length - 1] == '\n');
+    int count = lines_of(text);
+    text[length - 1] = '\0';
+    const char *line = strrchr(text, '\n');
+    snprintf(last, 1024, "%s", line ? line + 1 : text);
+    tl_free(text);
+    return count;
+}
+
+static void test_an_evaluation_is_an_event_of_the_run(void **state)
+{
+    (void)state;
+    char last[1024];
+    train();
+    int before = events_of("run/metrics.jsonl", last);
+    run("eval", "--model_dir=run");
+    ended(0, "");
+    assert_int_equal(events_of("run/metrics.jsonl", last), before + 1);
+    assert_non_null(strstr(last, "{\"event\": \"evaluation\", \"step\": 4, \"time\": "));
+    assert_non_null(strstr(last, "\"metrics\": {\"accuracy\": "));
+    // What was changed, or is no run, has no event.
+    run("eval", "--model_dir=run", "task.validation_data.synthetic_examples=8");
+    ended(0, "");
+    run("export", "--model_dir=run", "--to=weights");
+    run("eval", "--model_dir=weights");
+    ended(0, "");
+    assert_false(tl_file_exists("weights/metrics.jsonl"));
+    assert_ok(tl_mkdirs("elsewhere"));
+    assert_int_equal(rename("run/ckpt-4.safetensors", "elsewhere/ckpt-4.safetensors"), 0);
+    run("eval", "--model_dir=run", "--checkpoint=elsewhere/ckpt-4.safetensors");
+    ended(0, "");
+    assert_int_equal(events_of("run/metrics.jsonl", last), before + 1);
+    assert_int_equal(rename("elsewhere/ckpt-4.safetensors", "run/ckpt-4.safetensors"), 0);
+    // Half a line that somebody left stays alone.
+    add_text("run/metrics.jsonl", "{\"event\": \"tr");
+    run("eval", "--model_dir=run");
+    ended(0, "");
+    assert_int_equal(events_of("run/metrics.jsonl", last), before + 3);
+    assert_non_null(strstr(last, "{\"event\": \"evaluation\", "));
+    // Nobody's results are lost because they cannot be noted.
+    assert_int_equal(chmod("run/metrics.jsonl", 0444), 0);
+    run("eval", "--model_dir=run"); // root may write it all the same
+    ended(0, "");
+    assert_ok(tl_file_remove("run/metrics.jsonl"));
+    assert_ok(tl_mkdirs("run/metrics.jsonl"));
+    run("eval", "--model_dir=run");
+    ended(0, "");
+    has("accuracy ");
+    logged("the evaluation could not be noted: ");
+}
+
 /* --- on their side ---------------------------------------------------------------------------- */
 
 /* A JPEG whose EXIF says that it is to be turned, alone and in a record, as class 1. */
@@ -486,8 +543,12 @@ static void test_a_run_of_train_net_has_notes(void **state)
     run(NET, "train.train_iter=6");
     ended(2, "net/classes.txt: the run in this folder was begun with another one (it differs in line 1)");
     assert_int_equal(rename("pictures", "elsewhere"), 0);
+    char last[1024];
+    int before = events_of("net/metrics.jsonl", last);
     run(NET, "--eval-only");
     ended(0, "");
+    assert_int_equal(events_of("net/metrics.jsonl", last), before + 1);
+    assert_non_null(strstr(last, "{\"event\": \"evaluation\", \"step\": 4, "));
     run("predict", "--model_dir=net", "one.png", "--top=2");
     ended(0, "");
     has("bee 0.");
@@ -605,6 +666,7 @@ int main(void)
         TOOL_TEST(test_rows_of_a_table),
         TOOL_TEST(test_eval_as_json),
         TOOL_TEST(test_confusion),
+        TOOL_TEST(test_an_evaluation_is_an_event_of_the_run),
         TOOL_TEST(test_records_are_decoded_as_in_evaluations),
         TOOL_TEST(test_a_run_of_train_net),
         TOOL_TEST(test_a_run_of_train_net_has_notes),

@@ -25,7 +25,8 @@
  * A number that is not finite is null. More keys may come; readers pass over what they do not know.
  *
  * A run that goes on, or goes back, takes its lines of later steps back (but for start and end), so each step is
- * there once. One that only evaluates adds to the file, also beside a run that trains.
+ * there once. One that only evaluates adds to the file, also beside a run that trains; so do `tilth eval` and `tilth
+ * train_net --eval-only --resume`, the line `evaluation` alone.
  *
  *     TL_TRY(tl_hooks_add(&hooks, &file, &tl_metrics_file_hook,
  *                         &(tl_hook_args){.config = &(tl_metrics_file_config){.dir = "run1", .mode = "train"}}));
@@ -65,6 +66,11 @@ TL_API extern const tl_hook_class tl_metrics_file_steps_hook;
 /* Writes the end of a run that came back with this status, whose message is the last error; that stays as it is. To be
  * called before the controller is freed. What cannot be written is a warning. A run that never began is none. */
 TL_API void tl_metrics_file_end(tl_hook *h, tl_status status);
+
+/* Adds the line of an evaluation that is none of a run's own, as `tilth eval` makes them, to the file of its folder: in
+ * one write, as a run may be training there. A folder that may not be written to is left as it is; what else cannot be
+ * written is a warning. The last error stays as it is. */
+TL_API void tl_metrics_file_evaluated(const char *dir, int64_t step, const tl_logs *logs);
 
 TL_END
 
