@@ -38,7 +38,7 @@ static need need_of(const tl_model *m)
     return n;
 }
 
-tl_status tli_check_batch_memory(const tl_model *m, const char *key, int64_t batch, double there)
+tl_status tli_check_batch_memory(const tl_model *m, tli_batch_keys keys, int64_t batch, double there)
 {
     const double gib = 1024.0 * 1024 * 1024;
     need n = need_of(m);
@@ -46,8 +46,8 @@ tl_status tli_check_batch_memory(const tl_model *m, const char *key, int64_t bat
     if (bytes <= there) return TL_OK;
     return TL_FAIL(TL_EINVAL,
                    "%s: a batch of %" PRId64 " examples needs at least %.1f GiB of memory (%.1f for its inputs, %.1f for "
-                   "the results of '%s'), and there are %.1f GiB: choose a smaller one (with "
-                   "tilth.gradient_accumulation several batches make one step)",
-                   key, batch, bytes / gib, (double)batch * n.inputs / gib, (double)batch * n.largest / gib, n.layer,
-                   there / gib);
+                   "the results of '%s'), and there are %.1f GiB: choose a smaller one (with %s several "
+                   "batches make one step)",
+                   keys.size, batch, bytes / gib, (double)batch * n.inputs / gib, (double)batch * n.largest / gib, n.layer,
+                   there / gib, keys.accumulation);
 }

@@ -4,6 +4,7 @@
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/log.h>
+#include <tilth/base/machine.h>
 #include <tilth/train/metrics_file.h>
 
 #include "train/finished.h"
@@ -245,6 +246,14 @@ static tl_status take_classes(tl_default_trainer *t)
     return tli_take_noted_classes(&names, t->task, t->arena, t->config->train.output_dir);
 }
 
+static tl_status check_memory(const tl_default_trainer *t)
+{
+    const tli_batch_keys keys = {"train.train_micro_batch_size", "train.num_accumulation_steps"};
+    const tl_task_config *task = t->task->config;
+    if (t->eval_only || !task->train_data) return TL_OK;
+    return tli_check_batch_memory(t->model, keys, task->train_data->global_batch_size, tl_machine_memory());
+}
+
 static tl_status build_pieces(tl_default_trainer *t)
 {
     bool tests = t->eval_only || t->config->train.evaluation.enabled;
@@ -256,6 +265,7 @@ static tl_status build_pieces(tl_default_trainer *t)
     tli_default_scaled(t);
     TL_TRY(TLI_DEFAULT_CALL(t, build_model)(t, &t->model));
     tell_model(t->model);
+    TL_TRY(check_memory(t));
     if (!t->eval_only) {
         TL_TRY(TLI_DEFAULT_CALL(t, build_lr_scheduler)(t, t->optimization));
         TL_TRY(TLI_DEFAULT_CALL(t, build_optimizer)(t, &t->optimizer));

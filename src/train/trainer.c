@@ -61,8 +61,9 @@ static tl_status build_train(tl_trainer *t)
     if (t->train_dataset) return TL_OK;
     if (!t->task->config || !t->task->config->train_data)
         return TL_FAIL(TL_EINVAL, "there is nothing to train with: task.train_data is null");
-    TL_TRY(tli_check_batch_memory(t->model, "task.train_data.global_batch_size",
-                                  t->task->config->train_data->global_batch_size, tl_machine_memory()));
+    const tli_batch_keys keys = {"task.train_data.global_batch_size", "tilth.gradient_accumulation"};
+    TL_TRY(tli_check_batch_memory(t->model, keys, t->task->config->train_data->global_batch_size,
+                                  tl_machine_memory()));
     return tl_task_build_inputs(t->task, t->task->config->train_data, &input, &t->train_dataset);
 }
 

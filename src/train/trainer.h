@@ -41,9 +41,13 @@ struct tl_trainer_parts {
 /* Drops what the last training step logged. */
 void tli_trainer_close_step(tl_trainer *t);
 
+/* What people call the size of a batch, and the number of batches that make a step. */
+typedef struct tli_batch_keys {
+    const char *size, *accumulation;
+} tli_batch_keys;
 /* Refuses a batch of which the inputs and the greatest result of a layer are more than the `there` bytes of memory: it
- * certainly cannot be trained with. `key` is that of its size. */
-TL_NODISCARD tl_status tli_check_batch_memory(const tl_model *m, const char *key, int64_t batch, double there);
+ * certainly cannot be trained with. */
+TL_NODISCARD tl_status tli_check_batch_memory(const tl_model *m, tli_batch_keys keys, int64_t batch, double there);
 /* What reading data came back with: that a file is damaged, or holds something else, is no mistake in the
  * configuration, and TL_EDATA. `which`: "training", "validation". */
 TL_NODISCARD tl_status tli_data_failed(tl_status st, const char *which);

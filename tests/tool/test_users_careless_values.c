@@ -66,6 +66,14 @@ static void test_a_batch_that_no_memory_holds_is_refused(void **state)
     ended(2, "tilth train: task.train_data.global_batch_size: a batch of 100000000000 examples needs at least ");
     ended(2, " GiB of memory (");
     assert_false(tl_file_exists("run/ckpt-0.safetensors"));
+    put_text("net.yaml", "model: {_target_: image_classification, num_classes: 3, input_size: [8, 8, 1],\n"
+                         "        backbone: {type: mlp, mlp: {units: [8]}}}\n"
+                         "dataloader: {train: {file_type: synthetic, synthetic_examples: 50}}\n"
+                         "train: {train_iter: 4, output_dir: net, evaluation: {enabled: false}}\n");
+    run("train_net", "--config-file=net.yaml", "train.train_micro_batch_size=100000000000");
+    ended(2, "tilth train_net: train.train_micro_batch_size: a batch of 100000000000 examples needs at least ");
+    ended(2, "(with train.num_accumulation_steps several batches make one step)");
+    assert_false(tl_file_exists("net"));
 }
 
 static void test_needs_of_a_batch(void **state)
@@ -76,11 +84,13 @@ static void test_needs_of_a_batch(void **state)
     lab_begin(&r, "vision/local", NULL);
     assert_ok(tl_task_build_model(r.task, &m));
     // An example: 16 * 16 floats, and 16 * 16 * 8 results of conv_1, of two bytes at least.
+    const tli_batch_keys keys = {"key", "other.key"};
     double bytes = 1000 * (16 * 16 * 4 + 16 * 16 * 8 * 2);
-    assert_ok(tli_check_batch_memory(m, "key", 1000, bytes));
-    assert_fails(tli_check_batch_memory(m, "key", 1000, bytes - 1), TL_EINVAL, "key: a batch of 1000 examples needs");
+    assert_ok(tli_check_batch_memory(m, keys, 1000, bytes));
+    assert_fails(tli_check_batch_memory(m, keys, 1000, bytes - 1), TL_EINVAL, "key: a batch of 1000 examples needs");
     assert_non_null(strstr(tl_error_message(), "'conv_1'"));
-    assert_fails(tli_check_batch_memory(m, "key", INT64_MAX, 1e12), TL_EINVAL, "key: a batch of 9223372036854775807");
+    assert_non_null(strstr(tl_error_message(), "(with other.key several batches make one step)"));
+    assert_fails(tli_check_batch_memory(m, keys, INT64_MAX, 1e12), TL_EINVAL, "key: a batch of 9223372036854775807");
     tl_model_free(&m);
     lab_end(&r);
 }
