@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_escape.h"
 #include "graph/program.h"
 
 void tl_program_set_timing(tl_program *p, bool on)
@@ -118,17 +119,6 @@ void tl_program_report(const tl_program *p, const tl_limits *most, tl_str *out)
 
 /* --- trace ---------------------------------------------------------------------------------------- */
 
-static void add_json_text(tl_str *out, const char *text)
-{
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\') tl_str_addc(out, '\\');
-        if ((unsigned char)*text < ' ')
-            tl_str_addf(out, "\\u%04x", (unsigned)*text);
-        else
-            tl_str_addc(out, *text);
-    }
-}
-
 tl_status tl_program_trace(const tl_program *p, tl_str *out)
 {
     const char *separator = "";
@@ -136,10 +126,10 @@ tl_status tl_program_trace(const tl_program *p, tl_str *out)
     for (int64_t i = 0; i < p->step_count; i++) {
         const tli_step *s = &p->steps[i];
         if (!s->runs) continue;
-        tl_str_addf(out, "%s\n{\"ph\": \"X\", \"pid\": 1, \"tid\": 1, \"name\": \"%s\", \"cat\": \"", separator,
+        tl_str_addf(out, "%s\n{\"ph\": \"X\", \"pid\": 1, \"tid\": 1, \"name\": \"%s\", \"cat\": ", separator,
                     s->node->op->name);
-        add_json_text(out, s->node->path);
-        tl_str_addf(out, "\", \"ts\": %.3f, \"dur\": %.3f, \"args\": {\"flops\": %.0f, \"bytes\": %.0f}}",
+        tli_json_add_text(out, s->node->path, false);
+        tl_str_addf(out, ", \"ts\": %.3f, \"dur\": %.3f, \"args\": {\"flops\": %.0f, \"bytes\": %.0f}}",
                     (double)(s->begin_ns - p->steps[0].begin_ns) / 1e3,
                     (double)(s->end_ns - s->begin_ns) / 1e3, tl_node_flops(s->node), bytes_of(s));
         separator = ",";

@@ -13,12 +13,10 @@
 #ifndef TLI_IO_JSON_TEXT_H
 #define TLI_IO_JSON_TEXT_H
 
-#include <tilth/base/str.h>
+#include "base/json_escape.h"
 
-/* A text in quotes. What is no UTF-8 is TL_EINVAL. */
+/* As tli_json_add_text, but what is no UTF-8 is TL_EINVAL. */
 TL_NODISCARD tl_status tli_json_add_string(tl_str *out, const char *text);
-/* The same, with U+FFFD for what is no UTF-8; null for NULL. `ascii`: other characters as \uXXXX. */
-void tli_json_add_text(tl_str *out, const char *text, bool ascii);
 /* As Python writes a float; null for what is not finite, since JSON has no such numbers. */
 void tli_json_add_number(tl_str *out, double value);
 

@@ -7,7 +7,7 @@
 #include <tilth/io/tensorbundle.h>
 
 #include "io/protobuf.h"
-#include "io/utf8.h"
+#include "base/utf8.h"
 
 /* --- the tree --------------------------------------------------------------------------------- */
 

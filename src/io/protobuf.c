@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "io/utf8.h"
+#include "base/utf8.h"
 
 enum { LONGEST_VARINT = 10 };
 

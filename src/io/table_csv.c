@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "io/table_impl.h"
-#include "io/utf8.h"
+#include "base/utf8.h"
 
 /* --- one cell --------------------------------------------------------------------------------- */
 

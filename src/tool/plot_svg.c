@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "io/utf8.h"
+#include "base/utf8.h"
 #include "tool/plot.h"
 
 /* Of the drawing, in its own units. */

@@ -1,8 +1,8 @@
 /* Text that other programs must be able to read: what is no UTF-8 is replaced.
  *
  * Thread word: free-threaded. */
-#ifndef TLI_IO_UTF8_H
-#define TLI_IO_UTF8_H
+#ifndef TLI_BASE_UTF8_H
+#define TLI_BASE_UTF8_H
 
 #include <stdint.h>
 
