@@ -1,32 +1,9 @@
 /* Own images through the program: one command that needs a folder alone, what it tells, how it goes on; and settings
  * that are missing, told all at once. */
+#include "tool/photos.h"
 #include "tool/tool_lab.h"
 
 #include <tilth/io/checkpoint.h>
-#include <tilth/io/png.h>
-
-/* Stripes that lie or stand, of any colour. */
-static void put_image(const char *path, bool standing, int number)
-{
-    enum { SIDE = 12 };
-    uint8_t pixels[SIDE * SIDE * 3];
-    tl_str png = TL_STR_INIT;
-    for (int y = 0; y < SIDE; y++)
-        for (int x = 0; x < SIDE; x++)
-            for (int k = 0; k < 3; k++)
-                pixels[(y * SIDE + x) * 3 + k] =
-                    (uint8_t)(40 * (number * (k + 1) % 4) + (((standing ? x : y) + number) / 2 % 2 ? 130 : 0));
-    assert_ok(tl_png_encode(&png, &(tl_png_image){SIDE, SIDE, 3, pixels}));
-    assert_ok(tl_mkdirs(tl_path_dirname(lab_arena, path)));
-    assert_ok(tl_file_write_atomic(path, png.data, png.length));
-    tl_str_deinit(&png);
-}
-
-static void put_folder(const char *folder, int count)
-{
-    for (int i = 0; i < count; i++)
-        put_image(tl_arena_printf(lab_arena, "%s/%s/%d.png", folder, i % 2 ? "lying" : "standing", i), i % 2 == 0, i);
-}
 
 static void train(const char *more)
 {
@@ -45,9 +22,9 @@ static char *params(void)
 static void test_one_command(void **state)
 {
     (void)state;
-    put_folder("pictures", 40);
+    put_photos("pictures", 40);
     for (int i = 0; i < 12; i++) // taken for what they are
-        put_image(tl_arena_printf(lab_arena, "pictures/lying/wrong%d.png", i), true, 100 + i);
+        put_photo(tl_arena_printf(lab_arena, "pictures/lying/wrong%d.png", i), true, 100 + i);
     assert_ok(tl_file_write_atomic("pictures/lying/broken.png", "no picture", 10));
     train("trainer.train_steps=6");
     ended(0, "");
@@ -73,18 +50,18 @@ static void test_one_command(void **state)
 static void test_a_run_goes_on_as_it_was_begun(void **state)
 {
     (void)state;
-    put_folder("pictures", 40);
+    put_photos("pictures", 40);
     train("trainer.train_steps=4");
     ended(0, "");
     char *before = params();
-    put_folder("pictures", 60); // more of them: other means and steps would be found now
+    put_photos("pictures", 60); // more of them: other means and steps would be found now
     train("trainer.train_steps=4");
     ended(0, "");
     char *after = params();
     assert_string_equal(after, before);
     tl_free(before);
     tl_free(after);
-    put_image("pictures/another/1.png", true, 1);
+    put_photo("pictures/another/1.png", true, 1);
     train("trainer.train_steps=4");
     assert_int_not_equal(code, 0);
     ended(code, "another");
@@ -128,7 +105,7 @@ static void test_the_example_works(void **state)
 {
     (void)state;
     const char *words[MOST_WORDS] = {0};
-    put_folder("my pictures", 12);
+    put_photos("my pictures", 12);
     run("train", "--experiment=image_classification", "--mode=train_and_eval", "--model_dir=run",
         "task.train_data.input_path=my pictures", "trainer.optimizer_config.learning_rate.type=cosine");
     ended(2, "task.model.num_classes=2 \\\n");

@@ -1,0 +1,32 @@
+/* A folder of small pictures in two classes. */
+#ifndef TILTH_TESTS_TOOL_PHOTOS_H
+#define TILTH_TESTS_TOOL_PHOTOS_H
+
+#include "zoo/zoo_lab.h"
+
+#include <tilth/io/png.h>
+
+/* Stripes that lie or stand, of any colour. */
+static inline void put_photo(const char *path, bool standing, int number)
+{
+    enum { SIDE = 12 };
+    uint8_t pixels[SIDE * SIDE * 3];
+    tl_str png = TL_STR_INIT;
+    for (int y = 0; y < SIDE; y++)
+        for (int x = 0; x < SIDE; x++)
+            for (int k = 0; k < 3; k++)
+                pixels[(y * SIDE + x) * 3 + k] =
+                    (uint8_t)(40 * (number * (k + 1) % 4) + (((standing ? x : y) + number) / 2 % 2 ? 130 : 0));
+    assert_ok(tl_png_encode(&png, &(tl_png_image){SIDE, SIDE, 3, pixels}));
+    assert_ok(tl_mkdirs(tl_path_dirname(lab_arena, path)));
+    assert_ok(tl_file_write_atomic(path, png.data, png.length));
+    tl_str_deinit(&png);
+}
+
+static inline void put_photos(const char *folder, int count)
+{
+    for (int i = 0; i < count; i++)
+        put_photo(tl_arena_printf(lab_arena, "%s/%s/%d.png", folder, i % 2 ? "lying" : "standing", i), i % 2 == 0, i);
+}
+
+#endif
