@@ -137,7 +137,7 @@ static double deviation(double mean, double squares)
 
 static tl_status sum_up(tli_survey *s, sums *t)
 {
-    if (!s->looked) return TL_FAIL(TL_EINVAL, "none of %" PRId64 " images could be decoded", s->bad);
+    if (!s->looked) return TL_FAIL(TL_EDATA, "none of %" PRId64 " images could be decoded", s->bad);
     double n = (double)s->looked;
     qsort(t->sides, (size_t)s->looked, sizeof *t->sides, by_number);
     s->small = t->sides[s->looked / 10];
@@ -233,6 +233,15 @@ typedef struct records {
     tally counts;
 } records;
 
+/* What reading finds wrong is the data, not the configuration. */
+static tl_status read_failed(tl_status st)
+{
+    tl_error found;
+    if (st != TL_EINVAL) return st;
+    tl_error_save(&found);
+    return TL_FAIL(TL_EDATA, "%s", found.text);
+}
+
 static tl_status take_record(records *r, tli_survey *s, sums *t, const tl_record_at *at)
 {
     const tl_sample_field *f;
@@ -274,13 +283,13 @@ static tl_status take_part(records *r, tli_survey *s, sums *t, int64_t part)
 
 static tl_status survey_records(tli_survey *s, sums *t, records *r)
 {
-    TL_TRY(tl_source_count(r->source, &s->count));
-    if (!s->count) return TL_FAIL(TL_EINVAL, "there are no examples");
+    TL_TRY(read_failed(tl_source_count(r->source, &s->count)));
+    if (!s->count) return TL_FAIL(TL_EDATA, "there are no examples");
     int64_t seen = s->count < COUNTED ? s->count : COUNTED;
     r->every = (seen + TLI_SURVEY_LOOKS - 1) / TLI_SURVEY_LOOKS;
     TL_TRY(tl_sample_new(&r->sample));
     tl_status st = TL_OK;
-    for (int64_t i = 0; i < r->source->parts && st == TL_OK; i++) st = take_part(r, s, t, i);
+    for (int64_t i = 0; i < r->source->parts && st == TL_OK; i++) st = read_failed(take_part(r, s, t, i));
     if (st == TL_OK) st = number_classes(s, &r->counts);
     tl_sample_free(&r->sample);
     return st;
@@ -302,10 +311,10 @@ static tl_status survey_files(tli_survey *s, sums *t, tl_arena *arena, const tl_
             return TL_FAIL(TL_EINVAL, "%" PRId64 " files are named; file_type idx needs two: images, labels",
                            paths->count);
         const tl_idx_field pair[] = {{r.image, paths->items[0]}, {r.label, paths->items[1]}};
-        TL_TRY(tl_source_idx(&r.source, pair, 2));
+        TL_TRY(read_failed(tl_source_idx(&r.source, pair, 2)));
     } else {
         if (!s->classes.count) TL_TRY(tl_class_list_beside(&s->classes, arena, paths->items, paths->count));
-        TL_TRY(tl_source_tfrecords(&r.source, paths->items, paths->count, NULL));
+        TL_TRY(read_failed(tl_source_tfrecords(&r.source, paths->items, paths->count, NULL)));
     }
     tl_status st = survey_records(s, t, &r);
     tl_source_free(&r.source);

@@ -67,6 +67,20 @@ static void test_a_run_goes_on_as_it_was_begun(void **state)
     ended(code, "another");
 }
 
+/* Data that is damaged is no mistake in the command. */
+static void test_damaged_records_end_with_1(void **state)
+{
+    (void)state;
+    put_photos("pictures", 12);
+    run("data", "convert", "pictures", "--out=cut");
+    ended(0, "");
+    assert_int_equal(truncate("cut-00000-of-00001", 700), 0);
+    run("train", "--experiment=images", "--mode=train", "--model_dir=run", "task.train_data.input_path=cut-*");
+    ended(1, "cut-00000-of-00001', record ");
+    ended(1, "it was cut short");
+    assert_false(tl_dir_exists("run"));
+}
+
 /* --- what is missing -------------------------------------------------------------------------- */
 
 enum { MOST_WORDS = 40 };
@@ -138,6 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TOOL_TEST(test_one_command),
         TOOL_TEST(test_a_run_goes_on_as_it_was_begun),
+        TOOL_TEST(test_damaged_records_end_with_1),
         TOOL_TEST(test_what_lacks_is_told_at_once),
         TOOL_TEST(test_the_example_works),
         TOOL_TEST(test_steps_of_nothing_are_meant_when_they_are_said),

@@ -255,7 +255,7 @@ static void test_mistakes(void **state)
     assert_fails(try_images("task.train_data.input_path=nowhere"), TL_ENOTFOUND, "task.train_data.input_path");
     assert_ok(tl_mkdirs("bad/a"));
     assert_ok(tl_file_write_atomic("bad/a/x.jpg", "no picture", 10));
-    assert_fails(try_images("task.train_data.input_path=bad"), TL_EINVAL, "none of 1 images could be decoded");
+    assert_fails(try_images("task.train_data.input_path=bad"), TL_EDATA, "none of 1 images could be decoded");
     put_folder("alone", CLASSES("cat"), 4, 12, 3);
     assert_fails(try_images("task.train_data.input_path=alone"), TL_EINVAL, "all images are of one class");
     // Nothing is said: nothing is found, so that the configuration can be looked at.
