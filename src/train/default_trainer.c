@@ -331,6 +331,7 @@ static tl_status begin_training(tl_default_trainer *t)
     TL_TRY(TLI_DEFAULT_CALL(t, build_hooks)(t));
     TL_TRY(build_controller(t));
     t->start_iter = t->trainer->global_step;
+    TL_TRY(tli_trainer_try_place(t->trainer, train->train_iter));
     return begin_run(t);
 }
 

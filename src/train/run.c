@@ -304,6 +304,7 @@ static tl_status run(tl_runner *r, tl_logs *logs)
     if (r->args->gin && r->trains) TL_TRY(tl_gin_check_used(r->args->gin, r->args->gin_strict));
     TL_TRY(add_metrics_file(r, &metrics));
     TL_TRY(CALL(r, build_controller)(r, &r->controller));
+    if (r->trains) TL_TRY(tli_trainer_try_place(r->trainer, r->params->train_steps));
     TL_TRY(tl_runner_begin(r));
     if (r->args->keep_nothing) return tli_run_trial(r, logs);
     tl_status st = CALL(r, run)(r, logs);

@@ -53,6 +53,8 @@ TL_NODISCARD tl_status tli_check_batch_memory(const tl_model *m, tli_batch_keys 
 TL_NODISCARD tl_status tli_data_failed(tl_status st, const char *which);
 /* Makes the first batch of each dataset, to see whether it can be; they are left as they were. */
 TL_NODISCARD tl_status tli_trainer_try_data(tl_trainer *t);
+/* The same at the place from which a restored training goes on to step `end`: other files may lie there by now. */
+TL_NODISCARD tl_status tli_trainer_try_place(tl_trainer *t, int64_t end);
 
 /* Says where the numbers of the last step, which were not finite, came from: TL_ENAN. Puts the training data
  * back to where the step began. */

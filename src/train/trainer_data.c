@@ -22,7 +22,7 @@ static tl_status try_dataset(tl_trainer *t, tl_dataset *d, const char *which)
     bool more = true;
     tl_status st;
     TL_TRY(tl_state_new(&position));
-    TL_TRY_DONE(st, tl_dataset_state(d, position));
+    TL_TRY_DONE(st, tli_data_failed(tl_dataset_state(d, position), which));
     TL_TRY_DONE(st, tl_state_clone(&then, position));
     tl_mark mark = tl_ctx_begin(t->ctx);
     st = tli_data_failed(tl_dataset_next(d, t->ctx, &batch, &more), which);
@@ -42,4 +42,11 @@ tl_status tli_trainer_try_data(tl_trainer *t)
     if (t->train_dataset && trains) TL_TRY(try_dataset(t, t->train_dataset, "training"));
     if (t->validation_dataset && evaluates) TL_TRY(try_dataset(t, t->validation_dataset, "validation"));
     return TL_OK;
+}
+
+tl_status tli_trainer_try_place(tl_trainer *t, int64_t end)
+{
+    bool goes_on = t->global_step > 0 && t->global_step < end;
+    if (!goes_on || !t->train_dataset || TLI_TRAINER_CALL(t, next_train_inputs) != tli_next_train_inputs) return TL_OK;
+    return try_dataset(t, t->train_dataset, "training");
 }

@@ -59,8 +59,14 @@ static void test_a_run_goes_on_as_it_was_begun(void **state)
     ended(0, "");
     char *after = params();
     assert_string_equal(after, before);
-    tl_free(before);
     tl_free(after);
+    train("trainer.train_steps=6"); // and the place in the data is not there any more
+    ended(1, "training data: the restored position is of other data");
+    ended(1, "begin in another folder");
+    after = params();
+    assert_string_equal(after, before);
+    tl_free(after);
+    tl_free(before);
     put_photo("pictures/another/1.png", true, 1);
     train("trainer.train_steps=4");
     assert_int_not_equal(code, 0);
