@@ -81,26 +81,35 @@ static tl_status add_bindings(tl_notes *files, const tl_finished *f, const char 
 
 /* --- the command ------------------------------------------------------------------------------ */
 
+static const struct {
+    const char *file, *what;
+} known[] = {{CONFIG_FILE, "how they were trained"},
+             {TL_EXPORTED_FILE, "the model, layer by layer"},
+             {TL_CLASSES_FILE, "names of the classes, one a line"},
+             {"preprocessing.json", "how an image is made ready"},
+             {"schema.yaml", "what the columns of a table are"},
+             {BINDINGS_FILE, "what gin has bound"}};
+
 static const char *what_it_is(const char *file)
 {
-    static const struct {
-        const char *file, *what;
-    } known[] = {{CONFIG_FILE, "how they were trained"},
-                 {TL_EXPORTED_FILE, "the model, layer by layer"},
-                 {TL_CLASSES_FILE, "names of the classes, one a line"},
-                 {"preprocessing.json", "how an image is made ready"},
-                 {BINDINGS_FILE, "what gin has bound"}};
     for (int64_t i = 0; i < TL_COUNT(known); i++)
         if (strcmp(known[i].file, file) == 0) return known[i].what;
     return "what the task has beside them";
 }
 
-/* Files of an earlier export that this one does not have would be taken for its own. */
-static tl_status remove_old(tl_arena *arena, const char *folder)
+static bool has_file(const tl_notes *files, const char *name)
 {
-    static const char *const optional[] = {TL_CLASSES_FILE, "preprocessing.json", BINDINGS_FILE};
-    for (int64_t i = 0; i < TL_COUNT(optional); i++) {
-        const char *path = tl_path_join(arena, folder, optional[i]);
+    for (int64_t i = 0; i < files->count; i++)
+        if (strcmp(files->files[i], name) == 0) return true;
+    return false;
+}
+
+/* Files of an earlier export that this one does not have would be taken for its own. */
+static tl_status remove_old(tl_arena *arena, const tl_notes *files, const char *folder)
+{
+    for (int64_t i = 0; i < TL_COUNT(known); i++) {
+        if (has_file(files, known[i].file)) continue;
+        const char *path = tl_path_join(arena, folder, known[i].file);
         if (!path) return TL_ENOMEM;
         if (tl_file_exists(path)) TL_TRY(tl_file_remove(path));
     }
@@ -136,7 +145,7 @@ static tl_status export_to(tli_run *run, const tl_finished *f, const char *from,
     if (!weights) return TL_ENOMEM;
     TL_TRY_DONE(st, gather(&files, f, from));
     TL_TRY_DONE(st, tl_mkdirs(folder));
-    TL_TRY_DONE(st, remove_old(run->arena, folder));
+    TL_TRY_DONE(st, remove_old(run->arena, &files, folder));
     TL_TRY_DONE(st, write_weights(f, weights));
     tl_str_addf(&run->text, "%s: %" PRId64 " %sparameters of step %" PRId64 "\n", weights, size.params + size.state,
                 f->averaged ? "averaged " : "", f->trainer->global_step);
@@ -176,7 +185,8 @@ const tli_command tli_command_export = {
     .brief = "writes the weights of a run, and all that it takes to use them",
     .usage = "--model_dir=FOLDER --to=FOLDER [--checkpoint=latest|best|PATH]\n\n"
              "Writes model.safetensors, which Python's `safetensors` reads, model.json (every layer with its "
-             "configuration), preprocessing.json (how images are made ready), classes.txt (names of the classes) and "
+             "configuration), preprocessing.json (how images are made ready), classes.txt (names of the classes), of "
+             "tables schema.yaml (what their columns are) and "
              "config.yaml. When the run has kept averages of the weights it is these that are written. `predict` and "
              "`eval` take the folder as --model_dir, task.init_checkpoint of another run takes model.safetensors.",
     .flags = {{"Output", &export_flags_desc}, {"Run", &tli_finished_flags_desc}},

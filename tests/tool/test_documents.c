@@ -371,8 +371,9 @@ static char *said_by(const char *line)
 {
     char *text;
     size_t length;
-    assert_int_equal(shell(tl_arena_printf(lab_arena, "{ %s\n} >said.txt 2>&1", line)), 0);
+    int code = shell(tl_arena_printf(lab_arena, "{ %s\n} >said.txt 2>&1", line));
     assert_ok(tl_file_read(&text, &length, "said.txt", 1 << 24));
+    if (code != 0) fail_msg("%s\nends with %d:\n%s", line, code, text);
     return text;
 }
 
@@ -400,6 +401,31 @@ static void test_flags_of_the_manual(void **state)
     }
     tl_free(help);
     tl_free(all);
+    tl_free(text);
+}
+
+/* What gin may bind, in words such as `.Li Cnn.filters = [4]`, is bound in a run. */
+static void test_bindings_of_the_manual(void **state)
+{
+    (void)state;
+    int count = 0;
+    char *text = read_page("docs/tilth.1");
+    for (const char *at = strstr(text, ".Sh GIN"); at && (at = strstr(at, "Li ")); at++) {
+        size_t line = strcspn(at + 3, "\n");
+        const char *words = tl_arena_printf(lab_arena, "%.*s", (int)line, at + 3), *equals = strstr(words, " = ");
+        if (!equals || strncmp(equals, " = Ns", 5) == 0) continue;
+        char *save, *list = tl_arena_strdup(lab_arena, words);
+        for (char *one = strtok_r(list, " ", &save); one; one = strtok_r(NULL, " ", &save)) {
+            if (!strchr(one, '.') || !isalpha((unsigned char)one[0])) continue; // the name; "=" and the value follow it
+            strtok_r(NULL, " ", &save);
+            const char *value = strtok_r(NULL, " ", &save);
+            assert_non_null(value);
+            const char *flag = tl_arena_printf(lab_arena, "--gin_params='%s = %s'", one, value);
+            tl_free(said_by(tl_arena_printf(lab_arena, "tilth train --experiment=vision/local --mode=train --model_dir=gin%d "
+                                                       "trainer.train_steps=1 %s" SHORT, count++, flag)));
+        }
+    }
+    assert_true(count >= 3);
     tl_free(text);
 }
 
@@ -444,6 +470,7 @@ int main(void)
         cmocka_unit_test(test_other_pages),
         cmocka_unit_test(test_no_need_is_left),
         cmocka_unit_test(test_flags_of_the_manual),
+        cmocka_unit_test(test_bindings_of_the_manual),
         cmocka_unit_test(test_keys),
     };
     return cmocka_run_group_tests_name("documents", tests, settle, lab_close);

@@ -68,6 +68,30 @@ static void test_where_values_come_from(void **state)
     has("schema: null");
 }
 
+static void test_an_export_replaces_an_older_one(void **state)
+{
+    (void)state;
+    write_plants("plants.csv", 100);
+    run(TABLE, "--model_dir=run", "task.train_data.input_path=plants.csv", "trainer.train_steps=2");
+    ended(0, "");
+    run("export", "--model_dir=run", "--to=out");
+    ended(0, "");
+    has("out/schema.yaml: what the columns of a table are\n");
+    assert_ok(tl_file_write_atomic("new.csv", "soil,height\nclay,0.9\n", 21));
+    run("predict", "--model_dir=out", "--json", "new.csv");
+    ended(0, "");
+    has("{\"file\": \"new.csv:2\", \"class\": \"");
+    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=images", "trainer.train_steps=1",
+        "tilth.jit=false");
+    run("export", "--model_dir=images", "--to=out");
+    ended(0, "");
+    assert_true(tl_file_exists("out/preprocessing.json"));
+    assert_false(tl_file_exists("out/schema.yaml"));
+    run("export", "--model_dir=run", "--to=out");
+    ended(0, "");
+    assert_false(tl_file_exists("out/preprocessing.json"));
+}
+
 static void test_mistakes_are_told(void **state)
 {
     (void)state;
@@ -115,6 +139,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TOOL_TEST(test_one_command),
         TOOL_TEST(test_where_values_come_from),
+        TOOL_TEST(test_an_export_replaces_an_older_one),
         TOOL_TEST(test_mistakes_are_told),
         TOOL_TEST(test_gin_names_the_model),
     };
