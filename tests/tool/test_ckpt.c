@@ -11,64 +11,25 @@
 #include <tilth/train/launch.h>
 
 #include "io/leveldb_table.h"
-#include "tool/tool.h"
+#include "tool/tool_run.h"
 
 static tl_engine *engine;
-static char *out, *err;
-static int code;
 
 static int setup(void **state)
 {
+    width = 80;
     engine = open_engine();
     return make_folder(state);
 }
 
-static void forget(void)
-{
-    free(out);
-    free(err);
-    out = err = NULL;
-}
-
 static int teardown(void **state)
 {
-    forget();
+    tool_forget();
     close_engine(&engine);
     return remove_folder(state);
 }
 
-/* Runs `tilth WORDS` and keeps what it wrote. */
-static void run_list(const char *const *words)
-{
-    static const tl_main_options options;
-    char *argv[16] = {"tilth"};
-    int argc = 1;
-    size_t out_size, err_size;
-    forget();
-    for (; *words; words++) argv[argc++] = (char *)(uintptr_t)*words;
-    tli_tool tool = {.program = "tilth",
-                     .options = &options,
-                     .out = open_memstream(&out, &out_size),
-                     .err = open_memstream(&err, &err_size),
-                     .width = 80};
-    assert_non_null(tool.out);
-    assert_non_null(tool.err);
-    code = tli_tool_main(&tool, argc, argv);
-    fclose(tool.out);
-    fclose(tool.err);
-}
-#define run(...) run_list((const char *const[]){"ckpt", __VA_ARGS__, NULL})
-
-static void has(const char *text, const char *part)
-{
-    if (!strstr(text, part)) fail_msg("this is missing:\n%s\nin:\n%s", part, text);
-}
-
-static void ended_with(int expected, const char *message)
-{
-    if (code != expected) fail_msg("exit code %d, not %d: %s", code, expected, err);
-    has(err, message);
-}
+#define ckpt(...) run("ckpt", __VA_ARGS__)
 
 /* A checkpoint of some step in the folder. */
 static const char *checkpoint(const char *name, int64_t step, double value)
@@ -99,32 +60,32 @@ static void test_show(void **state)
 {
     (void)state;
     const char *path = checkpoint("ckpt-5.safetensors", 5, 2);
-    run("show", path);
-    ended_with(0, "");
-    has(out, "checkpoint, version 1, checksum ");
-    has(out, ", computed with 'neon'\n8 entries, ");
-    has(out, "\nglobal_step   int 5\n");
-    has(out, "\nmodel/kernel  float32[2, 2]\n");
-    has(out, "\nmodel/tied    float32[2, 2], the same as model/kernel\n");
-    has(out, "\nrate          double 0.1\n");
-    has(out, "\nwarm          bool true\n");
-    has(out, "\nnote          text 'a\\x1b[2Jb'\n");
-    has(out, "\nwords         words 0000000000000001 0000000000000002 0000000000000003 "
-             "0000000000000004 ... (5)\n");
-    run("show", in_folder("ckpt-5"), "--stats"); // without its suffix
-    ended_with(0, "");
-    has(out, "model/kernel  float32[2, 2]  least 1, mean 2.33333, greatest 4  1 NOT FINITE\n");
-    run("show", folder); // without a state file: the newest
-    ended_with(0, "");
-    has(out, "int 5");
+    ckpt("show", path);
+    ended(0, "");
+    has("checkpoint, version 1, checksum ");
+    has(", computed with 'neon'\n8 entries, ");
+    has("\nglobal_step   int 5\n");
+    has("\nmodel/kernel  float32[2, 2]\n");
+    has("\nmodel/tied    float32[2, 2], the same as model/kernel\n");
+    has("\nrate          double 0.1\n");
+    has("\nwarm          bool true\n");
+    has("\nnote          text 'a\\x1b[2Jb'\n");
+    has("\nwords         words 0000000000000001 0000000000000002 0000000000000003 "
+        "0000000000000004 ... (5)\n");
+    ckpt("show", in_folder("ckpt-5"), "--stats"); // without its suffix
+    ended(0, "");
+    has("model/kernel  float32[2, 2]  least 1, mean 2.33333, greatest 4  1 NOT FINITE\n");
+    ckpt("show", folder); // without a state file: the newest
+    ended(0, "");
+    has("int 5");
     assert_int_equal(rename(path, in_folder("other.safetensors")), 0);
-    run("show", folder);
-    ended_with(2, "there is no checkpoint in the directory");
+    ckpt("show", folder);
+    ended(2, "there is no checkpoint in the directory");
     assert_int_equal(rename(in_folder("other.safetensors"), path), 0);
     put_bytes(in_folder("checkpoint"), "model_checkpoint_path: 'ckpt-5'", 31);
-    run("show", folder);
-    ended_with(0, "");
-    has(out, "int 5");
+    ckpt("show", folder);
+    ended(0, "");
+    has("int 5");
 }
 
 static void test_show_plain(void **state)
@@ -137,13 +98,13 @@ static void test_show_plain(void **state)
     memset(file + 8, ' ', sizeof file - 8);
     memcpy(file + 8, header, sizeof header - 1);
     put_bytes(path, file, 8 + (size_t)file[0] + 2);
-    run("show", path, "--stats");
-    ended_with(0, "");
-    has(out, "plain safetensors, no checksum\n1 entries");
-    has(out, "\nformat = pt\n");
-    has(out, "\na  F8_E4M3[2]\n");
-    run("verify", path);
-    ended_with(1, "is no checkpoint");
+    ckpt("show", path, "--stats");
+    ended(0, "");
+    has("plain safetensors, no checksum\n1 entries");
+    has("\nformat = pt\n");
+    has("\na  F8_E4M3[2]\n");
+    ckpt("verify", path);
+    ended(1, "is no checkpoint");
 }
 
 static void test_verify(void **state)
@@ -156,15 +117,15 @@ static void test_verify(void **state)
     data[size / 2] ^= 1;
     put_bytes(bad, data, size);
     tl_free(data);
-    run("verify", good);
-    ended_with(0, "");
-    has(out, "good.safetensors: intact, 8 entries, checksum ");
-    run("verify", bad, good, in_folder("none"));
-    ended_with(1, "is damaged: the checksum of its");
-    has(err, "there is no checkpoint '");
-    has(out, "good.safetensors: intact"); // the others are told all the same
-    run("show", bad);
-    ended_with(2, "is damaged");
+    ckpt("verify", good);
+    ended(0, "");
+    has("good.safetensors: intact, 8 entries, checksum ");
+    ckpt("verify", bad, good, in_folder("none"));
+    ended(1, "is damaged: the checksum of its");
+    text_has(err, "there is no checkpoint '");
+    has("good.safetensors: intact"); // the others are told all the same
+    ckpt("show", bad);
+    ended(2, "is damaged");
 }
 
 static void test_diff(void **state)
@@ -172,23 +133,23 @@ static void test_diff(void **state)
     (void)state;
     const char *a = checkpoint("a.safetensors", 5, 2), *b = checkpoint("b.safetensors", 5, 2),
                *c = checkpoint("c.safetensors", 12, 2.5);
-    run("diff", a, b);
-    ended_with(0, "");
+    ckpt("diff", a, b);
+    ended(0, "");
     assert_string_equal(out, "8 equal, 0 different\n");
-    run("diff", a, c);
-    ended_with(1, "differ in 4 entries");
-    has(out, "~ global_step  int 5 | int 12\n");
-    has(out, "~ model/kernel  float32[2, 2]: 1 of 4 elements, at most by 0.5; the first at 1: 2 | "
-             "2.5\n");
-    has(out, "+ more  int 1\n");
-    has(out, "5 equal, 4 different\n");
-    run("diff", c, a, "--tolerance=0.5");
-    ended_with(1, "differ in 2 entries");
-    has(out, "- more  int 1\n");
-    run("diff", a);
-    ended_with(2, "`diff` compares two files");
-    run("diff", a, b, "--tolerance=-1");
-    ended_with(2, "--tolerance");
+    ckpt("diff", a, c);
+    ended(1, "differ in 4 entries");
+    has("~ global_step  int 5 | int 12\n");
+    has("~ model/kernel  float32[2, 2]: 1 of 4 elements, at most by 0.5; the first at 1: 2 | "
+        "2.5\n");
+    has("+ more  int 1\n");
+    has("5 equal, 4 different\n");
+    ckpt("diff", c, a, "--tolerance=0.5");
+    ended(1, "differ in 2 entries");
+    has("- more  int 1\n");
+    ckpt("diff", a);
+    ended(2, "`diff` compares two files");
+    ckpt("diff", a, b, "--tolerance=-1");
+    ended(2, "--tolerance");
 }
 
 /* --- TensorBundles (tests/golden/tensorbundle.py) --------------------------------------------- */
@@ -201,41 +162,41 @@ static void test_bundles(void **state)
     static const char *const words[] = {GOLDEN "objects", GOLDEN "objects.index",
                                         GOLDEN "objects.data-00000-of-00001"};
     for (int64_t i = 0; i < TL_COUNT(words); i++) {
-        run("show", words[i], "--stats");
-        ended_with(0, "");
-        has(out, "objects: TensorBundle, 1 data file\n");
-        has(out, "\nglobal_step/.ATTRIBUTES/VARIABLE_VALUE ");
-        has(out, "  float32[2, 2]  least 0.1, mean 0.1, greatest 0.1\n"); // after a step of Adam
+        ckpt("show", words[i], "--stats");
+        ended(0, "");
+        has("objects: TensorBundle, 1 data file\n");
+        has("\nglobal_step/.ATTRIBUTES/VARIABLE_VALUE ");
+        has("  float32[2, 2]  least 0.1, mean 0.1, greatest 0.1\n"); // after a step of Adam
     }
-    run("show", GOLDEN "types");
-    ended_with(0, "");
-    has(out, "  text 'caf\xc3\xa9'\n");
-    has(out, "  complex64[2, 3]\n");
-    run("show", GOLDEN "shards", GOLDEN "grid");
-    ended_with(0, "");
-    has(out, "shards: TensorBundle, 3 data files\n");
-    has(out, "\ngrid  int32[3, 130, 2]\n");
-    run("verify", GOLDEN "objects", GOLDEN "types", GOLDEN "iterator");
-    ended_with(0, "");
-    has(out, "types: intact, 25 entries, TensorBundle\n");
-    run("diff", GOLDEN "objects", GOLDEN "packed");
-    ended_with(0, "");
-    has(out, " equal, 0 different\n");
-    run("diff", GOLDEN "objects", GOLDEN "types");
-    ended_with(1, "differ in ");
+    ckpt("show", GOLDEN "types");
+    ended(0, "");
+    has("  text 'caf\xc3\xa9'\n");
+    has("  complex64[2, 3]\n");
+    ckpt("show", GOLDEN "shards", GOLDEN "grid");
+    ended(0, "");
+    has("shards: TensorBundle, 3 data files\n");
+    has("\ngrid  int32[3, 130, 2]\n");
+    ckpt("verify", GOLDEN "objects", GOLDEN "types", GOLDEN "iterator");
+    ended(0, "");
+    has("types: intact, 25 entries, TensorBundle\n");
+    ckpt("diff", GOLDEN "objects", GOLDEN "packed");
+    ended(0, "");
+    has(" equal, 0 different\n");
+    ckpt("diff", GOLDEN "objects", GOLDEN "types");
+    ended(1, "differ in ");
     put_bytes(in_folder("checkpoint"), "model_checkpoint_path: \"" GOLDEN "shards\"",
               sizeof "model_checkpoint_path: \"" GOLDEN "shards\"" - 1);
-    run("show", folder); // what TensorFlow saved there last
-    ended_with(0, "");
-    has(out, "shards: TensorBundle");
-    run("show", GOLDEN "none.index");
-    ended_with(2, "there is no checkpoint '");
+    ckpt("show", folder); // what TensorFlow saved there last
+    ended(0, "");
+    has("shards: TensorBundle");
+    ckpt("show", GOLDEN "none.index");
+    ended(2, "there is no checkpoint '");
     size_t size;
     char *data = bytes_of(GOLDEN "part.index", &size);
     put_bytes(in_folder("x.index"), data, size);
     tl_free(data);
-    run("verify", in_folder("x"));
-    ended_with(1, "x.data-00000-of-00001");
+    ckpt("verify", in_folder("x"));
+    ended(1, "x.data-00000-of-00001");
 }
 
 static void add(tli_table_writer *w, const char *key, size_t key_size, const char *value, size_t size)
@@ -260,14 +221,14 @@ static void test_unknown_pieces(void **state)
     put_bytes(in_folder("x.data-00000-of-00001"), "0123", 4);
     tli_table_writer_deinit(&w);
     tl_str_deinit(&table);
-    run("show", in_folder("x"), "--stats");
-    ended_with(0, "");
-    has(out, "\nw  type 99[4]\n");
-    run("verify", in_folder("x"));
-    ended_with(0, "");
-    run("diff", in_folder("x"), in_folder("x"));
-    ended_with(1, "differ in 1 entry");
-    has(out, "~ w  type 99[4]: in pieces, which cannot be compared\n");
+    ckpt("show", in_folder("x"), "--stats");
+    ended(0, "");
+    has("\nw  type 99[4]\n");
+    ckpt("verify", in_folder("x"));
+    ended(0, "");
+    ckpt("diff", in_folder("x"), in_folder("x"));
+    ended(1, "differ in 1 entry");
+    has("~ w  type 99[4]: in pieces, which cannot be compared\n");
 }
 
 static void test_convert(void **state)
@@ -275,58 +236,58 @@ static void test_convert(void **state)
     (void)state;
     char path[512]; // in_folder has room for a few
     snprintf(path, sizeof path, "%s", checkpoint("a.safetensors", 5, 2));
-    run("convert", path, in_folder("b"));
-    ended_with(0, "");
-    has(out, "b: 8 entries of ");
-    run("show", in_folder("b"));
-    ended_with(0, "");
-    has(out, "\nmodel/kernel/.ATTRIBUTES/VARIABLE_VALUE  float32[2, 2]\n");
+    ckpt("convert", path, in_folder("b"));
+    ended(0, "");
+    has("b: 8 entries of ");
+    ckpt("show", in_folder("b"));
+    ended(0, "");
+    has("\nmodel/kernel/.ATTRIBUTES/VARIABLE_VALUE  float32[2, 2]\n");
     assert_null(strstr(out, "model/tied")); // one object with the kernel
-    has(out, "\nsave_counter/.ATTRIBUTES/VARIABLE_VALUE ");
-    run("diff", path, in_folder("b"));
-    ended_with(1, "differ in 1 entry");
-    has(out, "+ save_counter  int64[]\n");
-    has(out, "7 equal, 1 different\n");
-    run("convert", in_folder("b.index"), in_folder("c.safetensors"));
-    ended_with(0, "");
-    run("diff", in_folder("c"), in_folder("b"));
-    ended_with(0, "");
-    has(out, "8 equal, 0 different\n");
-    run("verify", in_folder("c"));
-    ended_with(0, "");
-    run("convert", GOLDEN "types", in_folder("types.safetensors"));
-    ended_with(0, "");
-    has(out, "left out, since checkpoints hold nothing of that type:\ntypes/complex128");
-    run("convert", GOLDEN "objects", in_folder("objects.safetensors"));
-    ended_with(0, "");
-    run("show", in_folder("objects"));
-    has(out, "\noptimizer/.OPTIMIZER_SLOT/m/model/layers/0/kernel  float32[2, 2]\n");
-    run("convert", path, in_folder("b"));
-    ended_with(2, "b.index' exists; --overwrite replaces it");
-    run("convert", path, in_folder("b.index"), "--overwrite");
-    ended_with(0, "");
-    run("convert", in_folder("b"), in_folder("c.safetensors"));
-    ended_with(2, "c.safetensors' exists; --overwrite replaces it");
-    run("convert", path, in_folder("d.safetensors"));
-    ended_with(2, "are both safetensors files: convert turns");
-    run("convert", in_folder("b"), in_folder("d"));
-    ended_with(2, "are both TensorBundles: convert turns");
-    run("convert", path);
-    ended_with(2, "`convert` needs two names: FROM and TO");
+    has("\nsave_counter/.ATTRIBUTES/VARIABLE_VALUE ");
+    ckpt("diff", path, in_folder("b"));
+    ended(1, "differ in 1 entry");
+    has("+ save_counter  int64[]\n");
+    has("7 equal, 1 different\n");
+    ckpt("convert", in_folder("b.index"), in_folder("c.safetensors"));
+    ended(0, "");
+    ckpt("diff", in_folder("c"), in_folder("b"));
+    ended(0, "");
+    has("8 equal, 0 different\n");
+    ckpt("verify", in_folder("c"));
+    ended(0, "");
+    ckpt("convert", GOLDEN "types", in_folder("types.safetensors"));
+    ended(0, "");
+    has("left out, since checkpoints hold nothing of that type:\ntypes/complex128");
+    ckpt("convert", GOLDEN "objects", in_folder("objects.safetensors"));
+    ended(0, "");
+    ckpt("show", in_folder("objects"));
+    has("\noptimizer/.OPTIMIZER_SLOT/m/model/layers/0/kernel  float32[2, 2]\n");
+    ckpt("convert", path, in_folder("b"));
+    ended(2, "b.index' exists; --overwrite replaces it");
+    ckpt("convert", path, in_folder("b.index"), "--overwrite");
+    ended(0, "");
+    ckpt("convert", in_folder("b"), in_folder("c.safetensors"));
+    ended(2, "c.safetensors' exists; --overwrite replaces it");
+    ckpt("convert", path, in_folder("d.safetensors"));
+    ended(2, "are both safetensors files: convert turns");
+    ckpt("convert", in_folder("b"), in_folder("d"));
+    ended(2, "are both TensorBundles: convert turns");
+    ckpt("convert", path);
+    ended(2, "`convert` needs two names: FROM and TO");
     static const char *const none[] = {"", "/", "/.index"};
     for (int64_t i = 0; i < TL_COUNT(none); i++) {
         char to[512];
         snprintf(to, sizeof to, "%s%s", i ? folder : "", none[i]);
-        run("convert", path, to);
-        ended_with(2, i ? "/' is a folder: TO is the name" : "'' is no name: TO is the name");
+        ckpt("convert", path, to);
+        ended(2, i ? "/' is a folder: TO is the name" : "'' is no name: TO is the name");
     }
-    run("convert", path, folder, "--overwrite");
-    ended_with(2, "' is a folder: TO is the name");
-    run("convert", path, in_folder("e.data-00000-of-00001"));
-    ended_with(0, "");
+    ckpt("convert", path, folder, "--overwrite");
+    ended(2, "' is a folder: TO is the name");
+    ckpt("convert", path, in_folder("e.data-00000-of-00001"));
+    ended(0, "");
     assert_true(tl_file_exists(in_folder("e.index")));
-    run("convert", path, in_folder("f"), "--experiment=image_classification");
-    ended_with(2, "--experiment=image_classification: there is no params.yaml in '");
+    ckpt("convert", path, in_folder("f"), "--experiment=image_classification");
+    ended(2, "--experiment=image_classification: there is no params.yaml in '");
 }
 
 /* --- of runs ---------------------------------------------------------------------------------- */
@@ -385,39 +346,39 @@ static void test_convert_run(void **state)
         save_weights(path, bare ? "" : "model/", INT64_MAX);
         snprintf(yaml, sizeof yaml, "%s%s", model_yaml, elsewhere);
         put_bytes(in_folder("params.yaml"), yaml, strlen(yaml));
-        run("convert", path, in_folder("b"), "--experiment=image_classification", "--overwrite");
-        ended_with(0, "");
+        ckpt("convert", path, in_folder("b"), "--experiment=image_classification", "--overwrite");
+        ended(0, "");
         assert_int_equal(sscanf(strstr(out, "/b: ") + 4, "%" SCNd64, &entries), 1); // with save_counter
-        run("show", in_folder("b"));
-        ended_with(0, "");
-        has(out, "\nbackbone/layer_with_weights-0/kernel/.ATTRIBUTES/VARIABLE_VALUE ");
-        has(out, "\nmodel/layer_with_weights-1/kernel/.ATTRIBUTES/VARIABLE_VALUE ");
+        ckpt("show", in_folder("b"));
+        ended(0, "");
+        has("\nbackbone/layer_with_weights-0/kernel/.ATTRIBUTES/VARIABLE_VALUE ");
+        has("\nmodel/layer_with_weights-1/kernel/.ATTRIBUTES/VARIABLE_VALUE ");
         snprintf(text, sizeof text, "\n%" PRId64 " entries", entries + 1); // and the graph
-        has(out, text);
-        run("convert", in_folder("b"), in_folder("c.safetensors"), "--experiment=image_classification", "--overwrite");
-        ended_with(0, "");
-        has(out, "It is for eval, predict and task.init_checkpoint; training goes on in the folder of the "
-                 "TensorBundle itself.\n");
-        run("show", in_folder("c"));
-        has(out, "\nmodel/head/kernel");
-        has(out, "int 12\n");
+        has(text);
+        ckpt("convert", in_folder("b"), in_folder("c.safetensors"), "--experiment=image_classification", "--overwrite");
+        ended(0, "");
+        has("It is for eval, predict and task.init_checkpoint; training goes on in the folder of the "
+            "TensorBundle itself.\n");
+        ckpt("show", in_folder("c"));
+        has("\nmodel/head/kernel");
+        has("int 12\n");
     }
     // The best checkpoint lies in a folder of its own.
     put_bytes(in_folder("experiment.txt"), "image_classification\n", 21);
     assert_ok(tl_mkdirs(in_folder("best")));
     snprintf(path, sizeof path, "%s", in_folder("best/ckpt-12.safetensors"));
     save_weights(path, "model/", INT64_MAX);
-    run("convert", path, in_folder("best/b"));
-    ended_with(0, "");
-    has(out, "/best/checkpoint: names it as the latest\n");
-    run("show", in_folder("best")); // which finds it so
-    has(out, "\nbackbone/layer_with_weights-0/kernel/.ATTRIBUTES/VARIABLE_VALUE ");
-    run("convert", path, in_folder("best/b"), "--overwrite");
-    ended_with(0, "");
+    ckpt("convert", path, in_folder("best/b"));
+    ended(0, "");
+    has("/best/checkpoint: names it as the latest\n");
+    ckpt("show", in_folder("best")); // which finds it so
+    has("\nbackbone/layer_with_weights-0/kernel/.ATTRIBUTES/VARIABLE_VALUE ");
+    ckpt("convert", path, in_folder("best/b"), "--overwrite");
+    ended(0, "");
     assert_null(strstr(out, "/checkpoint: ")); // there is one
-    run("convert", path, in_folder("best/c"));
-    ended_with(0, "");
-    has(out, "The latest in that folder is still b: Model Garden goes on from there.\n");
+    ckpt("convert", path, in_folder("best/c"));
+    ended(0, "");
+    has("The latest in that folder is still b: Model Garden goes on from there.\n");
     static const char *const files[] = {"best/b.index", "best/b.data-00000-of-00001", "best/c.index",
                                         "best/c.data-00000-of-00001", "best/checkpoint"};
     for (int64_t i = 0; i < TL_COUNT(files); i++) remove(in_folder(files[i]));
@@ -430,34 +391,34 @@ static void test_convert_another_model(void **state)
     (void)state;
     (void)checkpoint("ckpt-1.safetensors", 5, 2);
     save_weights(in_folder("ckpt-12.safetensors"), "model/", 3);
-    run("convert", in_folder("ckpt-12"), in_folder("b"), "--experiment=image_classification");
-    ended_with(0, "");
-    run("convert", in_folder("b"), in_folder("c.safetensors"), "--experiment=image_classification");
-    ended_with(2, "b' is a checkpoint of another model: of the ");
-    has(err, " are not in it: 'backbone/layer_with_weights-");
+    ckpt("convert", in_folder("ckpt-12"), in_folder("b"), "--experiment=image_classification");
+    ended(0, "");
+    ckpt("convert", in_folder("b"), in_folder("c.safetensors"), "--experiment=image_classification");
+    ended(2, "b' is a checkpoint of another model: of the ");
+    text_has(err, " are not in it: 'backbone/layer_with_weights-");
     assert_false(tl_file_exists(in_folder("c.safetensors")));
-    run("convert", in_folder("ckpt-1"), in_folder("d"), "--experiment=image_classification");
-    ended_with(2, "ckpt-1.safetensors': the weight 'kernel' has no name in Model Garden");
+    ckpt("convert", in_folder("ckpt-1"), in_folder("d"), "--experiment=image_classification");
+    ended(2, "ckpt-1.safetensors': the weight 'kernel' has no name in Model Garden");
     save_weights(in_folder("ckpt-13.safetensors"), "other/", 3);
-    run("convert", in_folder("ckpt-13"), in_folder("d"), "--experiment=image_classification");
-    ended_with(2, "ckpt-13.safetensors': no weight of the model is in it");
+    ckpt("convert", in_folder("ckpt-13"), in_folder("d"), "--experiment=image_classification");
+    ended(2, "ckpt-13.safetensors': no weight of the model is in it");
     assert_false(tl_file_exists(in_folder("d.index")));
 }
 
 static void test_mistakes(void **state)
 {
     (void)state;
-    run("verfy", "x");
-    ended_with(2, "'verfy' is not one of show, diff, verify, convert; did you mean 'verify'?");
+    ckpt("verfy", "x");
+    ended(2, "'verfy' is not one of show, diff, verify, convert; did you mean 'verify'?");
     run_list((const char *const[]){"ckpt", NULL});
-    ended_with(2, "is not one of show, diff, verify, convert");
-    run("show");
-    ended_with(2, "`show` needs a file");
-    run("show", in_folder("none"));
-    ended_with(2, "there is no checkpoint '");
-    run("--help");
-    ended_with(0, "");
-    has(out, "show|diff|verify FILE");
+    ended(2, "is not one of show, diff, verify, convert");
+    ckpt("show");
+    ended(2, "`show` needs a file");
+    ckpt("show", in_folder("none"));
+    ended(2, "there is no checkpoint '");
+    ckpt("--help");
+    ended(0, "");
+    has("show|diff|verify FILE");
 }
 
 int main(void)

@@ -8,65 +8,18 @@
 #include <tilth/io/png.h>
 #include <tilth/io/tfrecord.h>
 
-#include "tool/tool.h"
-
-static char *out, *err;
-static int code;
-
-static void forget(void)
-{
-    free(out);
-    free(err);
-    out = err = NULL;
-}
+#include "tool/tool_run.h"
 
 static int teardown(void **state)
 {
     (void)state;
     char command[128];
-    forget();
+    tool_forget();
     snprintf(command, sizeof command, "rm -r '%s'", folder);
     return system(command);
 }
 
-/* Runs `tilth data WORDS` and keeps what it wrote. */
-static void run_list(const char *const *words)
-{
-    static const tl_main_options options;
-    char *argv[16] = {"tilth", "data"};
-    int argc = 2;
-    size_t out_size, err_size;
-    forget();
-    for (; *words; words++) argv[argc++] = (char *)(uintptr_t)*words;
-    tli_tool tool = {.program = "tilth",
-                     .options = &options,
-                     .out = open_memstream(&out, &out_size),
-                     .err = open_memstream(&err, &err_size),
-                     .width = 80};
-    assert_non_null(tool.out);
-    assert_non_null(tool.err);
-    code = tli_tool_main(&tool, argc, argv);
-    fclose(tool.out);
-    fclose(tool.err);
-}
-#define run(...) run_list((const char *const[]){__VA_ARGS__, NULL})
-
-static void has(const char *text, const char *part)
-{
-    if (!strstr(text, part)) fail_msg("this is missing:\n%s\nin:\n%s", part, text);
-}
-
-static void ended_with(int expected, const char *message)
-{
-    if (code != expected) fail_msg("exit code %d, not %d: %s", code, expected, err);
-    has(err, message);
-}
-
-static void worked(void)
-{
-    ended_with(0, "");
-    assert_string_equal(err, "");
-}
+#define data(...) run("data", __VA_ARGS__)
 
 /* --- features ---------------------------------------------------------------------------------- */
 
@@ -123,26 +76,26 @@ static void records_are_shown(void **state)
 {
     (void)state;
     put_records("some.tfrecord");
-    run("show", in_folder("some.tfrecord"), "--examples=3");
-    worked();
-    has(out, "some.tfrecord: TFRecord, 4 records, ");
-    has(out, "all checksums are right\nrecords have 3 to ");
-    has(out, " bytes; 1 are no tf.train.Example\n");
-    has(out, "  ids            int64  4 to 10 values, ");
-    has(out, "  image/encoded  bytes  1 value, ");
-    has(out, "  text           bytes  1 value, in 1 records, ");
-    has(out, "  weight         float  1 value, ");
-    has(out, "record 0 at byte 0:\n  ids: int64 1, 2, 3, 4\n  weight: float 0.5\n  image/encoded: "
-             "bytes PNG 1 x 2 x 3, ");
-    has(out, "  text: bytes 6 bytes: 61 1b 5b 32 4a 62\n"); // a terminal would obey
-    has(out, "  ids: int64 1, 2, 3, 4, 5, 6, 7, 8, ... (10)\n");
+    data("show", in_folder("some.tfrecord"), "--examples=3");
+    went_well();
+    has("some.tfrecord: TFRecord, 4 records, ");
+    has("all checksums are right\nrecords have 3 to ");
+    has(" bytes; 1 are no tf.train.Example\n");
+    has("  ids            int64  4 to 10 values, ");
+    has("  image/encoded  bytes  1 value, ");
+    has("  text           bytes  1 value, in 1 records, ");
+    has("  weight         float  1 value, ");
+    has("record 0 at byte 0:\n  ids: int64 1, 2, 3, 4\n  weight: float 0.5\n  image/encoded: "
+        "bytes PNG 1 x 2 x 3, ");
+    has("  text: bytes 6 bytes: 61 1b 5b 32 4a 62\n"); // a terminal would obey
+    has("  ids: int64 1, 2, 3, 4, 5, 6, 7, 8, ... (10)\n");
     assert_null(strstr(out, "record 3"));
-    run("show", in_folder("some.tfrecord"), "--examples=0");
+    data("show", in_folder("some.tfrecord"), "--examples=0");
     assert_null(strstr(out, "record 0"));
     put_bytes(in_folder("nothing"), "", 0);
-    run("show", in_folder("nothing"));
-    worked();
-    has(out, "nothing: TFRecord, 0 records, 0 bytes, EMPTY\n");
+    data("show", in_folder("nothing"));
+    went_well();
+    has("nothing: TFRecord, 0 records, 0 bytes, EMPTY\n");
 }
 
 static void put_pair(void)
@@ -162,36 +115,36 @@ static void damage_is_shown(void **state)
     char *bytes = bytes_of(in_folder("damaged"), &size);
     bytes[size - 5] ^= 1; // in the last record
     put_bytes(in_folder("damaged"), bytes, size);
-    run("show", in_folder("damaged"));
-    ended_with(1, "damaged', record 3 at byte ");
-    has(out, "3 records, ");
-    has(out, "DAMAGED behind them\n");
-    has(out, "record 0 at byte 0:");
+    data("show", in_folder("damaged"));
+    ended(1, "damaged', record 3 at byte ");
+    has("3 records, ");
+    has("DAMAGED behind them\n");
+    has("record 0 at byte 0:");
     bytes[3] ^= 1; // and in the first head
     put_bytes(in_folder("damaged"), bytes, size);
-    run("show", in_folder("damaged"));
-    ended_with(2, "is neither a TFRecord file nor an idx file");
-    has(err, "record 0 at byte 0: the checksum of the record's length is wrong");
-    has(err, "is no idx file");
+    data("show", in_folder("damaged"));
+    ended(2, "is neither a TFRecord file nor an idx file");
+    text_has(err, "record 0 at byte 0: the checksum of the record's length is wrong");
+    text_has(err, "is no idx file");
     tl_free(bytes);
     // What can only be records, or was compressed, is damaged and not of another kind.
     put_records("cut");
     bytes = bytes_of(in_folder("cut"), &size);
     put_bytes(in_folder("cut"), bytes, 20); // within the first record
-    run("show", in_folder("cut"));
-    ended_with(1, "record 0 at byte 0: the file ends within the record: it was cut short");
+    data("show", in_folder("cut"));
+    ended(1, "record 0 at byte 0: the file ends within the record: it was cut short");
     assert_null(strstr(err, "idx"));
     tl_free(bytes);
     put_pair();
     bytes = bytes_of(in_folder("images.gz"), &size);
     put_bytes(in_folder("cut.gz"), bytes, size - 9);
-    run("show", in_folder("cut.gz"));
-    ended_with(1, "cut.gz' is cut short: its compressed data goes on");
+    data("show", in_folder("cut.gz"));
+    ended(1, "cut.gz' is cut short: its compressed data goes on");
     assert_null(strstr(strstr(err, "is cut short") + 1, "is cut short")); // said once
     bytes[size - 6] ^= 1;
     put_bytes(in_folder("cut.gz"), bytes, size);
-    run("show", in_folder("cut.gz"));
-    ended_with(1, "cut.gz' is damaged: its compressed data near byte");
+    data("show", in_folder("cut.gz"));
+    ended(1, "cut.gz' is damaged: its compressed data near byte");
     tl_free(bytes);
 }
 
@@ -206,20 +159,20 @@ static void all_files_are_shown(void **state)
     char *bytes = bytes_of(in_folder("bad"), &size);
     put_bytes(in_folder("bad"), bytes, size - 5);
     tl_free(bytes);
-    run("show", in_folder("good"), in_folder("bad"), in_folder("nowhere"), in_folder("labels"));
-    ended_with(1, "bad', record 3 at byte ");
-    has(err, "nowhere");
-    has(out, "good: TFRecord, 4 records, ");
-    has(out, "bad: TFRecord, 3 records, ");
-    has(out, "labels: idx, uint8 [3], 3 bytes\n");
-    run("show", in_folder("nowhere"), in_folder("bad"));
-    ended_with(2, "nowhere");
-    has(err, "bad', record 3 at byte ");
-    has(out, "bad: TFRecord, 3 records, ");
+    data("show", in_folder("good"), in_folder("bad"), in_folder("nowhere"), in_folder("labels"));
+    ended(1, "bad', record 3 at byte ");
+    text_has(err, "nowhere");
+    has("good: TFRecord, 4 records, ");
+    has("bad: TFRecord, 3 records, ");
+    has("labels: idx, uint8 [3], 3 bytes\n");
+    data("show", in_folder("nowhere"), in_folder("bad"));
+    ended(2, "nowhere");
+    text_has(err, "bad', record 3 at byte ");
+    has("bad: TFRecord, 3 records, ");
     put_records("a\x1b[2Jb");
-    run("show", in_folder("a\x1b[2Jb"));
-    worked();
-    has(out, "a\\x1b[2Jb: TFRecord, 4 records, ");
+    data("show", in_folder("a\x1b[2Jb"));
+    went_well();
+    has("a\\x1b[2Jb: TFRecord, 4 records, ");
     assert_null(strchr(out, '\x1b'));
 }
 
@@ -227,13 +180,12 @@ static void arrays_are_shown(void **state)
 {
     (void)state;
     put_pair();
-    run("show", in_folder("images.gz"), in_folder("labels"));
-    worked();
-    has(out,
-        "images.gz: idx, compressed, uint8 [3, 4, 5], 60 bytes\nleast 0, mean 118, greatest 236\n");
-    has(out, "item 0:\n      .\n  .::::\n");
-    has(out, "labels: idx, uint8 [3], 3 bytes\n");
-    has(out, "  0: 1 times\n  2: 2 times\n");
+    data("show", in_folder("images.gz"), in_folder("labels"));
+    went_well();
+    has("images.gz: idx, compressed, uint8 [3, 4, 5], 60 bytes\nleast 0, mean 118, greatest 236\n");
+    has("item 0:\n      .\n  .::::\n");
+    has("labels: idx, uint8 [3], 3 bytes\n");
+    has("  0: 1 times\n  2: 2 times\n");
 }
 
 static void put_folder(void)
@@ -257,19 +209,19 @@ static void folders_are_shown(void **state)
 {
     (void)state;
     put_folder();
-    run("show", in_folder("flowers"), "--examples=10");
-    worked();
-    has(out, "flowers: folder of images, 2 classes, 3 images, ");
-    has(out, "\n  0  daisy, 2 images\n  1  rose, 1 image\n");
-    has(out, "daisy/1.png: class 0, PNG 1 x 2 x 3, ");
-    has(out, "rose/1.jpg: class 1, JPEG 1 x 2 x 3, ");
+    data("show", in_folder("flowers"), "--examples=10");
+    went_well();
+    has("flowers: folder of images, 2 classes, 3 images, ");
+    has("\n  0  daisy, 2 images\n  1  rose, 1 image\n");
+    has("daisy/1.png: class 0, PNG 1 x 2 x 3, ");
+    has("rose/1.jpg: class 1, JPEG 1 x 2 x 3, ");
     put_bytes(in_folder("flowers/rose/1.jpg"), "hello", 5);
-    run("show", in_folder("flowers"), "--examples=10");
-    ended_with(1, "rose/1.jpg: these 5 bytes are no image");
-    has(err, "flowers': 1 of 3 images cannot be read:");
-    has(out, "2 classes, 2 images, ");
-    has(out, "\n1 CORRUPT\n");
-    has(out, "daisy/1.png: class 0, PNG 1 x 2 x 3, ");
+    data("show", in_folder("flowers"), "--examples=10");
+    ended(1, "rose/1.jpg: these 5 bytes are no image");
+    text_has(err, "flowers': 1 of 3 images cannot be read:");
+    has("2 classes, 2 images, ");
+    has("\n1 CORRUPT\n");
+    has("daisy/1.png: class 0, PNG 1 x 2 x 3, ");
 }
 
 /* A JPEG that ends half-way, a PNG that is a GIF, files that are not read, a class without images, and one that lies on
@@ -301,32 +253,32 @@ static void damaged_images_are_told_together(void **state)
 {
     (void)state;
     put_mixed_folder();
-    run("show", in_folder("mixed"), "--examples=0");
-    ended_with(1, "mixed': 2 of 4 images cannot be read:\n");
-    has(err, "a/cut.jpg: reading a JPEG image: Premature end");
-    has(err, "a/wrong.png: this is a GIF image");
-    has(out, "images are 30 to 40 (median 30) pixels high and 30 to 40 (median 30) wide; 2 have 1 channel\n");
-    has(out, "1 is turned by EXIF\n2 CORRUPT\n");
-    has(out, "mixed/b' holds no image\n");
-    has(out, "1 .webp is not read: .jpg, .jpeg and .png are\n");
-    run("convert", in_folder("mixed"), "--out", in_folder("made/m"));
-    ended_with(1, "2 of 4 images cannot be read; skip_bad leaves them out:");
-    has(err, "a/cut.jpg': reading a JPEG image: ");
-    has(err, "a/wrong.png': this is a GIF image");
+    data("show", in_folder("mixed"), "--examples=0");
+    ended(1, "mixed': 2 of 4 images cannot be read:\n");
+    text_has(err, "a/cut.jpg: reading a JPEG image: Premature end");
+    text_has(err, "a/wrong.png: this is a GIF image");
+    has("images are 30 to 40 (median 30) pixels high and 30 to 40 (median 30) wide; 2 have 1 channel\n");
+    has("1 is turned by EXIF\n2 CORRUPT\n");
+    has("mixed/b' holds no image\n");
+    has("1 .webp is not read: .jpg, .jpeg and .png are\n");
+    data("convert", in_folder("mixed"), "--out", in_folder("made/m"));
+    ended(1, "2 of 4 images cannot be read; skip_bad leaves them out:");
+    text_has(err, "a/cut.jpg': reading a JPEG image: ");
+    text_has(err, "a/wrong.png': this is a GIF image");
     assert_false(tl_dir_exists(in_folder("made"))); // nothing was written
-    run("convert", in_folder("mixed"), "--out", in_folder("made/m"), "--skip_bad");
-    worked();
-    has(out, "wrote 2 examples to ");
-    has(out, "2 images cannot be read and are left out: ");
-    has(out, "1 is turned by EXIF, which records are not unless exif_orientation is true\n");
+    data("convert", in_folder("mixed"), "--out", in_folder("made/m"), "--skip_bad");
+    went_well();
+    has("wrote 2 examples to ");
+    has("2 images cannot be read and are left out: ");
+    has("1 is turned by EXIF, which records are not unless exif_orientation is true\n");
     size_t size;
     char *names = bytes_of(in_folder("made/m.classes.txt"), &size);
     assert_string_equal(names, "a\nc\n");
     tl_free(names);
-    run("show", in_folder("made/m-00000-of-00001"), "--examples=0");
-    worked();
-    has(out, "2 classes\n  0  a, 1 record\n  1  c, 1 record\n");
-    has(out, "images are 30 to 40 (median 30) pixels high");
+    data("show", in_folder("made/m-00000-of-00001"), "--examples=0");
+    went_well();
+    has("2 classes\n  0  a, 1 record\n  1  c, 1 record\n");
+    has("images are 30 to 40 (median 30) pixels high");
 }
 
 // A record that cannot be decoded is found by its number and by its name.
@@ -346,10 +298,10 @@ static void damaged_records_are_found(void **state)
         tl_tfrecord_add(&file, example.data, example.length);
     }
     put_bytes(in_folder("pictures"), file.data, file.length);
-    run("show", in_folder("pictures"));
-    ended_with(1, "pictures': 2 of 2 images cannot be read:\n  record 1, 'the one': reading a JPEG image: ");
-    has(out, "3 classes\n  0, 1 record\n");
-    has(out, "2 CORRUPT\n");
+    data("show", in_folder("pictures"));
+    ended(1, "pictures': 2 of 2 images cannot be read:\n  record 1, 'the one': reading a JPEG image: ");
+    has("3 classes\n  0, 1 record\n");
+    has("2 CORRUPT\n");
     tl_str_deinit(&file);
     tl_str_deinit(&example);
 }
@@ -360,17 +312,17 @@ static void what_is_shown_comes_as_json(void **state)
     put_mixed_folder();
     put_pair();
     put_records("some.tfrecord");
-    run("show", in_folder("mixed"), in_folder("labels"), in_folder("some.tfrecord"), "--json");
-    ended_with(1, "2 of 4 images cannot be read");
-    has(out, "/mixed\", \"kind\": \"image_folder\", \"count\": 2, \"bytes\": ");
-    has(out, "\"classes\": [{\"class\": 0, \"name\": \"a\", \"count\": 1}, {\"class\": 1, \"name\": \"c\", \"count\": 1}], "
-             "\"height\": {\"min\": 30, \"median\": 30, \"max\": 40}, \"width\": {\"min\": 30, \"median\": 30, \"max\": 40}, "
-             "\"channels\": {\"1\": 2}, \"turned\": 1, \"corrupt\": [{\"file\": ");
-    has(out, "\"not_read\": {\".webp\": 1}, \"empty\": [");
-    has(out, "\"kind\": \"idx\", \"count\": 3, \"bytes\": 3, \"compressed\": false, \"dtype\": \"uint8\", \"shape\": [3], ");
-    has(out, "\"classes\": [{\"class\": 0, \"count\": 1}, {\"class\": 2, \"count\": 2}]}\n");
-    has(out, "\"kind\": \"tfrecord\", \"count\": 4, ");
-    has(out, "\"features\": [{\"name\": \"ids\", \"type\": \"int64\", \"records\": 3, \"min\": 4, \"max\": 10, ");
+    data("show", in_folder("mixed"), in_folder("labels"), in_folder("some.tfrecord"), "--json");
+    ended(1, "2 of 4 images cannot be read");
+    has("/mixed\", \"kind\": \"image_folder\", \"count\": 2, \"bytes\": ");
+    has("\"classes\": [{\"class\": 0, \"name\": \"a\", \"count\": 1}, {\"class\": 1, \"name\": \"c\", \"count\": 1}], "
+        "\"height\": {\"min\": 30, \"median\": 30, \"max\": 40}, \"width\": {\"min\": 30, \"median\": 30, \"max\": 40}, "
+        "\"channels\": {\"1\": 2}, \"turned\": 1, \"corrupt\": [{\"file\": ");
+    has("\"not_read\": {\".webp\": 1}, \"empty\": [");
+    has("\"kind\": \"idx\", \"count\": 3, \"bytes\": 3, \"compressed\": false, \"dtype\": \"uint8\", \"shape\": [3], ");
+    has("\"classes\": [{\"class\": 0, \"count\": 1}, {\"class\": 2, \"count\": 2}]}\n");
+    has("\"kind\": \"tfrecord\", \"count\": 4, ");
+    has("\"features\": [{\"name\": \"ids\", \"type\": \"int64\", \"records\": 3, \"min\": 4, \"max\": 10, ");
     int lines = 0;
     for (const char *p = out; *p; p++) lines += *p == '\n';
     assert_int_equal(lines, 3); // an object each
@@ -382,9 +334,9 @@ static void a_list_says_the_numbers_of_records(void **state)
     (void)state;
     put_folder();
     put_bytes(in_folder("list.txt"), "tulip\nrose\ndaisy\n", 17);
-    run("convert", in_folder("flowers"), "--out", in_folder("listed/v"), "--classes", in_folder("list.txt"));
-    worked();
-    has(out, "has no folder for the class 'tulip'\n");
+    data("convert", in_folder("flowers"), "--out", in_folder("listed/v"), "--classes", in_folder("list.txt"));
+    went_well();
+    has("has no folder for the class 'tulip'\n");
     tl_tfrecord_file *f;
     tl_tfrecord r;
     bool more = true;
@@ -397,12 +349,12 @@ static void a_list_says_the_numbers_of_records(void **state)
     }
     tl_tfrecord_close(&f);
     put_bytes(in_folder("list.txt"), "rose\n", 5);
-    run("convert", in_folder("flowers"), "--out", in_folder("listed/w"), "--classes", in_folder("list.txt"));
-    ended_with(2, "daisy' is no class: there are rose");
+    data("convert", in_folder("flowers"), "--out", in_folder("listed/w"), "--classes", in_folder("list.txt"));
+    ended(2, "daisy' is no class: there are rose");
     put_pair();
-    run("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("listed/x"), "--classes",
-        in_folder("list.txt"));
-    ended_with(2, "--classes says the numbers of a folder's classes");
+    data("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("listed/x"), "--classes",
+         in_folder("list.txt"));
+    ended(2, "--classes says the numbers of a folder's classes");
 }
 
 /* --- what is made ----------------------------------------------------------------------------- */
@@ -415,11 +367,11 @@ static void pairs_become_records(void **state)
     for (int e = 0; e < 3; e++) {
         char flag[32];
         snprintf(flag, sizeof flag, "--encoding=%s", encodings[e]);
-        run("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("new/train"),
-            "--shards=2", "--noshuffle", "--overwrite", flag);
-        worked();
-        has(out, "wrote 3 examples to ");
-        has(out, "train-00000-of-00002 ... train-00001-of-00002\n");
+        data("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("new/train"),
+             "--shards=2", "--noshuffle", "--overwrite", flag);
+        went_well();
+        has("wrote 3 examples to ");
+        has("train-00000-of-00002 ... train-00001-of-00002\n");
         for (int64_t shard = 0; shard < 2; shard++) { // 0 and 2, then 1
             tl_tfrecord_file *f;
             tl_tfrecord r;
@@ -449,9 +401,9 @@ static void pairs_become_records(void **state)
             tl_tfrecord_close(&f);
         }
     }
-    run("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("new/train"),
-        "--shards=2");
-    ended_with(2, "train-00000-of-00002' exists; --overwrite replaces it");
+    data("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("new/train"),
+         "--shards=2");
+    ended(2, "train-00000-of-00002' exists; --overwrite replaces it");
 }
 
 static void folders_become_records(void **state)
@@ -463,9 +415,9 @@ static void folders_become_records(void **state)
         tl_tfrecord r;
         bool more;
         int64_t seen = 0;
-        run("convert", in_folder("flowers"), "--out", in_folder("records/all"), "--gzip",
-            "--seed=3", "--overwrite");
-        worked();
+        data("convert", in_folder("flowers"), "--out", in_folder("records/all"), "--gzip",
+             "--seed=3", "--overwrite");
+        went_well();
         assert_ok(tl_tfrecord_open(&f, in_folder("records/all-00000-of-00001.gz"), NULL));
         tl_tfrecord_cursor at = {.file = f};
         for (int i = 0; i < 3; i++) {
@@ -493,8 +445,8 @@ static void folders_become_records(void **state)
     assert_int_equal(found.count, 1);
     tl_arena_free(&arena);
     assert_ok(tl_file_remove(in_folder("records/all-00000-of-00001.gz")));
-    run("convert", in_folder("flowers"), "--out", in_folder("records/all"), "--gzip");
-    ended_with(2, "all.classes.txt' exists; --overwrite replaces it");
+    data("convert", in_folder("flowers"), "--out", in_folder("records/all"), "--gzip");
+    ended(2, "all.classes.txt' exists; --overwrite replaces it");
 }
 
 // Files of another number of shards would be read beside the new ones.
@@ -502,18 +454,18 @@ static void earlier_conversions_do_not_stay(void **state)
 {
     (void)state;
     put_pair();
-    run("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("again/t"),
-        "--shards=3");
-    worked();
+    data("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("again/t"),
+         "--shards=3");
+    went_well();
     put_bytes(in_folder("again/t-notes-of-mine"), "x", 1);
-    run("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("again/t"),
-        "--shards=2");
-    ended_with(2, "t-00000-of-00003' exists, of an earlier conversion");
+    data("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("again/t"),
+         "--shards=2");
+    ended(2, "t-00000-of-00003' exists, of an earlier conversion");
     assert_false(tl_file_exists(in_folder("again/t-00000-of-00002")));
-    run("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("again/t"),
-        "--shards=2", "--gzip", "--overwrite");
-    worked();
-    has(out, "removed ");
+    data("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("again/t"),
+         "--shards=2", "--gzip", "--overwrite");
+    went_well();
+    has("removed ");
     for (int i = 0; i < 3; i++) {
         char name[64];
         snprintf(name, sizeof name, "again/t-%05d-of-00003", i);
@@ -532,40 +484,40 @@ static void mistakes_are_told(void **state)
     uint8_t two[2] = {0, 1};
     tl_shape row = TL_SHAPE(2);
     assert_ok(tl_idx_write(in_folder("two"), TL_U8, &row, two));
-    run("shw");
-    ended_with(2, "'shw' is not one of show, convert; did you mean 'show'?");
-    run("show");
-    ended_with(2, "`show` needs a file, or a folder of images");
-    run("show", in_folder("nowhere"));
-    ended_with(2, "nowhere");
-    run("convert", in_folder("flowers"));
-    ended_with(2, "`convert` needs --out");
-    run("convert", in_folder("images.gz"), "--out", in_folder("x"));
-    ended_with(2, "`convert IMAGES LABELS`");
-    run("convert", in_folder("images.gz"), in_folder("two"), "--out", in_folder("x"));
-    ended_with(2, "holds 3 images and ");
-    run("convert", in_folder("labels"), in_folder("two"), "--out", in_folder("x"));
-    ended_with(2, "holds no images, but [3] of uint8; [count, height, width]");
-    run("convert", in_folder("images.gz"), in_folder("images.gz"), "--out", in_folder("x"));
-    ended_with(2, "holds no labels, but [3, 4, 5] of uint8");
-    run("convert", in_folder("r"), "--out", in_folder("x"));
-    ended_with(2, "is a TFRecord file already");
-    run("convert", in_folder("flowers"), in_folder("flowers"), "--out", in_folder("x"));
-    ended_with(2, "one folder of images is converted at a time");
-    run("convert", in_folder("flowers"), "--out", in_folder("x"), "--shards=5000");
-    ended_with(2, "--shards is at most 1000");
+    data("shw");
+    ended(2, "'shw' is not one of show, convert; did you mean 'show'?");
+    data("show");
+    ended(2, "`show` needs a file, or a folder of images");
+    data("show", in_folder("nowhere"));
+    ended(2, "nowhere");
+    data("convert", in_folder("flowers"));
+    ended(2, "`convert` needs --out");
+    data("convert", in_folder("images.gz"), "--out", in_folder("x"));
+    ended(2, "`convert IMAGES LABELS`");
+    data("convert", in_folder("images.gz"), in_folder("two"), "--out", in_folder("x"));
+    ended(2, "holds 3 images and ");
+    data("convert", in_folder("labels"), in_folder("two"), "--out", in_folder("x"));
+    ended(2, "holds no images, but [3] of uint8; [count, height, width]");
+    data("convert", in_folder("images.gz"), in_folder("images.gz"), "--out", in_folder("x"));
+    ended(2, "holds no labels, but [3, 4, 5] of uint8");
+    data("convert", in_folder("r"), "--out", in_folder("x"));
+    ended(2, "is a TFRecord file already");
+    data("convert", in_folder("flowers"), in_folder("flowers"), "--out", in_folder("x"));
+    ended(2, "one folder of images is converted at a time");
+    data("convert", in_folder("flowers"), "--out", in_folder("x"), "--shards=5000");
+    ended(2, "--shards is at most 1000");
     uint8_t pixels[2 * 3 * 3 * 4] = {0};
     tl_shape four = TL_SHAPE(2, 3, 3, 4), flat = TL_SHAPE(2, 0, 3);
     assert_ok(tl_idx_write(in_folder("four"), TL_U8, &four, pixels));
     assert_ok(tl_idx_write(in_folder("flat"), TL_U8, &flat, pixels));
-    run("convert", in_folder("four"), in_folder("two"), "--out", in_folder("x"), "--encoding=jpeg");
-    ended_with(2, "four', image ");
-    has(err, "a JPEG image has 1 (grey) or 3 (RGB) channels, not 4");
-    run("convert", in_folder("flat"), in_folder("two"), "--out", in_folder("x"), "--encoding=raw");
-    ended_with(2, "flat' holds no images, but [2, 0, 3] of uint8");
+    data("convert", in_folder("four"), in_folder("two"), "--out", in_folder("x"), "--encoding=jpeg");
+    ended(2, "four', image ");
+    text_has(err, "a JPEG image has 1 (grey) or 3 (RGB) channels, not 4");
+    data("convert", in_folder("flat"), in_folder("two"), "--out", in_folder("x"), "--encoding=raw");
+    ended(2, "flat' holds no images, but [2, 0, 3] of uint8");
     put_bytes(in_folder("flowers/rose/2.jpg"), "GIF89a", 6); // nothing is left of what was begun
-    run("convert", in_folder("flowers"), "--out", in_folder("x/y"));
-    ended_with(1, "2.jpg': this is a GIF image");
+    data("convert", in_folder("flowers"), "--out", in_folder("x/y"));
+    ended(1, "2.jpg': this is a GIF image");
     assert_false(tl_file_exists(in_folder("x/y-00000-of-00001")));
 }
 

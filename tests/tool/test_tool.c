@@ -16,74 +16,16 @@
 #include <tilth/desc/config.h>
 #include <tilth/train/task.h>
 
-#include "tool/tool.h"
+#include "tool/tool_run.h"
 
 /* --- running ------------------------------------------------------------------------------------ */
-
-static char *out, *err;
-static int code;
-static tl_main_options options;
-
-static void forget(void)
-{
-    free(out);
-    free(err);
-    out = err = NULL;
-}
 
 static int end(void **state)
 {
     (void)state;
-    forget();
-    options = (tl_main_options){0};
+    tool_forget();
+    tool_options = (tl_main_options){0};
     return 0;
-}
-
-/* Runs `tilth WORDS` and keeps what it wrote. */
-static void run_list(const char *const *words)
-{
-    forget();
-    char *argv[32] = {"tilth"};
-    int argc = 1;
-    for (; *words; words++) argv[argc++] = (char *)(uintptr_t)*words;
-    size_t out_size, err_size;
-    tli_tool tool = {
-        .program = "tilth",
-        .options = &options,
-        .out = open_memstream(&out, &out_size),
-        .err = open_memstream(&err, &err_size),
-        .width = 80,
-    };
-    assert_non_null(tool.out);
-    assert_non_null(tool.err);
-    code = tli_tool_main(&tool, argc, argv);
-    fclose(tool.out);
-    fclose(tool.err);
-}
-#define run(...) run_list((const char *const[]){__VA_ARGS__, NULL})
-
-static void has(const char *text, const char *part)
-{
-    if (!strstr(text, part)) fail_msg("this is missing:\n%s\nin:\n%s", part, text);
-}
-
-static void has_not(const char *text, const char *part)
-{
-    if (strstr(text, part)) fail_msg("this is too much:\n%s\nin:\n%s", part, text);
-}
-
-/* The run went well and complained about nothing. */
-static void went_well(void)
-{
-    if (code != 0 || *err) fail_msg("exit code %d, on standard error:\n%s", code, err);
-}
-
-/* The run failed with this exit code and message, and wrote nothing to standard output. */
-static void failed(int expected, const char *message)
-{
-    if (code != expected) fail_msg("exit code %d, not %d: %s", code, expected, err);
-    has(err, message);
-    assert_string_equal(out, "");
 }
 
 /* --- the program -------------------------------------------------------------------------------- */
@@ -97,11 +39,11 @@ static void test_usage(void **state)
     for (int64_t i = 0; i < TL_COUNT(words); i++) {
         run(words[i]);
         went_well();
-        has(out, "Usage: tilth COMMAND");
-        has(out, "  params      the effective configuration");
-        has(out, "Exit codes:\n  0  ");
-        has(out, "\n  1  ");
-        has(out, "\n  2  ");
+        has("Usage: tilth COMMAND");
+        has("  params      the effective configuration");
+        has("Exit codes:\n  0  ");
+        has("\n  1  ");
+        has("\n  2  ");
     }
 }
 
@@ -121,10 +63,10 @@ static void test_help_of_commands(void **state)
         run("help", commands[i]);
         went_well();
         char *first = strdup(out);
-        has(first, "Usage: tilth ");
-        has(first, "--plugin=TEXT ...");
-        has(first, "--[no]alsologtostderr");
-        has(first, "-v, --verbosity=N");
+        text_has(first, "Usage: tilth ");
+        text_has(first, "--plugin=TEXT ...");
+        text_has(first, "--[no]alsologtostderr");
+        text_has(first, "-v, --verbosity=N");
         run(commands[i], "--nonsense", "--help");
         went_well();
         assert_string_equal(out, first);
@@ -163,21 +105,21 @@ static void test_list(void **state)
     (void)state;
     run("list");
     went_well();
-    has(out, "\n\nexperiments:\n");
-    has(out, "\n  mock  ");
-    has(out, "\n\noptimizers:\n");
-    has(out, "\n  sgd ");
-    has(out, "\n\ntasks:\n");
+    has("\n\nexperiments:\n");
+    has("\n  mock  ");
+    has("\n\noptimizers:\n");
+    has("\n  sgd ");
+    has("\n\ntasks:\n");
     run("list", "optimizers");
     went_well();
-    has(out, "  sgd ");
-    has_not(out, "mock");
+    has("  sgd ");
+    has_not("mock");
     run("list", "optimizer"); // the singular is as good
     went_well();
-    has(out, "  sgd ");
+    has("  sgd ");
     run("list", "kinds");
     went_well();
-    has(out, "  experiments  ");
+    has("  experiments  ");
 }
 
 static void test_list_for_scripts(void **state)
@@ -185,18 +127,18 @@ static void test_list_for_scripts(void **state)
     (void)state;
     run("list", "experiments", "--names");
     went_well();
-    has(out, "\nmock\n");
-    has(out, "vision/local\n");
-    has_not(out, " ");
+    has("\nmock\n");
+    has("vision/local\n");
+    has_not(" ");
     run("list", "--names");
     went_well();
-    has(out, "experiment:mock\n");
-    has(out, "optimizer:sgd\n");
-    has_not(out, " ");
+    has("experiment:mock\n");
+    has("optimizer:sgd\n");
+    has_not(" ");
     run("list", "kinds", "--names");
     went_well();
-    has(out, "experiments\n");
-    has_not(out, " ");
+    has("experiments\n");
+    has_not(" ");
 }
 
 static void test_list_mistakes(void **state)
@@ -215,17 +157,17 @@ static void test_describe(void **state)
     (void)state;
     run("describe", "sgd");
     went_well();
-    has(out, "sgd: optimizer of the module 'optimizers'\n    ");
-    has(out, "\nmomentum: float, default 0.0\n    ");
-    has(out, "\nclipnorm: float or null, default null\n    ");
+    has("sgd: optimizer of the module 'optimizers'\n    ");
+    has("\nmomentum: float, default 0.0\n    ");
+    has("\nclipnorm: float or null, default null\n    ");
     run("describe", "optimizer:sgd", "momentum");
     went_well();
     assert_int_equal(strncmp(out, "momentum: float, default 0.0\n    ", 33), 0);
-    has_not(out, "clipnorm");
+    has_not("clipnorm");
     run("describe", "optimizers");
     went_well();
-    has(out, "optimizers: ");
-    has(out, "\n  sgd ");
+    has("optimizers: ");
+    has("\n  sgd ");
 }
 
 static void test_describe_required(void **state)
@@ -240,12 +182,12 @@ static void test_describe_experiment(void **state)
     (void)state;
     run("describe", "experiment", "mock");
     went_well();
-    has(out, "mock: experiment of the module 'mock'\n");
-    has(out, "\ntrainer.train_steps: int, default 0\n    ");
-    has(out, "\nruntime.distribution_strategy: string, default mirrored\n    ");
-    has(out, "\ntask.train_data.shuffle_buffer_size: int, default 100\n    ");
-    has(out, "\ntrainer.optimizer_config.optimizer.type: one of adafactor, ");
-    has(out, "only the default is accepted]");
+    has("mock: experiment of the module 'mock'\n");
+    has("\ntrainer.train_steps: int, default 0\n    ");
+    has("\nruntime.distribution_strategy: string, default mirrored\n    ");
+    has("\ntask.train_data.shuffle_buffer_size: int, default 100\n    ");
+    has("\ntrainer.optimizer_config.optimizer.type: one of adafactor, ");
+    has("only the default is accepted]");
     char *first = strdup(out);
     run("describe", "experiment:mock");
     went_well();
@@ -258,19 +200,19 @@ static void test_describe_a_part(void **state)
     (void)state;
     run("describe", "mock", "trainer.optimizer_config"); // the task of that name has no such key
     went_well();
-    has(out, "trainer.optimizer_config: section\n");
-    has(out, "trainer.optimizer_config.warmup.type: one of constant, linear, peak, polynomial,\n");
-    has_not(out, "runtime");
+    has("trainer.optimizer_config: section\n");
+    has("trainer.optimizer_config.warmup.type: one of constant, linear, peak, polynomial,\n");
+    has_not("runtime");
     run("describe", "mock", "trainer.optimizer_config.learning_rate.cosine");
     went_well();
-    has(out, "trainer.optimizer_config.learning_rate.cosine.decay_steps: ");
+    has("trainer.optimizer_config.learning_rate.cosine.decay_steps: ");
     run("describe", "mock", "trainer.optimizer_config.learning_rate.type");
     went_well();
-    has(out, "trainer.optimizer_config.learning_rate.type: one of constant, cosine,\n");
+    has("trainer.optimizer_config.learning_rate.type: one of constant, cosine,\n");
     run("describe", "mock", "task.differential_privacy_config"); // null by default
     went_well();
-    has(out, "task.differential_privacy_config: section or null, default null\n");
-    has(out, "task.differential_privacy_config.clipping_norm: float");
+    has("task.differential_privacy_config: section or null, default null\n");
+    has("task.differential_privacy_config.clipping_norm: float");
 }
 
 static void test_describe_means_the_experiment_first(void **state)
@@ -278,8 +220,8 @@ static void test_describe_means_the_experiment_first(void **state)
     (void)state;
     run("describe", "mock");
     assert_int_equal(code, 0);
-    has(out, "trainer.train_steps: ");
-    has(err, "there is also task:mock");
+    has("trainer.train_steps: ");
+    text_has(err, "there is also task:mock");
 }
 
 static void test_describe_for_scripts(void **state)
@@ -287,9 +229,9 @@ static void test_describe_for_scripts(void **state)
     (void)state;
     run("describe", "experiment:mock", "--names");
     went_well();
-    has(out, "\ntrainer.train_steps\n");
-    has(out, "\ntrainer.optimizer_config.optimizer.type\n");
-    has_not(out, " ");
+    has("\ntrainer.train_steps\n");
+    has("\ntrainer.optimizer_config.optimizer.type\n");
+    has_not(" ");
 }
 
 static void test_describe_mistakes(void **state)
@@ -327,7 +269,7 @@ static void test_params(void **state)
     run("params", "--experiment=mock");
     went_well();
     assert_int_equal(strncmp(out, "runtime:\n", 9), 0);
-    has(out, "\n  train_steps: 0\n");
+    has("\n  train_steps: 0\n");
     // What is written is a configuration file: it reads back as the same.
     char *first = strdup(out);
     write_file("back.yaml", first);
@@ -347,15 +289,15 @@ static void test_params_later_sources_win(void **state)
         "--params_override=trainer.train_steps=3,trainer.validation_interval=30",
         "--config_file=b.yaml", "trainer.validation_steps=40");
     went_well();
-    has(out, "  train_steps: 5\n");
-    has(out, "  steps_per_loop: 12\n");
-    has(out, "  summary_interval: 21\n");
-    has(out, "  validation_interval: 30\n");
-    has(out, "  validation_steps: 40\n");
+    has("  train_steps: 5\n");
+    has("  steps_per_loop: 12\n");
+    has("  summary_interval: 21\n");
+    has("  validation_interval: 30\n");
+    has("  validation_steps: 40\n");
     run("params", "--experiment=mock", "--trainer.train_steps=5", "trainer.train_steps=6");
-    has(out, "  train_steps: 6\n");
+    has("  train_steps: 6\n");
     run("params", "--experiment=mock", "trainer.train_steps=6", "--trainer.train_steps", "5");
-    has(out, "  train_steps: 5\n");
+    has("  train_steps: 5\n");
     unlink("a.yaml");
     unlink("b.yaml");
 }
@@ -366,9 +308,9 @@ static void test_params_words(void **state)
     run("params", "--experiment=mock", "~task.validation_data", "++task.name=x",
         "trainer.optimizer_config.optimizer={type: sgd, sgd: {momentum: 0.9}}");
     went_well();
-    has(out, "  validation_data: null\n");
-    has(out, "  name: x\n");
-    has(out, "momentum: 0.9\n");
+    has("  validation_data: null\n");
+    has("  name: x\n");
+    has("momentum: 0.9\n");
     run("params", "--experiment=mock", "--", "--trainer.train_steps=7"); // no flag any more
     failed(2, "--trainer: unknown key");
 }
@@ -380,10 +322,10 @@ static void test_params_explain(void **state)
     run("params", "--experiment=mock", "--config_file=e.yaml", "--explain",
         "--params_override=trainer.validation_steps=4");
     went_well();
-    has(out, "  steps_per_loop: 11");
-    has(out, "# e.yaml:2:");
-    has(out, "# --params_override\n");
-    has(out, "# default\n");
+    has("  steps_per_loop: 11");
+    has("# e.yaml:2:");
+    has("# --params_override\n");
+    has("# default\n");
     unlink("e.yaml");
 }
 
@@ -394,8 +336,8 @@ static void test_params_from_a_flagfile(void **state)
                             "trainer.steps_per_loop=3\n");
     run("params", "--flagfile=run.flags");
     went_well();
-    has(out, "  train_steps: 9\n");
-    has(out, "  steps_per_loop: 3\n");
+    has("  train_steps: 9\n");
+    has("  steps_per_loop: 3\n");
     unlink("run.flags");
 }
 
@@ -410,7 +352,7 @@ static void test_params_mistakes(void **state)
     failed(2, "--experimnet: unknown flag, did you mean --experiment?");
     run("params", "--experiment=mock", "--trainer.train_stesp=5");
     failed(2, "trainer.train_stesp");
-    has(err, "did you mean");
+    text_has(err, "did you mean");
     run("params", "--experiment=mock", "trainer.train_steps=many");
     failed(2, "trainer.train_steps: expected an integer");
     run("params", "--experiment=mock", "word");
@@ -420,11 +362,11 @@ static void test_params_mistakes(void **state)
     write_file("bad.yaml", "trainer:\n  train_stesp: 5\n  steps_per_loop: x\n");
     run("params", "--experiment=mock", "--config_file=bad.yaml");
     failed(2, "tilth params: bad.yaml:2:3: trainer.train_stesp: unknown key");
-    has(err, "\n    bad.yaml:3:"); // all together, further lines indented
+    text_has(err, "\n    bad.yaml:3:"); // all together, further lines indented
     unlink("bad.yaml");
     run("params", "--experiment=mock", "--plugin=./no_such.so");
     failed(2, "tilth params: --plugin: ");
-    has(err, "no_such.so");
+    text_has(err, "no_such.so");
 }
 
 static void test_params_not_strict(void **state)
@@ -433,8 +375,8 @@ static void test_params_not_strict(void **state)
     run("params", "--experiment=mock", "--nostrict_override", "--verbosity=-2",
         "--params_override=trainer.nonsense=1,trainer.train_steps=2");
     assert_int_equal(code, 0);
-    has(out, "  train_steps: 2\n");
-    has_not(out, "nonsense");
+    has("  train_steps: 2\n");
+    has_not("nonsense");
 }
 
 static void test_params_gin(void **state)
@@ -448,7 +390,7 @@ static void test_params_gin(void **state)
     write_file("good.gin", "x = 5\n");
     run("params", "--experiment=mock", "--gin_file=good.gin", "--gin_params=y = 6");
     went_well();
-    has(out, "runtime:\n");
+    has("runtime:\n");
     unlink("bad.gin");
     unlink("good.gin");
 }
@@ -458,12 +400,12 @@ static void test_params_helpfull(void **state)
     (void)state;
     run("params", "--experiment=mock", "--helpfull");
     went_well();
-    has(out, "--config_file=TEXT ...");
-    has(out, "\nKeys of the experiment 'mock'");
-    has(out, "\ntrainer.train_steps: int, default 0\n");
+    has("--config_file=TEXT ...");
+    has("\nKeys of the experiment 'mock'");
+    has("\ntrainer.train_steps: int, default 0\n");
     run("params", "--helpfull");
     went_well();
-    has_not(out, "trainer.train_steps: int");
+    has_not("trainer.train_steps: int");
 }
 
 static void test_control_bytes_do_not_reach_the_terminal(void **state)
@@ -471,10 +413,10 @@ static void test_control_bytes_do_not_reach_the_terminal(void **state)
     (void)state;
     run("params", "--experiment=\x1b[2J");
     failed(2, "\\x1b[2J");
-    has_not(err, "\x1b");
+    text_has_not(err, "\x1b");
     run("params", "--experiment=mock", "trainer.train_steps=\x1b]0;x\a");
     assert_int_equal(code, 2);
-    has_not(err, "\x1b");
+    text_has_not(err, "\x1b");
 }
 
 static void test_log_file(void **state)
@@ -485,11 +427,11 @@ static void test_log_file(void **state)
     assert_int_equal(code, 0);
     char *text;
     assert_ok(tl_file_read(&text, NULL, "logs/tilth.INFO", 1 << 20));
-    has(text, "trainer.nonsense");
+    text_has(text, "trainer.nonsense");
     tl_free(text);
     run("list", "--log_dir=/dev/null/x");
     assert_int_equal(code == 1 || code == 2, 1);
-    has(err, "--log_dir");
+    text_has(err, "--log_dir");
     assert_int_equal(system("rm -rf logs"), 0);
 }
 
@@ -535,20 +477,20 @@ static const tl_module *const mine_modules[] = {&mine_module};
 static void test_application(void **state)
 {
     (void)state;
-    options = (tl_main_options){.modules = mine_modules, .module_count = 1, .version = "9.9",
+    tool_options = (tl_main_options){.modules = mine_modules, .module_count = 1, .version = "9.9",
                                 .flags = &mine_flags_desc, .flags_value = &given};
     run("list", "experiments", "--names");
     went_well();
-    has(out, "mine/small\nmock\n");
+    has("mine/small\nmock\n");
     run("params", "--experiment=mine/small", "--hospital=Basel");
     went_well();
-    has(out, "  train_steps: 77\n");
-    has(out, "  name: Basel\n");
+    has("  train_steps: 77\n");
+    has("  name: Basel\n");
     run("describe", "mine/small", "trainer.train_steps");
     went_well();
-    has(out, "trainer.train_steps: int, default 77\n"); // the experiment's, not the table's
+    has("trainer.train_steps: int, default 77\n"); // the experiment's, not the table's
     run("params", "--help");
-    has(out, "--hospital=TEXT             where the images come from (default: none)\n");
+    has("--hospital=TEXT             where the images come from (default: none)\n");
     run("--version");
     assert_string_equal(out, "tilth 9.9\n");
 }
@@ -560,41 +502,9 @@ static void test_application_flag_that_is_taken(void **state)
         TL_F_AS(mine_flags, hospital, "verbosity", .help = "taken"), TL_F_END};
     static const tl_desc taken_desc = {
         .name = "taken", .help = "t", .size = sizeof(mine_flags), .fields = taken};
-    options = (tl_main_options){.flags = &taken_desc, .flags_value = &given};
+    tool_options = (tl_main_options){.flags = &taken_desc, .flags_value = &given};
     run("list");
     failed(2, "the flag --verbosity is defined twice: by 'tilth' and by 'Logging'");
-}
-
-/* --- memory ------------------------------------------------------------------------------------- */
-
-static void test_every_allocation_may_fail(void **state)
-{
-    (void)state;
-    static const char *const words[][6] = {
-        {"list", NULL},
-        {"describe", "mock", "trainer.optimizer_config", NULL},
-        {"params", "--experiment=mock", "--explain", "--trainer.train_steps=5", NULL},
-        {"params", "--experiment=mock", "--helpfull", NULL},
-    };
-    for (int64_t c = 0; c < TL_COUNT(words); c++) {
-        int64_t before = tl_alloc_calls();
-        run_list(words[c]);
-        went_well();
-        int64_t calls = tl_alloc_calls() - before, lost = 0;
-        char *whole = strdup(out);
-        // In steps, for there are thousands; the last ones always.
-        for (int64_t i = 1; i <= calls; i += calls < 400 ? 1 : calls / 400) {
-            tl_alloc_fail_at(i, 1);
-            run_list(words[c]);
-            tl_alloc_fail_at(0, 0);
-            // Some memory serves messages alone; without it the output must still be whole.
-            if (code == 0) assert_string_equal(out, whole);
-            else failed(1, "memory");
-            lost += code == 1;
-        }
-        assert_true(lost > 0);
-        free(whole);
-    }
 }
 
 /* --- the process -------------------------------------------------------------------------------- */
@@ -621,7 +531,7 @@ static void complained(const char *message)
 {
     char *text;
     assert_ok(tl_file_read(&text, NULL, "spawn.err", 1 << 16));
-    has(text, message);
+    text_has(text, message);
     tl_free(text);
     unlink("spawn.err");
 }
@@ -682,11 +592,11 @@ static void test_completion(void **state)
     (void)state;
     if (system("bash -c true") != 0) skip();
     assert_string_equal(complete("tilth pa"), "params\n");
-    has(complete("tilth "), "list\n");
-    has(complete("tilth list o"), "optimizers\n");
+    text_has(complete("tilth "), "list\n");
+    text_has(complete("tilth list o"), "optimizers\n");
     assert_string_equal(complete("tilth describe optimizer:sg"), "sgd\nsgd_experimental\n");
     assert_string_equal(complete("tilth describe sgd mom"), "momentum\n");
-    has(complete("tilth describe mock trainer.optimizer_config.o"),
+    text_has(complete("tilth describe mock trainer.optimizer_config.o"),
         "trainer.optimizer_config.optimizer.type\n");
     assert_string_equal(complete("tilth params --experi"), "--experiment=\n");
     assert_string_equal(complete("tilth params --noexp"), "--noexplain\n");
@@ -717,10 +627,11 @@ int main(void)
         t(test_params_explain), t(test_params_from_a_flagfile), t(test_params_mistakes),
         t(test_params_not_strict), t(test_params_gin), t(test_params_helpfull),
         t(test_control_bytes_do_not_reach_the_terminal), t(test_log_file), t(test_application),
-        t(test_application_flag_that_is_taken), t(test_every_allocation_may_fail),
+        t(test_application_flag_that_is_taken),
         t(test_full_disk), t(test_reader_goes_away), t(test_closed_output),
         t(test_completion),
     };
+    width = 80;
     // Files of this program alone, whatever runs beside it.
     char folder[] = "tool-XXXXXX";
     if (!mkdtemp(folder) || chdir(folder) != 0) return 1;

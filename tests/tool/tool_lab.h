@@ -4,19 +4,10 @@
 
 #include "zoo/zoo_lab.h"
 
-#include "tool/tool.h"
+#include "tool/tool_run.h"
 
-static char *out, *err;
-static int code, width = 100;
 static tl_str tool_log = TL_STR_INIT;
 static int64_t tool_sink;
-
-static inline void tool_forget(void)
-{
-    free(out);
-    free(err);
-    out = err = NULL;
-}
 
 static inline void tool_hear(const tl_log_record *record, void *payload)
 {
@@ -40,46 +31,9 @@ static inline int tool_close(void **state)
     return lab_close(state);
 }
 
-/* Runs `tilth WORDS` and keeps what it wrote. */
-static inline void run_list(const char *const *words)
-{
-    static const tl_main_options options;
-    char *argv[48] = {"tilth"};
-    int argc = 1;
-    size_t out_size, err_size;
-    tool_forget();
-    for (; *words; words++) argv[argc++] = (char *)(uintptr_t)*words;
-    tli_tool tool = {.program = "tilth", .options = &options, .out = open_memstream(&out, &out_size),
-                     .err = open_memstream(&err, &err_size), .width = width};
-    assert_non_null(tool.out);
-    assert_non_null(tool.err);
-    code = tli_tool_main(&tool, argc, argv);
-    fclose(tool.out);
-    fclose(tool.err);
-}
-#define run(...) run_list((const char *const[]){__VA_ARGS__, NULL})
-
-/* With this exit code, and this on standard error. */
-static inline void ended(int expected, const char *message)
-{
-    const char *told = err ? err : "";
-    if (code != expected) fail_msg("exit code %d, not %d: %s", code, expected, told);
-    if (!strstr(told, message)) fail_msg("this is missing:\n%s\nin:\n%s", message, told);
-}
-
-static inline void has(const char *part)
-{
-    if (!strstr(out, part)) fail_msg("this is missing:\n%s\nin:\n%s", part, out);
-}
-
 static inline void logged(const char *part)
 {
     if (!strstr(tl_str_text(&tool_log), part)) fail_msg("nobody is told:\n%s\nin:\n%s", part, tl_str_text(&tool_log));
-}
-
-static inline void has_not(const char *part)
-{
-    if (strstr(out, part)) fail_msg("this should be missing:\n%s\nin:\n%s", part, out);
 }
 
 /* 60 steps on made-up images, with a bar; `more` is one word more, or NULL. */
