@@ -150,12 +150,15 @@ static tl_status add_file(tli_ckpt *k, tl_arena *arena, bool alike)
 tl_status tli_ckpt_open(tli_ckpt *out, tl_arena *arena, const char *file, bool bundle, bool alike)
 {
     bool damaged;
+    tl_status st;
     *out = (tli_ckpt){.file = file};
     if (bundle) {
-        TL_TRY(tl_tensorbundle_open(&out->b, file));
+        st = tl_tensorbundle_open(&out->b, file);
+        if (st != TL_OK) return st == TL_EINVAL ? tli_tool_damaged() : st;
         return tli_ckpt_add_bundle(out, arena, alike);
     }
-    TL_TRY(tli_checkpoint_open(&out->c, file, true, &damaged));
+    st = tli_checkpoint_open(&out->c, file, true, &damaged);
+    if (st != TL_OK) return damaged ? tli_tool_damaged() : st;
     return add_file(out, arena, alike);
 }
 
@@ -433,7 +436,7 @@ const tli_command tli_command_ckpt = {
         "show tells what is in a checkpoint, another safetensors file, or a TensorBundle (a "
         "checkpoint of TensorFlow: PREFIX or PREFIX.index), verify checks every byte of "
         "checkpoints, diff tells where two files differ. A FILE may be named without its "
-        "suffix; a folder stands for its latest checkpoint. verify and diff end with 1 when a "
+        "suffix; a folder stands for its latest checkpoint. They end with 1 when a "
         "file is damaged, or when two differ. convert turns a TensorBundle into a checkpoint, "
         "when TO ends with .safetensors, or a checkpoint into the TensorBundle with the prefix "
         "TO. When FROM lies in the folder of a run, or in one below it (params.yaml; --experiment says of "

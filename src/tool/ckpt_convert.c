@@ -97,7 +97,8 @@ static tl_status read_file(tl_state **out, tl_engine *engine, const char *from)
     tl_checkpoint *c;
     bool damaged;
     *out = NULL;
-    TL_TRY(tli_checkpoint_open(&c, from, true, &damaged));
+    tl_status st = tli_checkpoint_open(&c, from, true, &damaged);
+    if (st != TL_OK) return damaged ? tli_tool_damaged() : st;
     bool plain = !tl_checkpoint_version(c);
     tl_checkpoint_free(&c);
     return plain ? tl_safetensors_read(out, from, engine) : tl_checkpoint_read(out, from, engine);

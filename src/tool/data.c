@@ -39,13 +39,6 @@ static const tl_desc data_flags_desc = {
 
 /* --- what a word names ------------------------------------------------------------------------ */
 
-tl_status tli_data_damaged(void)
-{
-    tl_error error;
-    tl_error_save(&error);
-    return TL_FAIL(TL_EIO, "%s", error.text);
-}
-
 // What says that it is compressed and cannot be unpacked is damaged, and so is what begins as records do and is
 // none in the end; everything else may be another kind of file.
 static tl_status open_records(tli_data_input *out)
@@ -53,9 +46,9 @@ static tl_status open_records(tli_data_input *out)
     tl_tfrecord first;
     bool more;
     tl_status st = tl_tfrecord_open(&out->records, out->path, NULL);
-    if (st != TL_OK) return st == TL_EINVAL ? tli_data_damaged() : st;
+    if (st != TL_OK) return st == TL_EINVAL ? tli_tool_damaged() : st;
     st = tl_tfrecord_head(out->records, 0, 0, &first, &more);
-    if (st == TL_EINVAL && tl_tfrecord_begins(out->records)) st = tli_data_damaged();
+    if (st == TL_EINVAL && tl_tfrecord_begins(out->records)) st = tli_tool_damaged();
     if (st != TL_OK) tl_tfrecord_close(&out->records);
     return st;
 }

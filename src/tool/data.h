@@ -38,9 +38,6 @@ typedef struct tli_data_input {
 tl_status tli_data_open(tli_data_input *out, tl_arena *arena, const char *path, const tl_image_folder_args *how);
 void tli_data_close(tli_data_input *in);
 
-/* The last failure again, as one of a damaged file: TL_EIO. */
-tl_status tli_data_damaged(void);
-
 /* "12.5 MiB". */
 void tli_data_add_size(tl_str *out, double bytes);
 

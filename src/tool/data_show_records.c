@@ -387,7 +387,7 @@ static tl_status report_damage(showing *s)
     tl_error_save(&why);
     TL_TRY(report(s, false));
     tl_error_restore(&why);
-    return tli_data_damaged();
+    return tli_tool_damaged();
 }
 
 static tl_status begin(showing *s)

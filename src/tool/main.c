@@ -57,6 +57,13 @@ int tl_exit_code(tl_status status)
     }
 }
 
+tl_status tli_tool_damaged(void)
+{
+    tl_error error;
+    tl_error_save(&error);
+    return TL_FAIL(TL_EIO, "%s", error.text);
+}
+
 /* --- streams ------------------------------------------------------------------------------------ */
 
 void tli_complain(const tli_tool *tool, const char *command, const char *message)

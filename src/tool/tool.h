@@ -58,6 +58,9 @@ typedef struct tli_verb {
 /* Runs the verb that the first word names. More words must follow it: `what` they are. */
 tl_status tli_run_verb(tli_run *run, const tli_verb *verbs, int64_t count, const char *what);
 
+/* The last failure again, as one of a damaged file: TL_EIO. */
+tl_status tli_tool_damaged(void);
+
 /* Runs the command line and gives the exit code. */
 int tli_tool_main(const tli_tool *tool, int argc, char *const *argv);
 /* Writes text to the standard output at once, for commands that go on for long. */
