@@ -1,60 +1,10 @@
 /* The commands of the documents that say what a training library must do (docs/requirements), with the flags that they
  * have there: they run, or say that their experiment is not here and which are. The pages quote them as they are here.
  * needs: no sanitizer */
-#include "test.h"
-
-#include <ftw.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <tilth/base/alloc.h>
-#include <tilth/base/file.h>
+#include "tool/shell_lab.h"
 
 #define PAGE TEST_DATA "/../docs/requirements/3-training-library.md"
 #define SHIPPED "(there are: fashion_mnist/cnn, fashion_mnist/mlp, fashion_mnist/resnet, image_classification, "
-
-static char home[] = "/tmp/tilth-test-commands-XXXXXX";
-static char *said;
-
-static int setup(void **state)
-{
-    (void)state;
-    strcpy(home + sizeof home - 7, "XXXXXX");
-    return mkdtemp(home) && chdir(home) == 0 ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *where)
-{
-    (void)info, (void)type, (void)where;
-    return remove(path);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    tl_free(said);
-    said = NULL;
-    return chdir("/") == 0 && nftw(home, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0 ? 0 : -1;
-}
-
-/* Runs a line of a shell, in which `tilth` is the program, and keeps what it said. */
-static int shell(const char *line)
-{
-    char text[1024];
-    size_t length;
-    int used = snprintf(text, sizeof text, "tilth() { '%s' \"$@\"; }\n{ %s\n} >said.txt", TILTH_PROGRAM, line);
-    assert_true(used > 0 && used < (int)sizeof text);
-    int status = system(text);
-    tl_free(said);
-    assert_ok(tl_file_read(&said, &length, "said.txt", 1 << 20));
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static void has(const char *part)
-{
-    if (!strstr(said, part)) fail_msg("this is missing:\n%s\nin:\n%s", part, said);
-}
 
 /* A command that the page quotes: its exit code, and what it says. */
 static void command(const char *line, int code, const char *part)
@@ -64,9 +14,7 @@ static void command(const char *line, int code, const char *part)
     assert_ok(tl_file_read(&page, &length, PAGE, 1 << 20));
     if (!strstr(page, line)) fail_msg("%s does not say: %s", PAGE, line);
     tl_free(page);
-    int found = shell(line);
-    if (found != code) fail_msg("%s: exit code %d, not %d:\n%s", line, found, code, said);
-    has(part);
+    ends(code, line, part);
 }
 
 static void file_with(const char *path, const char *text)
@@ -139,12 +87,11 @@ static void test_overriding_by_gin(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_run_locally),
-        TEST(test_the_size_of_the_model),
-        TEST(test_overriding_by_yaml),
-        TEST(test_overriding_by_gin),
+        SHELL_TEST(test_run_locally),
+        SHELL_TEST(test_the_size_of_the_model),
+        SHELL_TEST(test_overriding_by_yaml),
+        SHELL_TEST(test_overriding_by_gin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

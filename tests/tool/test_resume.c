@@ -1,45 +1,24 @@
 /* Runs that are killed, asked to end or short of room, and gone on with, end with the same bytes as one that was not.
  * TILTH_KILLS says how often the first is tried (12).
  * needs: no sanitizer */
-#include "test.h"
+#include "tool/shell_lab.h"
 
-#include <ftw.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/mount.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
-#include <tilth/base/alloc.h>
-#include <tilth/base/file.h>
 #include <tilth/base/rng.h>
 #include <tilth/io/checkpoint_manager.h>
 #include <tilth/io/event_file.h>
 
 enum { STEPS = 60000 };
 
-static char home[] = "/tmp/tilth-test-resume-XXXXXX";
 static tl_rng rng;
 
 static int setup(void **state)
 {
-    (void)state;
     tl_rng_init(&rng, (uint64_t)time(NULL) ^ (uint64_t)getpid() << 32);
-    strcpy(home + sizeof home - 7, "XXXXXX");
-    return mkdtemp(home) && chdir(home) == 0 ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *where)
-{
-    (void)info, (void)type, (void)where;
-    return remove(path);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return chdir("/") == 0 && nftw(home, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0 ? 0 : -1;
+    return shell_open(state);
 }
 
 enum { WORDS = 32 };
@@ -153,7 +132,7 @@ static void killed_runs_end_the_same(void **state)
         else assert_int_equal(code, 0); // it was through already: from the start again
         if (code != 0) continue;
         assert_same("whole/ckpt-60000.safetensors", "cut/ckpt-60000.safetensors");
-        assert_int_equal(nftw("cut", remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+        assert_int_equal(nftw("cut", shell_remove, 8, FTW_DEPTH | FTW_PHYS), 0);
     }
     assert_true(killed > 0);
     assert_int_equal(finish(start("cut", "train_and_eval")), 0);
@@ -271,7 +250,7 @@ static void enlarge(void)
 static int unmount(void **state)
 {
     umount2("disk", MNT_DETACH);
-    return teardown(state);
+    return shell_close(state);
 }
 
 static void a_full_disk_ends_the_run_and_costs_nothing(void **state)
@@ -309,10 +288,10 @@ static void a_full_disk_is_survived_where_that_is_wanted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(killed_runs_end_the_same, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_signal_in_a_step_saves_it, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_run_that_was_asked_to_end_goes_on_exactly, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_signal_in_an_evaluation_loses_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(killed_runs_end_the_same, setup, shell_close),
+        cmocka_unit_test_setup_teardown(a_signal_in_a_step_saves_it, setup, shell_close),
+        cmocka_unit_test_setup_teardown(a_run_that_was_asked_to_end_goes_on_exactly, setup, shell_close),
+        cmocka_unit_test_setup_teardown(a_signal_in_an_evaluation_loses_nothing, setup, shell_close),
         cmocka_unit_test_setup_teardown(a_full_disk_ends_the_run_and_costs_nothing, setup, unmount),
         cmocka_unit_test_setup_teardown(a_full_disk_is_survived_where_that_is_wanted, setup, unmount),
     };

@@ -1,83 +1,25 @@
 /* The careless user: mistyped commands, the same folder twice, rates beyond reason, Ctrl-C. Nothing that was good
  * breaks, and the program says what to do.
  * needs: no sanitizer */
-#include "test.h"
+#include "tool/shell_lab.h"
 
-#include <ftw.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <tilth/base/alloc.h>
 #include <tilth/base/clock.h>
-#include <tilth/base/file.h>
 #include <tilth/io/example.h>
 #include <tilth/io/tfrecord.h>
 
 #define TRAIN \
     "tilth train --experiment=vision/local --model_dir=run tilth.jit=false tilth.seed=1 trainer.train_steps=4 "
 
-static char home[] = "/tmp/tilth-test-careless-XXXXXX";
-static char *said;
-
-static int setup(void **state)
-{
-    (void)state;
-    strcpy(home + sizeof home - 7, "XXXXXX");
-    return mkdtemp(home) && chdir(home) == 0 ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *where)
-{
-    (void)info, (void)type, (void)where;
-    return remove(path);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    tl_free(said);
-    said = NULL;
-    return chdir("/") == 0 && nftw(home, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0 ? 0 : -1;
-}
-
 /* --- running ---------------------------------------------------------------------------------- */
-
-static void hear(const char *path)
-{
-    tl_free(said);
-    assert_ok(tl_file_read(&said, NULL, path, 1 << 22));
-}
-
-static int shell(const char *line)
-{
-    char text[2048];
-    int used = snprintf(text, sizeof text, "tilth() { '%s' \"$@\"; }\n{ %s\n} >said.txt 2>&1", TILTH_PROGRAM, line);
-    assert_true(used > 0 && used < (int)sizeof text);
-    int status = system(text);
-    hear("said.txt");
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 static int times(const char *part)
 {
     int count = !*part;
     for (const char *at = said; *part && (at = strstr(at, part)); at++) count++;
     return count;
-}
-
-static void has(const char *part)
-{
-    if (!times(part)) fail_msg("this is missing:\n%s\nin:\n%s", part, said);
-}
-
-static void ends(int code, const char *line, const char *part)
-{
-    int found = shell(line);
-    if (found != code) fail_msg("%s: exit code %d, not %d:\n%s", line, found, code, said);
-    has(part);
 }
 
 static char *text_of(const char *path)
@@ -404,19 +346,18 @@ static void test_a_dry_run_keeps_nothing(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_a_mistyped_resume_changes_nothing),
-        TEST(test_refused_runs_leave_no_folder),
-        TEST(test_train_net_moves_nothing_before_it_is_accepted),
-        TEST(test_two_runs_in_one_folder),
-        TEST(test_waiting_ends),
-        TEST(test_a_rate_beyond_reason),
-        TEST(test_lines_stand_once),
-        TEST(test_damaged_data_is_no_mistake_of_the_command),
-        TEST(test_a_lost_state_file),
-        TEST(test_a_signal_is_answered),
-        TEST(test_a_dry_run_keeps_nothing),
+        SHELL_TEST(test_a_mistyped_resume_changes_nothing),
+        SHELL_TEST(test_refused_runs_leave_no_folder),
+        SHELL_TEST(test_train_net_moves_nothing_before_it_is_accepted),
+        SHELL_TEST(test_two_runs_in_one_folder),
+        SHELL_TEST(test_waiting_ends),
+        SHELL_TEST(test_a_rate_beyond_reason),
+        SHELL_TEST(test_lines_stand_once),
+        SHELL_TEST(test_damaged_data_is_no_mistake_of_the_command),
+        SHELL_TEST(test_a_lost_state_file),
+        SHELL_TEST(test_a_signal_is_answered),
+        SHELL_TEST(test_a_dry_run_keeps_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
