@@ -42,9 +42,21 @@ static inline void train_local(const char *folder, const char *more)
     char dir[64];
     snprintf(dir, sizeof dir, "--model_dir=%s", folder);
     run("train", "--experiment=vision/local", "--mode=train_and_eval", dir, "--progress=bar", "tilth.seed=1",
-        "tilth.threads=1", "trainer.train_steps=60", "trainer.validation_interval=30",
+        "tilth.threads=1", "task.train_data.global_batch_size=8", "trainer.train_steps=60", "trainer.validation_interval=30",
         "trainer.checkpoint_interval=30", more ? more : "tilth.jit=false");
     ended(0, "");
+}
+
+/* The number behind a word at the beginning of a line of what was told. */
+static inline double number_behind(const char *word)
+{
+    for (const char *line = out; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, word, strlen(word)) == 0 && line[strlen(word)] == ' ')
+            return atof(line + strlen(word));
+    }
+    fail_msg("no '%s' in:\n%s", word, out);
+    return 0;
 }
 
 static inline void put_text(const char *path, const char *text)
