@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# quotes.sh [ROOT]: what docs/adding.md and docs/requirements/ quote is really there. A block of C names its
+# quotes.sh [ROOT]: what README.md, docs/adding.md and docs/requirements/ quote is really there. A block of C names its
 # file (```c examples/plugin.c); its lines follow each other in that file, blocks of lines apart where the
 # quote says "...". Links to files lead somewhere. Prints what does not.
 set -euo pipefail
 root=${1:-$(dirname "$0")/../..}
 cd "$root"
 
-mapfile -t pages < <(find docs/adding.md docs/requirements -name '*.md' 2>/dev/null | sort)
+mapfile -t pages < <(find README.md docs/adding.md docs/requirements -name '*.md' 2>/dev/null | sort)
 [[ ${#pages[@]} -gt 0 ]] || { echo "quotes: no pages below $root/docs"; exit 1; }
 
 # A block inside a list is indented, as its fence is.
