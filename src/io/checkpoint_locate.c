@@ -75,8 +75,15 @@ tl_status tl_checkpoint_resolve(const char **file, tl_arena *arena, const char *
     *file = NULL;
     TL_TRY(tl_file_stat(&info, path));
     if (info.is_dir) {
-        TL_TRY(tl_checkpoint_latest(file, arena, path));
-        if (*file) return TL_OK;
+        tli_checkpoint_place latest;
+        TL_TRY(find_latest(&latest, arena, path));
+        if (latest.there && !latest.bundle) {
+            *file = latest.path;
+            return TL_OK;
+        }
+        if (latest.path && !latest.there)
+            return TL_FAIL(TL_ENOTFOUND, "'%s', the latest checkpoint that the folder tells of, is not there; name another",
+                           latest.path);
         return TL_FAIL(TL_ENOTFOUND, "there is no checkpoint in the directory '%s'", path);
     }
     *file = info.exists ? tl_arena_strdup(arena, path)

@@ -420,7 +420,7 @@ static void test_reading_state_files(void **state)
     assert_ok(tl_checkpoint_latest(&path, arena, folder));
     assert_null(path);
     assert_fails(tl_checkpoint_resolve(&path, arena, folder), TL_ENOTFOUND,
-                 "there is no checkpoint in the directory");
+                 "the latest checkpoint that the folder tells of, is not there");
     assert_ok(tl_checkpoint_resolve(&path, arena, in_folder("ckpt-10")));
     assert_string_equal(path, in_folder("ckpt-10.safetensors"));
     tl_arena_free(&arena);

@@ -86,6 +86,9 @@ static void test_show(void **state)
     ckpt("show", folder);
     ended(0, "");
     has("int 5");
+    put_bytes(in_folder("checkpoint"), "model_checkpoint_path: 'ckpt-6'", 31);
+    ckpt("show", folder);
+    ended(2, "/ckpt-6.safetensors', the latest checkpoint that the folder tells of, is not there; name another");
 }
 
 static void test_show_plain(void **state)
