@@ -147,7 +147,7 @@ tl_status tl_gin_add_path(tl_gin *gin, const char *folder)
 
 tl_status tl_gin_allow_plugins(tl_gin *gin, const char *path)
 {
-    if (!path) path = getenv("TILTH_PLUGIN_PATH");
+    if (!path) path = secure_getenv("TILTH_PLUGIN_PATH"); // it names code
     gin->plugin_path = tl_arena_strdup(gin->arena, path ? path : "");
     return gin->plugin_path ? TL_OK : TL_ENOMEM;
 }

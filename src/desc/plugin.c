@@ -3,23 +3,15 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Loading runs code, so a file must be one that only the user or root can have written. */
-static tl_status check_owner(const struct stat *st, const char *whose)
-{
-    bool sticky = S_ISDIR(st->st_mode) && st->st_mode & S_ISVTX; // there everybody keeps his own
-    if (st->st_mode & S_IWOTH && !sticky)
-        return TL_FAIL(TL_EINVAL, "refused, because everybody may write to %s (chmod o-w)", whose);
-    if (st->st_uid != geteuid() && st->st_uid != 0)
-        return TL_FAIL(TL_EINVAL, "refused, because %s belongs to user %u, neither you nor root",
-                       whose, (unsigned)st->st_uid);
-    return TL_OK;
-}
+#include <tilth/base/file.h>
+
+#include "base/code.h"
+#include "base/trust.h"
 
 /* The loader maps what the headers promise; where the file ends earlier, the process would die. */
 static tl_status check_whole(int file, off_t size)
@@ -41,42 +33,48 @@ static tl_status check_whole(int file, off_t size)
     return TL_OK;
 }
 
-static tl_status check_file(struct stat *out, int file)
+/* Loading runs code, so nobody but the user and root may have written it, or put it there. */
+static tl_status open_checked(tli_trusted *out, const char *path)
 {
-    if (fstat(file, out) != 0) return TL_FAIL(TL_EIO, "%s", strerror(errno));
-    if (!S_ISREG(out->st_mode)) return TL_FAIL(TL_EINVAL, "not a file");
-    TL_TRY(check_owner(out, "it"));
-    return check_whole(file, out->st_size);
+    struct stat info;
+    tl_status st = tli_trust_file(out, path);
+    if (st == TL_EUNSUPPORTED) return TL_FAIL(TL_EINVAL, "refused, because %s", tl_error_message());
+    TL_TRY(st);
+    if (fstat(out->fd, &info) != 0) return TL_FAIL(TL_EIO, "%s", strerror(errno));
+    return check_whole(out->fd, info.st_size);
 }
 
-/* Where others may put files they could put another one in this one's place. */
-static tl_status check_folder(char *path)
+/* Folders of plug-ins stay open for good: $ORIGIN is their descriptor, and a number that was given to
+ * another file would make it mean that one. -1 when there are too many. */
+static int keep_folder(int *folder)
 {
-    struct stat st;
-    char *slash = strrchr(path, '/');
-    *slash = '\0';
-    int result = stat(*path ? path : "/", &st);
-    *slash = '/';
-    if (result != 0) return TL_FAIL(TL_EIO, "%s", strerror(errno));
-    return check_owner(&st, "its folder");
-}
-
-/* By path and not by descriptor: libraries beside it are found from there ($ORIGIN). */
-static tl_status load(void **handle, char *path, const struct stat *checked)
-{
-    struct stat now;
-    TL_TRY(check_folder(path));
-    *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!*handle) {
-        const char *text = dlerror();
-        size_t length = strlen(path);
-        bool named = text && strncmp(text, path, length) == 0 && text[length] == ':';
-        return TL_FAIL(TL_EINVAL, "%s", !text ? "cannot be loaded" : named ? text + length + 2 : text);
+    enum { MOST = 64 };
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct { dev_t device; ino_t inode; int fd; } kept[MOST];
+    static int count;
+    struct stat info;
+    int fd = -1;
+    if (fstat(*folder, &info) != 0) return -1;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < count && fd < 0; i++)
+        if (kept[i].device == info.st_dev && kept[i].inode == info.st_ino) fd = kept[i].fd;
+    if (fd < 0 && count < MOST) {
+        fd = *folder;
+        *folder = -1;
+        kept[count].device = info.st_dev;
+        kept[count].inode = info.st_ino;
+        kept[count++].fd = fd;
     }
-    if (stat(path, &now) == 0 && now.st_dev == checked->st_dev && now.st_ino == checked->st_ino)
-        return TL_OK;
-    dlclose(*handle);
-    return TL_FAIL(TL_EINVAL, "it was replaced while it was loaded");
+    pthread_mutex_unlock(&lock);
+    return fd;
+}
+
+/* From its folder, so that libraries beside it are found; but not where others may put such libraries. */
+static tl_status load(void **handle, tli_trusted *file)
+{
+    int folder = file->shared ? -1 : keep_folder(&file->folder);
+    const char *name = folder < 0 ? NULL : tl_path_basename(tl_str_text(&file->path));
+    return tli_code_open(handle, file->fd, folder, name);
 }
 
 static tl_status find_module(const tl_module **module, void *handle)
@@ -89,16 +87,10 @@ static tl_status find_module(const tl_module **module, void *handle)
 
 tl_status tli_plugin_open(void **handle, const tl_module **module, const char *path)
 {
-    struct stat checked;
-    char *real = NULL;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe is refused, not waited for
-    if (file < 0)
-        return TL_FAIL(errno == ENOENT ? TL_ENOTFOUND : TL_EIO, "%s", strerror(errno));
-    tl_status st = check_file(&checked, file);
-    if (st == TL_OK && !(real = realpath(path, NULL))) st = TL_FAIL(TL_EIO, "%s", strerror(errno));
-    if (st == TL_OK) st = load(handle, real, &checked);
-    free(real);
-    close(file);
+    tli_trusted file;
+    tl_status st = open_checked(&file, path);
+    if (st == TL_OK) st = load(handle, &file);
+    tli_trusted_deinit(&file);
     TL_TRY(st);
     st = find_module(module, *handle);
     if (st != TL_OK) dlclose(*handle);

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #if defined(__GLIBC__)
 #include <gnu/lib-names.h>
 #endif
@@ -14,6 +15,7 @@
 #include <tilth/base/str.h>
 #include <tilth/base/vec.h>
 
+#include "base/code.h"
 #include "nest/jit_impl.h"
 
 typedef struct loaded {
@@ -95,6 +97,7 @@ typedef struct job {
     bool absent; /* to be compiled */
     bool force;  /* even if the cache holds what looks good */
     bool built;  /* this call compiled it */
+    int object;  /* what was compiled into memory; -1 when there is none */
     double seconds, build_seconds;
 } job;
 
@@ -103,28 +106,44 @@ typedef struct batch {
     job **jobs; /* no two of the same key */
 } batch;
 
+/* "" where no cache has it. */
 static tl_status object_path(char **out, const tl_jit *jit, const job *j)
 {
     size_t size = strlen(jit->cache.path) + TLI_JIT_KEY + sizeof "//k.so";
     *out = tl_alloc(size);
     if (!*out) return TL_FAIL_NOMEM(size);
-    snprintf(*out, size, "%s/%s/k.so", jit->cache.path, j->key.name);
+    if (jit->cache.in_memory)
+        **out = '\0';
+    else
+        snprintf(*out, size, "%s/%s/k.so", jit->cache.path, j->key.name);
     return TL_OK;
 }
 
+/* The object that was looked at. Without /proc it is loaded by its path, which nobody else can
+ * change: all folders above the cache were looked at as well. */
+static tl_status load_object(loaded *code, int object)
+{
+    tl_status st = tli_code_open(&code->handle, object, -1, NULL);
+    if (st != TL_EUNSUPPORTED || !*code->path) return st;
+    code->handle = dlopen(code->path, RTLD_NOW | RTLD_LOCAL);
+    if (code->handle) return TL_OK;
+    const char *why = dlerror();
+    return TL_FAIL(TL_EINVAL, "%s", why ? why : "no reason is given");
+}
+
 /* TL_EUNSUPPORTED, with the loader's words, when the object is none for this process. */
-static tl_status open_object(tl_jit *jit, job *j)
+static tl_status open_object(tl_jit *jit, job *j, int object)
 {
     loaded code = {0};
     TL_TRY(object_path(&code.path, jit, j));
-    code.handle = dlopen(code.path, RTLD_NOW | RTLD_LOCAL);
-    if (!code.handle) {
-        const char *why = dlerror();
+    tl_status st = load_object(&code, object);
+    if (st != TL_OK) {
         tl_free(code.path);
+        if (st == TL_ENOMEM) return st;
         return TL_FAIL(TL_EUNSUPPORTED,
                        "'%s' was compiled with '%s' but cannot be loaded: %s "
                        "(TILTH_CC names another compiler)",
-                       j->unit->name, jit->compiler.path, why ? why : "no reason is given");
+                       j->unit->name, jit->compiler.path, tl_error_message());
     }
     if (!TL_VEC_PUSH(&jit->loaded, code)) {
         drop(&code);
@@ -139,15 +158,17 @@ static tl_status open_object(tl_jit *jit, job *j)
 static tl_status load_from_cache(tl_jit *jit, job *j)
 {
     char reason[TLI_JIT_REASON] = "";
+    int object;
     int64_t begin = tl_clock_ns();
-    tli_jit_entry entry = tli_jit_entry_check(&jit->cache, &j->key, reason);
+    tli_jit_entry entry = tli_jit_entry_open(&object, &jit->cache, &j->key, reason);
     tl_status st = TL_OK;
     j->absent = entry != TLI_ENTRY_GOOD;
     if (entry == TLI_ENTRY_BAD)
         TL_LOG_WARNING("'%s' is compiled again: its entry %s/%s is not used, because %s",
                        j->unit->name, jit->cache.path, j->key.name, reason);
     if (entry == TLI_ENTRY_GOOD) {
-        st = open_object(jit, j);
+        st = open_object(jit, j, object);
+        close(object);
         if (st == TL_OK) tli_jit_entry_touch(&jit->cache, &j->key);
         // Another process may have taken the entry away between the look and the load.
         j->absent = st == TL_EUNSUPPORTED
@@ -167,7 +188,8 @@ static tl_status build_now(tl_jit *jit, job *j)
     tl_str_addf(&folder, "%s/%s", jit->cache.path, temp);
     TL_TRY_DONE(st, tl_str_status(&folder));
     TL_TRY_DONE(st, tli_jit_compile(&jit->compiler, j->unit->name, tl_str_text(&folder)));
-    st = tli_jit_temp_publish(temp, &jit->cache, &j->key, j->force);
+    st = jit->cache.in_memory ? tli_jit_temp_take(&j->object, temp, &jit->cache)
+                              : tli_jit_temp_publish(temp, &jit->cache, &j->key, j->force);
 done:
     if (temp[0]) tli_jit_cache_remove(&jit->cache, temp);
     tl_str_deinit(&folder);
@@ -226,6 +248,19 @@ done:
     return st;
 }
 
+/* Of units with the same text one was compiled. */
+static tl_status load_from_memory(tl_jit *jit, job *jobs, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        int64_t begin = tl_clock_ns(), made = i;
+        for (int64_t k = 0; k < i && jobs[made].object < 0; k++)
+            if (strcmp(jobs[k].key.name, jobs[i].key.name) == 0) made = k;
+        TL_TRY(open_object(jit, &jobs[i], jobs[made].object));
+        jobs[i].seconds += (double)(tl_clock_ns() - begin) * 1e-9;
+    }
+    return TL_OK;
+}
+
 /* Loads what was just made. Another process may have taken it away again, or replaced it; and an
  * entry that cannot be loaded, though it is as it was written, may have been made for another
  * system: such ones are made once more. */
@@ -259,6 +294,7 @@ static tl_status load_jobs(tl_jit *jit, job *jobs, int64_t count)
     }
     if (all) return TL_OK;
     TL_TRY(build_absent(jit, jobs, count));
+    if (jit->cache.in_memory) return load_from_memory(jit, jobs, count);
     for (int64_t i = 0; i < count; i++)
         if (jobs[i].absent) TL_TRY(load_built(jit, &jobs[i]));
     return tli_jit_cache_trim(&jit->cache);
@@ -285,12 +321,15 @@ tl_status tl_jit_load(tl_jit *jit, tl_jit_unit *units, int64_t count)
         TL_ASSERT(units[i].name && units[i].source && !units[i].handle);
         jobs[i].unit = &units[i];
         jobs[i].key = tli_jit_key_of(jit->compiler.identity, units[i].source);
+        jobs[i].object = -1;
     }
     tl_status st = load_jobs(jit, jobs, count);
     if (st == TL_OK)
         report(jit, jobs, count);
     else
         tl_jit_unload(jit, units, count);
+    for (int64_t i = 0; i < count; i++)
+        if (jobs[i].object >= 0) close(jobs[i].object);
     tl_free(jobs);
     return st;
 }
@@ -328,7 +367,7 @@ tl_status tl_jit_read_stats(tl_jit_stats *out, const tl_jit *jit)
         .hits = jit->hits,
         .misses = jit->misses,
         .compile_seconds = jit->compile_seconds,
-        .cache_dir = jit->cache.path,
+        .cache_dir = jit->cache.in_memory ? "" : jit->cache.path,
         .compiler = jit->compiler.path,
         .flags = jit->compiler.flags_text,
     };

@@ -14,9 +14,11 @@
 #include <unistd.h>
 
 #include <tilth/base/alloc.h>
-#include <tilth/base/file.h>
+#include <tilth/base/log.h>
 #include <tilth/base/str.h>
 #include <tilth/base/vec.h>
+
+#include "base/trust.h"
 
 /* --- which folder ----------------------------------------------------------------------------- */
 
@@ -32,7 +34,7 @@ static tl_status refuse_system(const char *path, const char *verb, int error)
 /* The home of the user database, for processes that were started without a HOME. */
 static void add_home(tl_str *out)
 {
-    const char *home = getenv("HOME");
+    const char *home = secure_getenv("HOME");
     if (home && *home == '/') {
         tl_str_add(out, home);
         return;
@@ -46,7 +48,7 @@ static void add_home(tl_str *out)
 
 static tl_status choose_folder(tl_str *out, const char *wanted)
 {
-    const char *named = getenv("TILTH_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME");
+    const char *named = secure_getenv("TILTH_CACHE_DIR"), *xdg = secure_getenv("XDG_CACHE_HOME");
     if (!wanted && named && *named) wanted = named;
     if (wanted) {
         tl_str_add(out, wanted);
@@ -65,62 +67,7 @@ static tl_status choose_folder(tl_str *out, const char *wanted)
                    advice);
 }
 
-static tl_status make_folder(const char *path)
-{
-    struct stat info;
-    if (stat(path, &info) == 0) return TL_OK;
-    char *parent = tl_strdup(path);
-    if (!parent) return TL_FAIL_NOMEM(strlen(path) + 1);
-    size_t end = strlen(parent);
-    while (end > 1 && parent[end - 1] == '/') end--;
-    while (end > 0 && parent[end - 1] != '/') end--;
-    parent[end] = '\0';
-    tl_status st = end ? tl_mkdirs(parent) : TL_OK;
-    tl_free(parent);
-    if (st == TL_ENOMEM) return st;
-    if (st != TL_OK)
-        return tl_error_note(TL_EUNSUPPORTED, "the cache for compiled code (%s)", advice);
-    if (mkdir(path, 0700) != 0 && errno != EEXIST)
-        return refuse_system(path, "make the folder", errno);
-    return TL_OK;
-}
-
 /* --- whose folder ----------------------------------------------------------------------------- */
-
-/* Loading runs code, so nobody else may be able to put any there. */
-static tl_status check_own(const char *path, const struct stat *info)
-{
-    if (!S_ISDIR(info->st_mode)) return refuse_system(path, "use", ENOTDIR);
-    if (info->st_uid != geteuid())
-        return TL_FAIL(
-            TL_EUNSUPPORTED,
-            "the cache for compiled code: '%s' belongs to user %u, not to you (user %u); %s", path,
-            (unsigned)info->st_uid, (unsigned)geteuid(), advice);
-    if (info->st_mode & (S_IWGRP | S_IWOTH))
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "the cache for compiled code: %s may write to '%s'; chmod go-w it, or %s",
-                       info->st_mode & S_IWOTH ? "everybody" : "its group", path, advice);
-    return TL_OK;
-}
-
-/* Who may write to a folder above it may put another one in its place. */
-static tl_status check_above(const char *path)
-{
-    struct stat info;
-    char *above = tl_strdup(path);
-    if (!above) return TL_FAIL_NOMEM(strlen(path) + 1);
-    tl_status st = TL_OK;
-    for (char *slash; st == TL_OK && (slash = strrchr(above, '/')) && slash != above;) {
-        *slash = '\0';
-        if (stat(above, &info) == 0 && info.st_mode & S_IWOTH && !(info.st_mode & S_ISVTX))
-            st = TL_FAIL(
-                TL_EUNSUPPORTED,
-                "the cache for compiled code: everybody may write to '%s', which it is in; %s",
-                above, advice);
-    }
-    tl_free(above);
-    return st;
-}
 
 static tl_status check_usable(const tli_jit_cache *c)
 {
@@ -136,30 +83,77 @@ static tl_status check_usable(const tli_jit_cache *c)
     return TL_OK;
 }
 
-static tl_status open_folder(tli_jit_cache *c, const char *path)
+/* Takes over what was opened. */
+static tl_status take_place(tli_jit_cache *c, tli_trusted *place)
 {
-    struct stat info;
-    char *real = realpath(path, NULL);
-    if (!real) return refuse_system(path, "open", errno);
-    c->path = tl_strdup(real);
-    free(real);
-    if (!c->path) return TL_FAIL_NOMEM(strlen(path) + 1);
-    c->fd = open(c->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (c->fd < 0) return refuse_system(c->path, "open", errno);
-    if (fstat(c->fd, &info) != 0) return refuse_system(c->path, "look at", errno);
-    TL_TRY(check_own(c->path, &info));
-    TL_TRY(check_above(c->path));
-    return check_usable(c);
+    c->path = tl_strdup(tl_str_text(&place->path));
+    if (!c->path) return TL_FAIL_NOMEM(place->path.length + 1);
+    c->fd = place->fd;
+    place->fd = -1;
+    return TL_OK;
+}
+
+/* Loading runs code, so nobody else may be able to put any there. */
+static tl_status open_folder(tli_jit_cache *c, const char *path, bool *unsafe)
+{
+    tli_trusted place;
+    tl_status st = tli_trust_own_folder(&place, path, true);
+    *unsafe = st == TL_EUNSUPPORTED;
+    if (st == TL_OK) {
+        st = take_place(c, &place);
+        if (st == TL_OK) st = check_usable(c);
+    } else if (st != TL_ENOMEM && !*unsafe) {
+        st = TL_FAIL(TL_EUNSUPPORTED, "the cache for compiled code: %s; %s", tl_error_message(),
+                     advice);
+    }
+    tli_trusted_deinit(&place);
+    return st;
+}
+
+/* --- without a cache -------------------------------------------------------------------------- */
+
+/* The compiler works in a folder of our own, which is made there and removed again. What comes out
+ * is loaded from memory, so a noexec mount will do. */
+static tl_status open_workplace(tli_jit_cache *c)
+{
+    const char *places[] = {secure_getenv("TMPDIR"), secure_getenv("XDG_RUNTIME_DIR"), "/tmp",
+                            "/var/tmp", "/dev/shm"};
+    tl_status st = TL_EUNSUPPORTED;
+    for (int64_t i = 0; i < TL_COUNT(places) && st != TL_OK && st != TL_ENOMEM; i++) {
+        tli_trusted place;
+        if (!places[i] || *places[i] != '/') continue;
+        st = tli_trust_folder(&place, places[i]);
+        if (st == TL_OK && faccessat(place.fd, ".", R_OK | W_OK | X_OK, AT_EACCESS) != 0)
+            st = TL_EIO;
+        if (st == TL_OK) st = take_place(c, &place);
+        tli_trusted_deinit(&place);
+    }
+    if (st == TL_OK || st == TL_ENOMEM) return st;
+    return TL_FAIL(TL_EUNSUPPORTED,
+                   "no place to compile in: /tmp and the like cannot be written to, or others could "
+                   "exchange what lies there; set TMPDIR to a folder of your own");
+}
+
+static tl_status do_without(tli_jit_cache *c, const char *path)
+{
+    TL_LOG_ONCE(TL_LEVEL_WARNING,
+                "the cache for compiled code, '%s', is not used, because others could put code "
+                "there: %s; all is compiled into memory, in every run anew; to keep it, %s",
+                path, tl_error_message(), advice);
+    tl_error_clear();
+    c->in_memory = true;
+    return open_workplace(c);
 }
 
 tl_status tli_jit_cache_init(tli_jit_cache *c, const char *wanted, size_t max_bytes)
 {
     tl_status st;
     tl_str path = TL_STR_INIT;
+    bool unsafe;
     *c = (tli_jit_cache){.fd = -1, .max_bytes = max_bytes};
     TL_TRY_DONE(st, choose_folder(&path, wanted));
-    TL_TRY_DONE(st, make_folder(tl_str_text(&path)));
-    st = open_folder(c, tl_str_text(&path));
+    st = open_folder(c, tl_str_text(&path), &unsafe);
+    if (unsafe) st = do_without(c, tl_str_text(&path));
 done:
     tl_str_deinit(&path);
     if (st != TL_OK) tli_jit_cache_deinit(c);
@@ -168,7 +162,7 @@ done:
 
 void tli_jit_cache_deinit(tli_jit_cache *c)
 {
-    if (c->path && c->fd >= 0) close(c->fd);
+    if (c->fd >= 0) close(c->fd);
     tl_free(c->path);
     *c = (tli_jit_cache){.fd = -1};
 }
@@ -243,7 +237,7 @@ static tl_status list_entries(cached_list *out, const tli_jit_cache *c, bool tid
 tl_status tli_jit_cache_measure(const tli_jit_cache *c, int64_t *entries, size_t *bytes)
 {
     cached_list list = {0};
-    tl_status st = list_entries(&list, c, false);
+    tl_status st = c->in_memory ? TL_OK : list_entries(&list, c, false);
     *entries = st == TL_OK ? list.count : 0;
     *bytes = 0;
     for (int64_t i = 0; i < *entries; i++) *bytes += list.items[i].bytes;
@@ -303,7 +297,7 @@ tl_status tli_jit_cache_trim(const tli_jit_cache *c)
 {
     cached_list list = {0};
     size_t total = 0;
-    tl_status st = list_entries(&list, c, true);
+    tl_status st = c->in_memory ? TL_OK : list_entries(&list, c, true);
     for (int64_t i = 0; i < list.count; i++) total += list.items[i].bytes;
     if (st == TL_OK && total > c->max_bytes)
         qsort(list.items, (size_t)list.count, sizeof *list.items, compare_age);
@@ -321,7 +315,7 @@ tl_status tli_jit_cache_trim(const tli_jit_cache *c)
 tl_status tli_jit_cache_clear(const tli_jit_cache *c)
 {
     cached_list list = {0};
-    tl_status st = list_entries(&list, c, true);
+    tl_status st = c->in_memory ? TL_OK : list_entries(&list, c, true);
     for (int64_t i = 0; i < list.count && st == TL_OK; i++) remove_entry(c, list.items[i].name);
     TL_VEC_FREE(&list);
     return st;

@@ -12,6 +12,7 @@
 #include <tilth/base/crc32c.h>
 #include <tilth/base/map.h>
 
+#include "base/code.h"
 #include "base/file_io.h"
 
 /* --- names ------------------------------------------------------------------------------------ */
@@ -101,15 +102,15 @@ static bool sum_file(int fd, size_t *size, uint32_t *crc)
     return got == 0;
 }
 
-static bool sum_member(int entry, const char *name, size_t *size, uint32_t *crc,
-                       char reason[TLI_JIT_REASON])
+/* The open file, or -1. */
+static int sum_member(int entry, const char *name, size_t *size, uint32_t *crc,
+                      char reason[TLI_JIT_REASON])
 {
     int fd = open_member(entry, name, reason);
-    if (fd < 0) return false;
-    bool read_all = sum_file(fd, size, crc);
+    if (fd < 0 || sum_file(fd, size, crc)) return fd;
     close(fd);
-    if (!read_all) snprintf(reason, TLI_JIT_REASON, "%s cannot be read", name);
-    return read_all;
+    snprintf(reason, TLI_JIT_REASON, "%s cannot be read", name);
+    return -1;
 }
 
 static bool check_sums(int entry, const tli_jit_key *key, size_t size, uint32_t crc,
@@ -127,37 +128,59 @@ static bool check_sums(int entry, const tli_jit_key *key, size_t size, uint32_t 
     return false;
 }
 
-static bool check_members(int entry, const tli_jit_key *key, char reason[TLI_JIT_REASON])
+static bool check_source(int entry, const tli_jit_key *key, char reason[TLI_JIT_REASON])
+{
+    size_t size;
+    uint32_t crc;
+    int fd = sum_member(entry, "k.c", &size, &crc, reason);
+    if (fd < 0) return false;
+    close(fd);
+    if (size == key->source_size && crc == key->source_crc) return true;
+    snprintf(reason, TLI_JIT_REASON, "k.c is not the source that is wanted");
+    return false;
+}
+
+/* The object, open, or -1. */
+static int open_object(int entry, const tli_jit_key *key, char reason[TLI_JIT_REASON])
 {
     struct stat info;
     size_t size;
     uint32_t crc;
-    if (fstat(entry, &info) != 0 || !is_private(&info, "its folder", reason)) return false;
-    if (!sum_member(entry, "k.c", &size, &crc, reason)) return false;
-    if (size != key->source_size || crc != key->source_crc) {
-        snprintf(reason, TLI_JIT_REASON, "k.c is not the source that is wanted");
-        return false;
-    }
-    return sum_member(entry, "k.so", &size, &crc, reason)
-        && check_sums(entry, key, size, crc, reason);
+    if (fstat(entry, &info) != 0 || !is_private(&info, "its folder", reason)) return -1;
+    if (!check_source(entry, key, reason)) return -1;
+    int fd = sum_member(entry, "k.so", &size, &crc, reason);
+    if (fd < 0 || check_sums(entry, key, size, crc, reason)) return fd;
+    close(fd);
+    return -1;
 }
 
-tli_jit_entry tli_jit_entry_check(const tli_jit_cache *c, const tli_jit_key *key,
-                                  char reason[TLI_JIT_REASON])
+tli_jit_entry tli_jit_entry_open(int *object, const tli_jit_cache *c, const tli_jit_key *key,
+                                 char reason[TLI_JIT_REASON])
 {
-    int entry = open_entry(c, key->name);
-    if (entry < 0 && errno == ENOENT) return TLI_ENTRY_ABSENT;
+    *object = -1;
+    int entry = c->in_memory ? -1 : open_entry(c, key->name);
+    if (c->in_memory || (entry < 0 && errno == ENOENT)) return TLI_ENTRY_ABSENT;
     if (entry < 0) {
         snprintf(reason, TLI_JIT_REASON, "it is no folder that can be opened");
         return TLI_ENTRY_BAD;
     }
-    bool good = check_members(entry, key, reason);
+    *object = open_object(entry, key, reason);
+    bool good = *object >= 0;
     struct stat info;
     // One that was taken away while it was looked at is not bad.
     bool gone = !good && fstat(entry, &info) == 0 && info.st_nlink == 0;
     bool moved = !good && faccessat(c->fd, key->name, F_OK, 0) != 0;
     close(entry);
     return good ? TLI_ENTRY_GOOD : gone || moved ? TLI_ENTRY_ABSENT : TLI_ENTRY_BAD;
+}
+
+tli_jit_entry tli_jit_entry_check(const tli_jit_cache *c, const tli_jit_key *key,
+                                  char reason[TLI_JIT_REASON])
+{
+    int object;
+    tli_jit_entry entry = tli_jit_entry_open(&object, c, key, reason);
+    if (object >= 0) close(object);
+    return entry;
 }
 
 void tli_jit_entry_touch(const tli_jit_cache *c, const tli_jit_key *key)
@@ -217,6 +240,19 @@ tl_status tli_jit_temp_new(char name[TLI_JIT_TEMP], const tli_jit_cache *c, cons
     tli_jit_cache_remove(c, name);
     name[0] = '\0';
     return refuse(c, "write a file", error);
+}
+
+tl_status tli_jit_temp_take(int *object, const char *name, const tli_jit_cache *c)
+{
+    *object = -1;
+    int folder = open_entry(c, name);
+    int made = folder < 0 ? -1 : openat(folder, "k.so", OPENING);
+    int error = errno;
+    if (folder >= 0) close(folder);
+    if (made < 0) return refuse(c, "open what was compiled", error);
+    tl_status st = tli_code_copy(object, made);
+    close(made);
+    return st == TL_OK || st == TL_ENOMEM ? st : TL_FAIL(TL_EUNSUPPORTED, "%s", tl_error_message());
 }
 
 /* The compiler left the object with the mode of the umask, which may let others write. */
@@ -284,6 +320,7 @@ int tli_jit_entry_lock(const tli_jit_cache *c, const tli_jit_key *key)
 {
     const int64_t pause = 3000000, longest = 60000000000;
     char name[TLI_JIT_TEMP];
+    if (c->in_memory) return -1;
     print_lock_name(name, key);
     int fd = openat(c->fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return -1;

@@ -29,10 +29,12 @@ typedef struct tli_jit_cache {
     char *path; /* absolute, symbolic links resolved */
     int fd;
     size_t max_bytes;
+    bool in_memory; /* nothing is kept: path and fd are of a place to compile in, as /tmp is */
 } tli_jit_cache;
 
-/* `wanted` as in tl_jit_args. Refuses a folder that is not the user's own, that others may write
- * to, that cannot be written or that code cannot be loaded from. */
+/* `wanted` as in tl_jit_args. Refuses a folder that cannot be written or that code cannot be loaded
+ * from. One that others could change (base/trust.h) is told of and not used: then code is compiled
+ * into memory. */
 TL_NODISCARD tl_status tli_jit_cache_init(tli_jit_cache *c, const char *wanted, size_t max_bytes);
 void tli_jit_cache_deinit(tli_jit_cache *c);
 TL_NODISCARD tl_status tli_jit_cache_measure(const tli_jit_cache *c, int64_t *entries,
@@ -61,6 +63,9 @@ enum { TLI_JIT_REASON = 256 };
 /* Looks whether the entry is there, is ours and holds what it should; a bad one has a reason. */
 tli_jit_entry tli_jit_entry_check(const tli_jit_cache *c, const tli_jit_key *key,
                                   char reason[TLI_JIT_REASON]);
+/* The same, and hands over the object that was looked at, open; -1 when it is not good. */
+tli_jit_entry tli_jit_entry_open(int *object, const tli_jit_cache *c, const tli_jit_key *key,
+                                 char reason[TLI_JIT_REASON]);
 /* Notes that the entry was used now. */
 void tli_jit_entry_touch(const tli_jit_cache *c, const tli_jit_key *key);
 
@@ -68,6 +73,8 @@ void tli_jit_entry_touch(const tli_jit_cache *c, const tli_jit_key *key);
 enum { TLI_JIT_TEMP = 32 };
 TL_NODISCARD tl_status tli_jit_temp_new(char name[TLI_JIT_TEMP], const tli_jit_cache *c,
                                         const char *source);
+/* Takes the object that the compiler left there into memory. */
+TL_NODISCARD tl_status tli_jit_temp_take(int *object, const char *name, const tli_jit_cache *c);
 /* Adds the checksums and puts the folder in place, unless a good entry is there by now, or (forced)
  * in any case. */
 TL_NODISCARD tl_status tli_jit_temp_publish(char name[TLI_JIT_TEMP], const tli_jit_cache *c,

@@ -253,12 +253,20 @@ static void add_reduce_one(const printer *p, int term)
     tl_str_add(p->out, round ? "))" : ")");
 }
 
+// A character of a comment, the text of which may come from anywhere: nothing in it ends the comment,
+// or goes on with it on the next line, not even as a trigraph.
+static void add_comment(tl_str *out, char before, char c, char after)
+{
+    if ((unsigned char)c < ' ' || c == 0x7f || c == '\\' || (c == '?' && before == '?')) c = ' ';
+    if (c == '/' && (before == '*' || after == '*')) c = '|';
+    tl_str_addc(out, c);
+}
+
 static void add_note(const printer *p, const tl_term *t)
 {
     if (!t->note) return;
     tl_str_add(p->out, " // ");
-    for (const char *c = t->note; *c; c++) // a line end, or a backslash before one, would not do
-        tl_str_addc(p->out, *c == '\n' || *c == '\r' || *c == '\\' ? ' ' : *c);
+    for (const char *c = t->note; *c; c++) add_comment(p->out, c == t->note ? ' ' : c[-1], *c, c[1]);
 }
 
 // "const float t3 = ...;" for a term at a point (element: NULL) or an element of the row.
@@ -783,17 +791,18 @@ void tl_nest_print_c_head(tl_str *out)
     tl_str_add(out, "\nFN i64 least(i64 a, i64 b)\n{\n    return a < b ? a : b;\n}\n");
 }
 
-// The nest as a comment. A note of a term may hold anything; it must not end the comment.
+// The nest as a comment.
 static void print_description(tl_str *out, const tl_nest *nest)
 {
     tl_str text = TL_STR_INIT;
     tl_nest_text(nest, &text);
     tl_str_add(out, "\n/* ");
-    for (const char *c = tl_str_text(&text); *c; c++) {
+    const char *first = tl_str_text(&text);
+    for (const char *c = first; *c; c++) {
         if (*c == '\n')
             tl_str_add(out, c[1] ? "\n * " : " */\n");
         else
-            tl_str_addc(out, *c == '/' && (c[-1] == '*' || c[1] == '*') ? '|' : *c);
+            add_comment(out, c == first ? ' ' : c[-1], *c, c[1]);
     }
     if (text.failed) out->failed = true;
     tl_str_deinit(&text);

@@ -141,7 +141,9 @@ static void test_notes(void **state)
     int x = load_all(b, TL_F32, 1), y = op(b, TL_OP_neg, TL_F32, NULL, 1, x);
     b->terms[x].note = "a */ int bad( /* \\";
     b->terms[y].note = "two\nlines \\\n#error";
-    store_all(b, y);
+    int z = op(b, TL_OP_neg, TL_F32, NULL, 1, y);
+    b->terms[z].note = "a?\?/"; // a backslash before the line end, as a trigraph
+    store_all(b, z);
     cases_check(&c);
     cases_deinit(&c);
 }

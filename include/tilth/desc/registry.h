@@ -46,8 +46,10 @@ TL_API void tl_registry_free(tl_registry **registry);
 /* Adds all entries of a module, or none: every entry is verified first. `module` must outlive the
  * registry. Adding the same module again does nothing. */
 TL_API TL_NODISCARD tl_status tl_registry_add(tl_registry *r, const tl_module *module);
-/* Loads a shared object and adds its `tl_module_main`. Refuses files that others may write or put
- * there, and those that belong to neither the user nor root. The object stays loaded until the registry is freed. */
+/* Loads a shared object and adds its `tl_module_main`. Refuses files that others may have written or
+ * put there: file and folders, up to the root, must belong to the user or to root, and nobody else may
+ * write to them. Nothing of the object runs before that is known. It stays loaded until the registry is
+ * freed. */
 TL_API TL_NODISCARD tl_status tl_registry_load(tl_registry *r, const char *path);
 /* True when a module of that name was added. */
 TL_API bool tl_registry_has_module(const tl_registry *r, const char *name);

@@ -21,9 +21,13 @@
  * others could have written, is built again. A cache that grows too large loses what was used least
  * recently.
  *
- * When code cannot be compiled here (no compiler; a cache that cannot be written, that others may
- * write to or that lies on a noexec mount; a compiler that fails) the status is TL_EUNSUPPORTED,
- * and the message says what, why and what to do: the caller goes on without.
+ * Loading runs code: every folder on the way to the cache must belong to the user or to root, and
+ * nobody else may write to it (docs/security.md). Where that is not so the cache is not used: code
+ * is compiled into memory, in every process anew, and one warning says why.
+ *
+ * When code cannot be compiled here (no compiler; a cache that cannot be written or that lies on a
+ * noexec mount; a compiler that fails) the status is TL_EUNSUPPORTED, and the message says what, why
+ * and what to do: the caller goes on without.
  *
  * Ownership: the caller's, from tl_jit_new to tl_jit_free. Thread word: one thread at a time; any
  * number of tl_jit, in any number of threads and processes, may use one cache. */
@@ -58,7 +62,7 @@ typedef struct tl_jit_unit {
     /* Set by tl_jit_load, valid until the unit is unloaded or the tl_jit freed: */
     bool cached;      /* it needed no compilation of its own */
     double seconds;   /* from its cache entry or its source to loaded code */
-    const char *path; /* of the object; the source is the k.c beside it */
+    const char *path; /* of the object; the source is the k.c beside it; "": in memory */
     void *handle;
 } tl_jit_unit;
 
@@ -80,7 +84,7 @@ typedef struct tl_jit_stats {
     size_t bytes;
     int64_t hits, misses;   /* units of this tl_jit that were not, and that were, compiled */
     double compile_seconds; /* of the misses, added up */
-    const char *cache_dir, *compiler, *flags;
+    const char *cache_dir, *compiler, *flags; /* no cache is "" */
 } tl_jit_stats;
 TL_API TL_NODISCARD tl_status tl_jit_read_stats(tl_jit_stats *out, const tl_jit *jit);
 

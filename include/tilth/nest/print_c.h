@@ -6,7 +6,7 @@
  *     TL_TRY_DONE(st, tl_str_status(&c));
  *
  * The text needs no headers. To give the bits of the interpreter it is compiled without contraction
- * or other liberties: -std=c17 -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math.
+ * or other liberties: -std=gnu17 -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math.
  *
  * Thread word: free-threaded. */
 #ifndef TILTH_NEST_PRINT_C_H
