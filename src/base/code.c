@@ -35,7 +35,8 @@ static tl_status check_path(const char *path, int fd)
     struct stat wanted, found;
     if (fstat(fd, &wanted) != 0) return TLI_FAIL_SYSTEM(errno, "look at", path);
     if (stat(path, &found) != 0)
-        return TL_FAIL(TL_EUNSUPPORTED, "it can only be loaded through /proc/self/fd, which is not there (mount /proc)");
+        return TL_FAIL(TL_EUNSUPPORTED, "it can only be loaded through /proc/self/fd, which is not there "
+                                        "(mount /proc)");
     if (found.st_dev == wanted.st_dev && found.st_ino == wanted.st_ino) return TL_OK;
     return TL_FAIL(TL_EINVAL, "it was replaced while it was loaded");
 }

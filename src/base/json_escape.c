@@ -11,7 +11,7 @@ static void add_plain(tl_str *out, unsigned char c)
         tl_str_addf(out, "\\%c", c);
     else if (c < sizeof shorts && shorts[c])
         tl_str_addf(out, "\\%c", shorts[c]);
-    else if (c < 0x20)
+    else if (c < 0x20 || c == 0x7f)
         tl_str_addf(out, "\\u%04x", c);
     else
         tl_str_addc(out, (char)c);
@@ -26,9 +26,11 @@ static void add_code(tl_str *out, const char *text, int length)
     else tl_str_addf(out, "\\u%04x", code);
 }
 
+/* U+0080 to U+009F are control characters, as those below U+0020. */
 static void add_wide(tl_str *out, const char *text, int length, bool ascii)
 {
-    if (ascii) add_code(out, text, length);
+    bool control = (unsigned char)text[0] == 0xc2 && (unsigned char)text[1] < 0xa0;
+    if (ascii || control) add_code(out, text, length);
     else tl_str_addn(out, text, (size_t)length);
 }
 

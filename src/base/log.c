@@ -16,6 +16,7 @@
 #include <tilth/base/str.h>
 #include <tilth/base/vec.h>
 
+#include "base/clean.h"
 #include "base/file_io.h"
 
 typedef struct entry {
@@ -235,6 +236,23 @@ static char *format_text(char brief[SHORT_TEXT], size_t *length, const char *for
     return text;
 }
 
+/* What a message quotes may come from a stranger's file, and a log is looked at in a terminal. The text
+ * may move into memory of its own. */
+static char *clean_text(char brief[SHORT_TEXT], char *text, size_t *length)
+{
+    if (tli_clean_length(text, *length) == *length) return text;
+    tl_str clean = TL_STR_INIT;
+    tli_add_clean(&clean, text, *length);
+    if (clean.failed) {
+        tl_str_deinit(&clean);
+        tli_clean_in_place(text, *length);
+        return text;
+    }
+    if (text != brief) tl_free(text);
+    *length = clean.length;
+    return clean.data;
+}
+
 static void write_record(tl_level level, const char *file, int line, bool told, const char *format, va_list args)
 {
     if (!tl_log_wants(level)) return;
@@ -243,7 +261,7 @@ static void write_record(tl_level level, const char *file, int line, bool told, 
     tl_error_save(&error); // a sink may fail on its own account
     char brief[SHORT_TEXT] = "";
     size_t length;
-    char *text = format_text(brief, &length, format, args);
+    char *text = clean_text(brief, format_text(brief, &length, format, args), &length);
     tl_log_record record = {
         .level = level,
         .file = tl_path_basename(file),

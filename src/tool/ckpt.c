@@ -1,12 +1,12 @@
 #include "tool/ckpt.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include <tilth/io/checkpoint_manager.h>
 
+#include "base/clean.h"
 #include "core/element.h"
 #include "io/checkpoint_impl.h"
 
@@ -36,17 +36,6 @@ static const tl_desc ckpt_flags_desc = {
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-void tli_ckpt_add_clean(tl_str *out, const char *text)
-{
-    for (const char *p = text; *p; p++) {
-        unsigned char c = (unsigned char)*p;
-        if (c < 0x20 || c == 0x7f)
-            tl_str_addf(out, "\\x%02x", c);
-        else
-            tl_str_addc(out, *p);
-    }
-}
-
 static void add_spec(tl_str *out, const tl_safetensors_entry *e)
 {
     tl_str spec = TL_STR_INIT;
@@ -55,7 +44,7 @@ static void add_spec(tl_str *out, const tl_safetensors_entry *e)
     if (e->readable)
         tl_str_addf(out, "%s%s", tl_dtype_name(e->dtype), shape ? shape : "");
     else
-        tli_ckpt_add_clean(out, tl_str_text(&spec));
+        tli_add_clean_word(out, tl_str_text(&spec));
     tl_str_deinit(&spec);
 }
 
@@ -94,7 +83,7 @@ tl_status tli_ckpt_add_row(tli_ckpt *k, tl_arena *arena, const char *path,
     else
         add_spec(&text, e);
     if (value) tli_ckpt_json_value(&json, value);
-    tli_ckpt_add_clean(&clean, tl_str_text(&text));
+    tli_add_clean_word(&clean, tl_str_text(&text));
     *row = (tli_ckpt_row){.path = tl_arena_strdup(arena, path),
                           .text = tl_str_copy(&clean, arena),
                           .entry = e,
@@ -194,7 +183,7 @@ static void add_kind(tl_str *out, const tli_ckpt *k)
         tl_str_add(out, "plain safetensors, no checksum");
     if (!numerics) return;
     tl_str_add(out, ", computed with '");
-    tli_ckpt_add_clean(out, numerics);
+    tli_add_clean_word(out, numerics);
     tl_str_addc(out, '\'');
 }
 
@@ -221,9 +210,9 @@ static void add_notes(tl_str *out, const tl_safetensors *f)
     for (int64_t i = 0; i < tl_safetensors_note_count(f); i++) {
         const tl_safetensors_note *note = tl_safetensors_note_at(f, i);
         if (strncmp(note->key, "tilth.", 6) == 0) continue;
-        tli_ckpt_add_clean(out, note->key);
+        tli_add_clean_word(out, note->key);
         tl_str_add(out, " = ");
-        tli_ckpt_add_clean(out, note->value);
+        tli_add_clean_word(out, note->value);
         tl_str_addc(out, '\n');
     }
 }
@@ -273,7 +262,7 @@ static tl_status show(tli_run *run, const char *word, bool stats)
         width = strlen(k.rows[i].path) > width ? strlen(k.rows[i].path) : width;
     for (int64_t i = 0; i < k.count; i++) {
         const tli_ckpt_row *row = &k.rows[i];
-        tli_ckpt_add_clean(out, row->path);
+        tli_add_clean_word(out, row->path);
         tl_str_pad(out, ' ', (int64_t)(width + 2 - strlen(row->path)));
         tl_str_add(out, row->text);
         if (row->same_as)
@@ -331,11 +320,7 @@ static tl_status show_all(tli_run *run, const void *flags)
 /* What was found is written also when the command ends with 1. */
 static tl_status write_now(tli_run *run)
 {
-    TL_TRY(tl_str_status(&run->text));
-    errno = 0;
-    if (fputs(tl_str_text(&run->text), run->tool->out) < 0 || fflush(run->tool->out) != 0)
-        return TL_FAIL(TL_EIO, "standard output: %s",
-                       errno ? strerror(errno) : "cannot be written");
+    TL_TRY(tli_write_out(run->tool, &run->text));
     tl_str_cut(&run->text, 0);
     return TL_OK;
 }

@@ -52,9 +52,6 @@ void tli_ckpt_add_json(tli_json *j, const tli_ckpt *k, bool stats);
 /* A scalar as JSON. */
 void tli_ckpt_json_value(tl_str *out, const tl_state_entry *e);
 
-/* Bytes that a terminal would obey are shown as numbers. */
-void tli_ckpt_add_clean(tl_str *out, const char *text);
-
 /* What differs between two, a line each; `*different` says how many do. Numbers that are apart by
  * no more than the tolerance are equal. */
 TL_NODISCARD tl_status tli_ckpt_diff(tl_str *out, int64_t *different, const tli_ckpt *a,

@@ -4,6 +4,7 @@
 #include <tilth/base/file.h>
 #include <tilth/cpu/cpu.h>
 
+#include "base/clean.h"
 #include "io/checkpoint_manager_impl.h"
 #include "io/tensorbundle_impl.h"
 #include "tool/ckpt.h"
@@ -53,7 +54,7 @@ static void tell_left_out(tl_str *out, const char *why, const tl_str *lines)
         if (*p == '\n')
             tl_str_addc(out, *p);
         else
-            tli_ckpt_add_clean(out, one);
+            tli_add_clean_word(out, one);
     }
 }
 
@@ -139,7 +140,7 @@ static tl_status tell_latest(tl_str *out, const char *folder, const char *prefix
     TL_TRY(tli_checkpoint_list_read(&list, folder, tli_checkpoint_clock()));
     if (strcmp(list.latest, tl_path_basename(prefix)) != 0) {
         tl_str_add(out, "The latest in that folder is still ");
-        tli_ckpt_add_clean(out, list.latest);
+        tli_add_clean_word(out, list.latest);
         tl_str_add(out, ": Model Garden goes on from there.\n");
     }
     tli_checkpoint_list_deinit(&list);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clean.h"
 #include "core/element.h"
 #include "tool/ckpt.h"
 
@@ -48,7 +49,7 @@ static distance measure(const tl_safetensors_entry *a, const tl_safetensors_entr
 static void begin_line(tl_str *out, char sign, const char *path)
 {
     tl_str_addf(out, "%c ", sign);
-    tli_ckpt_add_clean(out, path);
+    tli_add_clean_word(out, path);
     tl_str_add(out, "  ");
 }
 

@@ -392,6 +392,7 @@ static tl_status compare_read(tli_run *run, tli_past_runs *runs, const compare_f
                              .layout = given->json  ? TLI_LAYOUT_JSON
                                        : given->csv ? TLI_LAYOUT_CSV
                                                     : TLI_LAYOUT_TABLE};
+    if (given->csv) run->form = TLI_FORM_DATA;
     TL_TRY(tli_compare(run, runs, &args));
     TL_TRY(tli_tell_now(run));
     return tli_past_runs_problems(runs);

@@ -4,7 +4,8 @@
 
 #include <tilth/base/file.h>
 
-#include "tool/ckpt.h"
+#include "base/clean.h"
+
 
 static const char *const encoding_names[] = {"png", "jpeg", "raw", NULL};
 
@@ -104,7 +105,7 @@ void tli_data_add_notes(tl_str *out, const tl_image_folder *f)
         const char *end = strchrnul(at, '\n');
         tl_str line = TL_STR_INIT;
         tl_str_addn(&line, at, (size_t)(end - at));
-        tli_ckpt_add_clean(out, tl_str_text(&line));
+        tli_add_clean_word(out, tl_str_text(&line));
         tl_str_addc(out, '\n');
         tl_str_deinit(&line);
         at = *end ? end + 1 : end;

@@ -7,7 +7,8 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/vec.h>
 
-#include "tool/ckpt.h"
+#include "base/clean.h"
+
 
 void tli_image_facts_deinit(tli_image_facts *f)
 {
@@ -126,9 +127,9 @@ tl_status tli_image_facts_fail(const tli_image_facts *f, const char *path)
     tl_str list = TL_STR_INIT;
     for (int64_t i = 0; i < f->bad.count && i < MOST; i++) {
         tl_str_add(&list, "\n  ");
-        tli_ckpt_add_clean(&list, f->bad.items[i].path);
+        tli_add_clean_word(&list, f->bad.items[i].path);
         tl_str_add(&list, ": ");
-        tli_ckpt_add_clean(&list, f->bad.items[i].why);
+        tli_add_clean_word(&list, f->bad.items[i].why);
     }
     if (f->bad.count > MOST) tl_str_addf(&list, "\n  and %" PRId64 " more", f->bad.count - MOST);
     tl_status st = TL_FAIL(TL_EIO, "'%s': %" PRId64 " of %" PRId64 " images cannot be read:%s", path, f->bad.count,

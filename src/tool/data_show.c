@@ -1,8 +1,8 @@
 /* `tilth data show`: idx files, folders of images, and one file after the other. */
 #include <inttypes.h>
 
+#include "base/clean.h"
 #include "core/element.h"
-#include "tool/ckpt.h"
 #include "tool/data.h"
 #include "tool/data_images.h"
 
@@ -107,7 +107,7 @@ static tl_status show_array(tli_run *run, const char *path, const tl_idx *x, int
     tl_str *out = &run->text;
     char shape[TL_SHAPE_TEXT];
     int64_t items = x->shape.dims[0];
-    tli_ckpt_add_clean(out, path);
+    tli_add_clean_word(out, path);
     tl_str_addf(out, ": idx%s, %s %s, ", x->packed ? ", compressed" : "",
                 tl_dtype_name(x->dtype), tl_shape_text(shape, &x->shape));
     tli_data_add_size(out, (double)x->item_size * (double)items);
@@ -127,7 +127,7 @@ static tl_status show_array(tli_run *run, const char *path, const tl_idx *x, int
 
 static void show_image(tl_str *out, const tl_image_file *f)
 {
-    tli_ckpt_add_clean(out, f->path);
+    tli_add_clean_word(out, f->path);
     tl_str_addf(out, ": class %" PRId64 ", %s %" PRId64 " x %" PRId64 " x %" PRId64 ", %zu bytes%s\n", f->label,
                 tl_image_format_name(f->format), f->height, f->width, f->channels, f->bytes,
                 f->turned ? ", turned by EXIF" : "");
@@ -143,13 +143,13 @@ static double bytes_of(const tl_image_folder *f)
 static tl_status show_folder_text(tli_run *run, const tl_image_folder *f, tli_image_facts *facts, int64_t examples)
 {
     tl_str *out = &run->text;
-    tli_ckpt_add_clean(out, f->path);
+    tli_add_clean_word(out, f->path);
     tl_str_addf(out, ": folder of images, %" PRId64 " classes, %" PRId64 " images, ", f->class_count, f->count);
     tli_data_add_size(out, bytes_of(f));
     tl_str_addc(out, '\n');
     for (int64_t i = 0; i < f->class_count; i++) {
         tl_str_addf(out, "  %" PRId64 "  ", i);
-        tli_ckpt_add_clean(out, f->classes[i]);
+        tli_add_clean_word(out, f->classes[i]);
         tl_str_addf(out, ", %" PRId64 " image%s\n", f->counts[i], f->counts[i] == 1 ? "" : "s");
     }
     tli_image_facts_tell(out, facts);

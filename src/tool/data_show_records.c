@@ -8,7 +8,7 @@
 #include <tilth/io/example.h>
 #include <tilth/io/image.h>
 
-#include "tool/ckpt.h"
+#include "base/clean.h"
 #include "tool/data.h"
 #include "tool/data_images.h"
 
@@ -125,7 +125,7 @@ static tl_status show_feature(showing *s, const tl_feature *f)
     tl_str_addf(&text, "  %.*s: %s ", (int)f->name.size, f->name.data,
                 tl_feature_kind_name(f->kind));
     tl_status st = add_values(&text, s->run->arena, f);
-    tli_ckpt_add_clean(&clean, tl_str_text(&text));
+    tli_add_clean_word(&clean, tl_str_text(&text));
     tl_str_addf(&s->first, "%s\n", tl_str_text(&clean));
     tl_str_deinit(&text);
     tl_str_deinit(&clean);
@@ -248,7 +248,7 @@ static tl_status add_columns(showing *s)
     for (int64_t i = 0; i < count; i++) {
         const column *c = sorted[i];
         tl_str_add(out, "  ");
-        tli_ckpt_add_clean(out, c->name);
+        tli_add_clean_word(out, c->name);
         tl_str_pad(out, ' ', width + 2 - (int64_t)strlen(c->name));
         tl_str_addf(out, "%-7s", c->mixed ? "mixed" : tl_feature_kind_name(c->kind));
         add_range(out, c->least, c->most);
@@ -300,7 +300,7 @@ static tl_status add_labels(showing *s)
     for (int64_t i = 0; i < count && i < MOST; i++) {
         const char *name = name_of(s, sorted[i].number);
         tl_str_addf(out, "  %" PRId64 "%s", sorted[i].number, name ? "  " : "");
-        if (name) tli_ckpt_add_clean(out, name);
+        if (name) tli_add_clean_word(out, name);
         tl_str_addf(out, ", %" PRId64 " record%s\n", sorted[i].count, sorted[i].count == 1 ? "" : "s");
     }
     if (count > MOST) tl_str_addf(out, "  and %" PRId64 " more\n", count - MOST);
@@ -312,7 +312,7 @@ static tl_status add_labels(showing *s)
 static tl_status report_text(showing *s, bool intact)
 {
     tl_str *out = &s->run->text;
-    tli_ckpt_add_clean(out, tl_tfrecord_path(s->file));
+    tli_add_clean_word(out, tl_tfrecord_path(s->file));
     tl_str_addf(out, ": TFRecord%s, %" PRId64 " records",
                 tl_tfrecord_is_packed(s->file) ? ", compressed" : "", s->records);
     tl_str_add(out, ", ");

@@ -242,6 +242,7 @@ static tl_status tell(tli_run *run, const outcome *o, const destination *to)
     if (to->file) TL_TRY(write_confusion(&o->confusion, to));
     if (flags->json || (to->form == JSON && !to->file)) return tell_json(&run->text, o, to->form != NONE);
     if (to->file || !to->form) return tell_text(&run->text, o, flags->mistakes);
+    if (to->form == CSV) run->form = TLI_FORM_DATA;
     add_confusion(&run->text, &o->confusion, to->form);
     return tl_str_status(&run->text);
 }

@@ -10,6 +10,7 @@
 #include <tilth/builtin/builtin.h>
 #include <tilth/desc/logging_flags.h>
 
+#include "base/clean.h"
 #include "tool/tool.h"
 
 static const tli_command *const commands[] = {
@@ -69,13 +70,14 @@ tl_status tli_tool_damaged(void)
 void tli_complain(const tli_tool *tool, const char *command, const char *message)
 {
     fprintf(tool->err, "%s%s%s: ", tool->program, *command ? " " : "", command);
-    for (const char *p = message; *p; p++) {
-        unsigned char c = (unsigned char)*p;
-        if (c == '\n') fputs(p[1] == ' ' ? "\n" : "\n    ", tool->err);
-        else if ((c < 0x20 && c != '\t') || c == 0x7f) fprintf(tool->err, "\\x%02x", c);
-        else fputc(c, tool->err);
+    for (const char *line = message;;) {
+        size_t length = strcspn(line, "\n");
+        tli_print_clean(tool->err, line, length);
+        fputc('\n', tool->err);
+        if (!line[length]) break;
+        line += length + 1;
+        if (*line != ' ') fputs("    ", tool->err);
     }
-    fputc('\n', tool->err);
     fflush(tool->err);
 }
 
@@ -119,7 +121,7 @@ bool tli_speaks_utf8(void)
     return false;
 }
 
-tl_status tli_write_out(const tli_tool *tool, const tl_str *text)
+static tl_status write_bytes(const tli_tool *tool, const tl_str *text)
 {
     TL_TRY(tl_str_status(text));
     errno = 0;
@@ -127,6 +129,23 @@ tl_status tli_write_out(const tli_tool *tool, const tl_str *text)
     if (written && fflush(tool->out) == 0) return TL_OK;
     if (errno == EPIPE) return TL_FAIL(TL_EIO, "%s", READER_IS_GONE);
     return TL_FAIL(TL_EIO, "standard output: %s", errno ? strerror(errno) : "cannot be written");
+}
+
+tl_status tli_write_out(const tli_tool *tool, const tl_str *text)
+{
+    tl_str clean = TL_STR_INIT;
+    TL_TRY(tl_str_status(text));
+    if (tli_clean_length(tl_str_text(text), text->length) == text->length) return write_bytes(tool, text);
+    tli_add_clean(&clean, tl_str_text(text), text->length);
+    tl_status st = write_bytes(tool, &clean);
+    tl_str_deinit(&clean);
+    return st;
+}
+
+tl_status tli_write_form(const tli_tool *tool, const tl_str *text, tli_form form)
+{
+    bool as_it_is = form == TLI_FORM_STYLED || (form == TLI_FORM_DATA && !isatty(fileno(tool->out)));
+    return as_it_is ? write_bytes(tool, text) : tli_write_out(tool, text);
 }
 
 /* --- one command -------------------------------------------------------------------------------- */
@@ -200,7 +219,7 @@ static int run_command(const tli_tool *tool, const tli_command *command, int arg
     TL_TRY_DONE(st, tl_registry_new_builtin(&run.registry));
     TL_TRY_DONE(st, fill_registry(run.registry, tool, c.flags.plugin));
     TL_TRY_DONE(st, tl_flags_help_asked(flags) ? help(&run, command) : command->run(&run));
-    st = tli_write_out(tool, &run.text);
+    st = tli_write_form(tool, &run.text, run.form);
 done:;
     int code = st == TL_OK ? TL_EXIT_OK : fail(tool, command->name, st);
     tl_str_deinit(&run.text);

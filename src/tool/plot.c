@@ -9,6 +9,8 @@
 #include <tilth/base/file.h>
 #include <tilth/base/vec.h>
 
+#include "base/clean.h"
+
 typedef struct plot_flags {
     tl_strings metric;
     const char *svg;
@@ -106,7 +108,9 @@ static void add_others(plot *p)
             bool known = false;
             for (int64_t s = 0; s < seen.count && !known; s++) known = strcmp(seen.items[s], name) == 0;
             for (int64_t s = 0; s < p->metrics.count && !known; s++) known = strcmp(p->metrics.items[s], name) == 0;
-            if (!known && TL_VEC_PUSH(&seen, name)) tl_str_addf(&names, "%s%s", names.length ? ", " : "", name);
+            if (known || !TL_VEC_PUSH(&seen, name)) continue;
+            if (names.length) tl_str_add(&names, ", ");
+            tli_add_clean_word(&names, name);
         }
     if (names.length) {
         tl_str_add(&p->run->text, "\nother metrics: ");
@@ -128,6 +132,19 @@ static tl_status draw_svg(plot *p, tli_figure *f, const char *path)
     return st;
 }
 
+/* The drawing has colours of its own, so that names in it are cleaned here. */
+static tl_status draw_text(plot *p, tli_figure *f, const plot_flags *given)
+{
+    tli_strokes strokes = strokes_of(p->run);
+    if (strokes == TLI_STROKES_COLOURS) p->run->form = TLI_FORM_STYLED;
+    for (int64_t i = 0; i < p->series.count; i++)
+        if (!(p->series.items[i].label = tli_clean_word(p->run->arena, p->series.items[i].label))) return TL_ENOMEM;
+    if (!(f->title = tli_clean_word(p->run->arena, f->title))) return TL_ENOMEM;
+    TL_TRY(tli_figure_text(&p->run->text, p->run->arena, f, p->run->tool->width, (int)given->height, strokes));
+    if (!given->metric.count) add_others(p);
+    return TL_OK;
+}
+
 static tl_status draw(plot *p, const plot_flags *given)
 {
     TL_TRY(choose_metrics(p, given->metric));
@@ -136,13 +153,7 @@ static tl_status draw(plot *p, const plot_flags *given)
                     .title = p->metrics.count == 1 && p->runs->count > 1 ? p->metrics.items[0]
                              : p->runs->count == 1                      ? p->runs->items[0].name
                                                                         : ""};
-    if (given->svg) {
-        TL_TRY(draw_svg(p, &f, given->svg));
-    } else {
-        TL_TRY(tli_figure_text(&p->run->text, p->run->arena, &f, p->run->tool->width, (int)given->height,
-                               strokes_of(p->run)));
-        if (!given->metric.count) add_others(p);
-    }
+    TL_TRY(given->svg ? draw_svg(p, &f, given->svg) : draw_text(p, &f, given));
     TL_TRY(tli_tell_now(p->run));
     return tli_past_runs_problems(p->runs);
 }

@@ -162,7 +162,8 @@ tl_status tli_ask_flush(tli_asking *a)
 {
     if (a->ended) return TL_OK;
     tl_status st = a->waiting ? answer(a) : TL_OK;
-    if (st == TL_OK) st = tli_write_out(a->run->tool, &a->text);
+    if (st == TL_OK)
+        st = tli_write_form(a->run->tool, &a->text, a->flags->csv ? TLI_FORM_DATA : TLI_FORM_PLAIN);
     tl_str_cut(&a->text, 0);
     a->waiting = 0;
     a->ended = st != TL_OK;

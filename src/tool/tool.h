@@ -19,6 +19,13 @@ typedef struct tli_tool {
 
 enum { TLI_MAX_FLAGS = 3 };
 
+/* For whom a text is. What a terminal would obey (base/clean.h) is shown as numbers to people. */
+typedef enum tli_form {
+    TLI_FORM_PLAIN,  /* people */
+    TLI_FORM_DATA,   /* programs, unless standard output is a terminal: a table with commas */
+    TLI_FORM_STYLED, /* people; it has colours of its own, and all that is from outside was cleaned */
+} tli_form;
+
 /* One command while it runs. */
 typedef struct tli_run {
     const tli_tool *tool;
@@ -29,6 +36,7 @@ typedef struct tli_run {
     tl_registry *registry;
     tl_arena *arena; /* lives until the command is done */
     tl_str text;     /* what goes to standard output when all went well */
+    tli_form form;   /* of the text */
 } tli_run;
 
 typedef struct tli_command {
@@ -63,8 +71,10 @@ tl_status tli_tool_damaged(void);
 
 /* Runs the command line and gives the exit code. */
 int tli_tool_main(const tli_tool *tool, int argc, char *const *argv);
-/* Writes text to the standard output at once, for commands that go on for long. */
+/* Writes text for people to the standard output at once, for commands that go on for long. */
 tl_status tli_write_out(const tli_tool *tool, const tl_str *text);
+/* The same for text of that form. */
+tl_status tli_write_form(const tli_tool *tool, const tl_str *text, tli_form form);
 
 /* A row for each number of the logs, of which `decimals` are shown, behind `indent` columns; the values stand below each
  * other, however long the names are. `but` (or NULL) is left out. */

@@ -9,6 +9,7 @@
 #include <tilth/base/log.h>
 #include <tilth/base/vec.h>
 
+#include "base/clean.h"
 #include "io/checkpoint_manager_impl.h"
 #include "train/pretty.h"
 #include "train/signals.h"
@@ -23,7 +24,8 @@ void tli_controller_say(const tl_controller *c, const char *format, ...)
     tl_str_addv(&line, format, args);
     va_end(args);
     if (!c->given.quiet) {
-        puts(tl_str_text(&line));
+        tli_print_clean(stdout, tl_str_text(&line), strlen(tl_str_text(&line)));
+        fputc('\n', stdout);
         fflush(stdout);
     }
     // Where both streams are one, it stands there once.

@@ -9,6 +9,8 @@
 #include <tilth/base/clock.h>
 #include <tilth/train/controller.h>
 
+#include "base/clean.h"
+
 enum { USUAL_WIDTH = 80, LEAST_BAR = 10, MOST_BAR = 40 };
 
 static const double BETWEEN_DRAWS_S = 0.1, WINDOW_S = 5; /* of the speed that is told */
@@ -98,6 +100,13 @@ static void add_metric(tl_str *line, const char *name, tl_metric *m, tl_ctx *c)
 
 /* --- the bar ---------------------------------------------------------------------------------- */
 
+/* Names of metrics may be those of classes, which come from the data. */
+static void print_line(const progress *p, const tl_str *line)
+{
+    tli_print_clean(p->args.to, tl_str_text(line), line->length);
+    fputc('\n', p->args.to);
+}
+
 static void wipe(progress *p)
 {
     if (p->drawn) fputs("\r\033[K", p->args.to);
@@ -166,7 +175,7 @@ static void draw(progress *p)
     tl_str_add(&line, tl_str_text(&numbers));
     if (tl_str_status(&line) == TL_OK && tl_str_status(&numbers) == TL_OK) {
         wipe(p);
-        fputs(tl_str_text(&line), p->args.to);
+        tli_print_clean(p->args.to, tl_str_text(&line), line.length);
         fflush(p->args.to);
         p->drawn = true;
     } else {
@@ -208,7 +217,7 @@ static tl_status before_train(tl_hook *h)
     if (!t->model) return TL_OK;
     ask_width(p);
     tl_model_summary_fit(t->model, p->args.width, &table);
-    if (tl_str_status(&table) == TL_OK) fprintf(p->args.to, "%s\n", tl_str_text(&table));
+    if (tl_str_status(&table) == TL_OK) print_line(p, &table);
     tl_str_deinit(&table);
     if (t->global_step > 0)
         fprintf(p->args.to, "going on at step %" PRId64 "\n", t->global_step);
@@ -286,7 +295,7 @@ static tl_status after_eval(tl_hook *h, tl_logs *logs)
     wipe(p);
     ask_width(p);
     tl_status st = tell_evaluation(p, logs, &line);
-    if (st == TL_OK) fprintf(p->args.to, "%s\n", tl_str_text(&line));
+    if (st == TL_OK) print_line(p, &line);
     fflush(p->args.to);
     tl_str_deinit(&line);
     begin_stretch(p);
