@@ -158,9 +158,9 @@ static void test_photos_are_brought_to_one_size(void **state)
     put_folder("photos", CLASSES("a", "b"), 4, 90, 3);
     put_image("photos/a/wide.png", 100, 170, 3, 5);
     assert_ok(try_images("task.train_data.input_path=photos"));
-    size_is(48, 48, 3);
-    assert_int_equal(train->shorter_side, 60);
-    assert_int_equal(validation->shorter_side, 60);
+    size_is(56, 56, 3);
+    assert_int_equal(train->shorter_side, 70);
+    assert_int_equal(validation->shorter_side, 70);
     assert_true(train->aug_crop && train->aug_rand_hflip);
     const tl_cnn_config *cnn = model->backbone.value;
     assert_int_equal(cnn->units.count, 0);
