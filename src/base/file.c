@@ -15,6 +15,7 @@
 #include <tilth/base/alloc.h>
 
 #include "base/file_io.h"
+#include "base/folder.h"
 
 static tl_status status_of(int error)
 {
@@ -73,20 +74,50 @@ int tli_write_all(int fd, struct iovec *pieces, int count)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
+/* What a shell hands over as a file: it is waited for, since whoever gave the command has named it. Nothing at all is
+ * named so as well. */
+static bool names_stream(const char *path)
+{
+    return strcmp(path, "/dev/stdin") == 0 || strcmp(path, "/dev/null") == 0 || strncmp(path, "/dev/fd/", 8) == 0
+           || strncmp(path, "/proc/self/fd/", 14) == 0;
+}
+
+static tl_status check_regular(const struct stat *info, const char *path)
+{
+    if (S_ISREG(info->st_mode)) return TL_OK;
+    if (S_ISDIR(info->st_mode)) return TLI_FAIL_SYSTEM(EISDIR, "read", path);
+    return TL_FAIL(TL_EINVAL, "cannot read '%s': it is %s, and only regular files are read", path,
+                   tli_kind_of_file(info->st_mode));
+}
+
+/* A pipe would be waited for, for ever perhaps, and a device may do something when it is opened. */
+static tl_status open_regular(int *fd, struct stat *info, const char *path)
+{
+    if (stat(path, info) == 0) TL_TRY(check_regular(info, path));
+    *fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (*fd < 0) return TLI_FAIL_SYSTEM(errno, "open", path);
+    tl_status st = fstat(*fd, info) == 0 ? check_regular(info, path) : TLI_FAIL_SYSTEM(errno, "read", path);
+    if (st != TL_OK) close(*fd);
+    return st;
+}
+
 static tl_status open_for_reading(int *fd, struct stat *info, const char *path)
 {
+    if (!names_stream(path)) return open_regular(fd, info, path);
     do *fd = open(path, O_RDONLY | O_CLOEXEC);
-    while (*fd < 0 && errno == EINTR); // opening a pipe waits for its writer
+    while (*fd < 0 && errno == EINTR);
     if (*fd < 0) return TLI_FAIL_SYSTEM(errno, "open", path);
-    int error = 0;
-    if (fstat(*fd, info) != 0)
-        error = errno;
-    else if (S_ISDIR(info->st_mode))
-        error = EISDIR;
-    if (!error) return TL_OK;
-    close(*fd);
-    *fd = -1;
-    return TLI_FAIL_SYSTEM(error, "read", path);
+    int error = fstat(*fd, info) != 0 ? errno : S_ISDIR(info->st_mode) ? EISDIR : 0;
+    if (error) close(*fd);
+    return error ? TLI_FAIL_SYSTEM(error, "read", path) : TL_OK;
+}
+
+tl_status tli_file_open(int *fd, size_t *size, const char *path)
+{
+    struct stat info;
+    TL_TRY(open_regular(fd, &info, path));
+    *size = (size_t)info.st_size;
+    return TL_OK;
 }
 
 static tl_status fail_too_large(const char *path, size_t limit)
@@ -151,10 +182,8 @@ tl_status tl_file_map(tl_file_mapping *out, const char *path)
     struct stat info;
     tl_status status = TL_OK;
     *out = (tl_file_mapping)TL_FILE_MAPPING_INIT;
-    TL_TRY(open_for_reading(&fd, &info, path));
-    if (!S_ISREG(info.st_mode)) {
-        status = TL_FAIL(TL_EINVAL, "cannot map '%s': it is not a regular file", path);
-    } else if (info.st_size == 0) {
+    TL_TRY(open_regular(&fd, &info, path));
+    if (info.st_size == 0) {
         out->data = ""; // the system does not map nothing
     } else {
         void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -191,7 +220,7 @@ tl_status tl_file_mapping_check(const tl_file_mapping *mapping, const char *path
 enum { WRITER_BUFFER = 1 << 16, LONGEST_STEM = 200, TEMP_TRIES = 100 };
 
 struct tl_file_writer {
-    char *path;       /* where the file goes, symbolic links resolved */
+    char *path;       /* where the file goes */
     const char *name; /* the last part of it */
     int folder, fd;
     char temp[LONGEST_STEM + 32]; /* name in the folder; "" while or once there is no such file */
@@ -202,44 +231,23 @@ struct tl_file_writer {
     char buffer[WRITER_BUFFER];
 };
 
-/* Follows links, so that a link stays one, and keeps us from replacing what is no file. */
-static tl_status resolve_target(tl_file_writer *w, const char *path)
+/* What is no file is not replaced, nor a link to such: /dev/stdout is one. */
+static tl_status look_at_target(tl_file_writer *w, const char *path)
 {
     struct stat info;
-    if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode)) {
-        char *resolved = realpath(path, NULL);
-        if (!resolved) return TLI_FAIL_SYSTEM(errno, "follow the symbolic link", path);
-        w->path = tl_strdup(resolved);
-        free(resolved);
-    } else {
-        w->path = tl_strdup(path);
-    }
+    w->path = tl_strdup(path);
     if (!w->path) return TL_FAIL_NOMEM(strlen(path) + 1);
-    w->name = tl_path_basename(w->path);
-    if (stat(w->path, &info) != 0)
+    if (stat(path, &info) != 0)
         return TL_OK; // a new file; what else is wrong shows when it opens
     if (S_ISDIR(info.st_mode)) return TLI_FAIL_SYSTEM(EISDIR, "write", path);
     if (!S_ISREG(info.st_mode))
         return TL_FAIL(TL_EINVAL, "cannot write '%s': it is not a regular file", path);
-    w->replaces = true;
+    w->replaces = lstat(path, &info) == 0 && S_ISREG(info.st_mode);
     w->mode = info.st_mode & 0777;
     return TL_OK;
 }
 
-/* The folder stays open: what comes later works also after a chdir, and allocates nothing. */
-static tl_status open_folder(tl_file_writer *w)
-{
-    size_t length = (size_t)(w->name - w->path);
-    char *folder = tl_alloc(length + 2);
-    if (!folder) return TL_FAIL_NOMEM(length + 2);
-    snprintf(folder, length + 2, "%.*s%s", (int)length, w->path, length ? "" : ".");
-    w->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int error = errno;
-    tl_free(folder);
-    return w->folder < 0 ? TLI_FAIL_SYSTEM(error, "open the directory of", w->path) : TL_OK;
-}
-
-static uint64_t random_bits(void)
+uint64_t tli_random_bits(void)
 {
     uint64_t bits;
     if (getrandom(&bits, sizeof bits, 0) == (ssize_t)sizeof bits) return bits;
@@ -254,7 +262,7 @@ static tl_status open_temp(tl_file_writer *w)
     int error = EEXIST;
     for (int i = 0; i < TEMP_TRIES && (error == EEXIST || error == EINTR); i++) {
         snprintf(w->temp, sizeof w->temp, ".%.*s.%016llx.tmp", LONGEST_STEM, w->name,
-                 (unsigned long long)random_bits());
+                 (unsigned long long)tli_random_bits());
         // Nobody else may look in before the mode is that of the file it replaces.
         w->fd = openat(w->folder, w->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
                        w->replaces ? 0600 : 0666);
@@ -278,8 +286,9 @@ tl_status tl_file_writer_begin(tl_file_writer **out, const char *path)
     if (!w) return TL_FAIL_NOMEM(sizeof *w);
     memset(w, 0, offsetof(tl_file_writer, buffer));
     w->folder = w->fd = -1;
-    TL_TRY_DONE(status, resolve_target(w, path));
-    TL_TRY_DONE(status, open_folder(w));
+    TL_TRY_DONE(status, look_at_target(w, path));
+    // The folder stays open: what comes later works also after a chdir, and allocates nothing.
+    TL_TRY_DONE(status, tli_folder_open_of(&w->folder, &w->name, w->path));
     TL_TRY_DONE(status, open_temp(w));
     *out = w;
     w = NULL;
@@ -378,37 +387,12 @@ done:
 
 tl_status tl_file_remove(const char *path)
 {
-    return unlink(path) == 0 ? TL_OK : TLI_FAIL_SYSTEM(errno, "remove", path);
-}
-
-/* Another process may make the same directory at the same time: that is as good as making it. */
-static tl_status make_folder(const char *path)
-{
-    struct stat info;
-    if (mkdir(path, 0777) == 0) return TL_OK;
-    int error = errno;
-    if (stat(path, &info) != 0) return TLI_FAIL_SYSTEM(error, "make the directory", path);
-    if (S_ISDIR(info.st_mode)) return TL_OK;
-    return TL_FAIL(TL_EEXISTS, "cannot make the directory '%s': a file of that name is there",
-                   path);
-}
-
-tl_status tl_mkdirs(const char *path)
-{
-    if (tl_dir_exists(path)) return TL_OK;
-    char *part = tl_strdup(path);
-    if (!part) return TL_FAIL_NOMEM(strlen(path) + 1);
-    tl_status status = TL_OK;
-    for (char *p = part; *p && status == TL_OK; p++) {
-        bool ends_name = *p == '/' && p > part && p[-1] != '/';
-        if (!ends_name) continue;
-        *p = '\0';
-        status = make_folder(part);
-        *p = '/';
-    }
-    if (status == TL_OK) status = make_folder(part);
-    tl_free(part);
-    return status;
+    const char *name;
+    int folder;
+    TL_TRY(tli_folder_open_of(&folder, &name, path));
+    int error = unlinkat(folder, name, 0) == 0 ? 0 : errno;
+    close(folder);
+    return error ? TLI_FAIL_SYSTEM(error, "remove", path) : TL_OK;
 }
 
 /* --- asking ----------------------------------------------------------------------------------- */
@@ -446,6 +430,16 @@ char *tl_path_join(tl_arena *arena, const char *folder, const char *name)
     if (length == 0 || name[0] == '/') return tl_arena_strdup(arena, name);
     const char *slash = folder[length - 1] == '/' ? "" : "/";
     return tl_arena_printf(arena, "%s%s%s", folder, slash, name);
+}
+
+bool tl_path_stays_inside(const char *path)
+{
+    if (path[0] == '/') return false;
+    for (const char *part = path; part; part = strchr(part, '/')) {
+        part += *part == '/';
+        if (strcmp(part, "..") == 0 || strncmp(part, "../", 3) == 0) return false;
+    }
+    return true;
 }
 
 const char *tl_path_basename(const char *path)

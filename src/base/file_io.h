@@ -4,6 +4,7 @@
 
 #include <tilth/base/status.h>
 
+#include <stddef.h>
 #include <sys/uio.h>
 
 /* writev only reads, but its struct does not say so. */
@@ -21,5 +22,11 @@ int tli_write_all(int fd, struct iovec *pieces, int count);
     tli_fail_system(__FILE__, __LINE__, (error), (verb), (path))
 tl_status tli_fail_system(const char *file, int line, int error, const char *verb,
                           const char *path);
+
+/* For names that nobody can guess. */
+uint64_t tli_random_bits(void);
+
+/* Opens a regular file for reading; anything else is refused at once, a pipe is not waited for. */
+TL_NODISCARD tl_status tli_file_open(int *fd, size_t *size, const char *path);
 
 #endif

@@ -205,7 +205,7 @@ static void run_sinks(const tl_log_record *record)
 
 /* --- messages --------------------------------------------------------------------------------- */
 
-enum { SHORT_TEXT = 1024 };
+enum { SHORT_TEXT = 1024, NAME_TRIES = 100 };
 
 static int64_t now_us(void)
 {
@@ -431,16 +431,17 @@ static void point_link_at(const char *path, const char *folder, const char *prog
     tl_str link = TL_STR_INIT, temp = TL_STR_INIT;
     struct stat info;
     tl_str_addf(&link, "%s/%s.INFO", folder, program);
-    tl_str_addf(&temp, "%s/.%s.INFO.%d.tmp", folder, program, (int)getpid());
+    tl_str_addf(&temp, "%s/.%s.INFO.%016llx.tmp", folder, program, (unsigned long long)tli_random_bits());
     if (link.failed || temp.failed) goto done;
     if (lstat(tl_str_text(&link), &info) == 0 && !S_ISLNK(info.st_mode)) {
         TL_LOG_WARNING("'%s' is not a symbolic link, so it is left as it is", tl_str_text(&link));
-    } else if (symlink(tl_path_basename(path), tl_str_text(&temp)) != 0
-               || rename(tl_str_text(&temp), tl_str_text(&link)) != 0) {
+    } else {
         char reason[128];
+        bool made = symlink(tl_path_basename(path), tl_str_text(&temp)) == 0;
+        if (made && rename(tl_str_text(&temp), tl_str_text(&link)) == 0) goto done;
         TL_LOG_WARNING("cannot make the symbolic link '%s': %s", tl_str_text(&link),
                        strerror_r(errno, reason, sizeof reason));
-        unlink(tl_str_text(&temp));
+        if (made) unlink(tl_str_text(&temp));
     }
 done:
     tl_str_deinit(&link);
@@ -458,6 +459,22 @@ static void close_file(void *payload)
     close((int)(intptr_t)payload);
 }
 
+/* The name is known beforehand to whoever can write there: what has it already is neither followed nor added to, and the
+ * log goes to a name that nobody knows. */
+static int make_file(int *fd, tl_str *path)
+{
+    size_t length = path->length;
+    for (int i = 0; i < NAME_TRIES; i++) {
+        *fd = open(tl_str_text(path), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_APPEND | O_CLOEXEC, 0666);
+        if (*fd >= 0) return 0;
+        if (errno != EEXIST && errno != EINTR) return errno;
+        tl_str_cut(path, length);
+        tl_str_addf(path, ".%016llx", (unsigned long long)tli_random_bits());
+        if (path->failed) return ENOMEM;
+    }
+    return EEXIST;
+}
+
 tl_status tl_log_folder_add(int64_t *handle, const char *folder, const char *program,
                             tl_level min_level)
 {
@@ -471,9 +488,9 @@ tl_status tl_log_folder_add(int64_t *handle, const char *folder, const char *pro
     lay_out_file(&path, &header, folder, program);
     TL_TRY_DONE(status, tl_str_status(&path));
     TL_TRY_DONE(status, tl_str_status(&header));
-    fd = open(tl_str_text(&path), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     struct iovec piece = tli_piece(header.data, header.length);
-    error = fd < 0 ? errno : tli_write_all(fd, &piece, 1);
+    error = make_file(&fd, &path);
+    if (!error) error = tli_write_all(fd, &piece, 1);
     if (error) {
         status = TLI_FAIL_SYSTEM(error, "write the log", tl_str_text(&path));
         goto done;

@@ -38,8 +38,8 @@ static int set_streams(posix_spawn_file_actions_t *actions, const tli_process_ar
                     ? posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
                     : posix_spawn_file_actions_adddup2(actions, args->input, STDIN_FILENO);
     if (error) return error;
-    if (!args->output) return posix_spawn_file_actions_adddup2(actions, STDERR_FILENO, STDOUT_FILENO);
-    error = posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, args->output, O_WRONLY | O_CREAT | O_APPEND, 0666);
+    if (args->output < 0) return posix_spawn_file_actions_adddup2(actions, STDERR_FILENO, STDOUT_FILENO);
+    error = posix_spawn_file_actions_adddup2(actions, args->output, STDOUT_FILENO);
     return error ? error : posix_spawn_file_actions_adddup2(actions, STDOUT_FILENO, STDERR_FILENO);
 }
 

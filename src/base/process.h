@@ -11,7 +11,7 @@ typedef struct tli_process_args {
     const char *const *argv;      /* ends with NULL */
     const char *const *variables; /* "NAME=value", for the environment; ends with NULL */
     int input;                    /* its standard input; negative: nothing is in it */
-    const char *output;           /* file to which all that it writes is appended; NULL: our standard error */
+    int output;                   /* where all that it writes goes; negative: to our standard error */
 } tli_process_args;
 
 /* In a group of its own: signals of a terminal are for us, and it can be ended with all that it has started. It handles

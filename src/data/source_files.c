@@ -1,10 +1,8 @@
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
 #include <tilth/data/image_folder.h>
@@ -12,6 +10,8 @@
 #include <tilth/io/idx.h>
 #include <tilth/io/tfrecord.h>
 #include <unistd.h>
+
+#include "base/file_io.h"
 
 /* --- TFRecords -------------------------------------------------------------------------------- */
 
@@ -361,26 +361,16 @@ static tl_status folder_length(tl_source *s, int64_t part, int64_t *records)
     return TL_OK;
 }
 
-static tl_status refused(const char *path)
+static tl_status read_whole(int fd, int64_t size, const char *path, tl_sample *out)
 {
-    return TL_FAIL(errno == ENOENT ? TL_ENOTFOUND : TL_EIO, "'%s' cannot be read: %s", path,
-                   strerror(errno));
-}
-
-static tl_status read_whole(int fd, const char *path, tl_sample *out)
-{
-    struct stat info;
-    if (fstat(fd, &info) != 0) return refused(path);
-    if (info.st_size > image_limit)
-        return TL_FAIL(TL_ELIMIT, "'%s' has %lld bytes; images have at most %" PRId64, path,
-                       (long long)info.st_size, image_limit);
-    int64_t size = info.st_size;
+    if (size > image_limit)
+        return TL_FAIL(TL_ELIMIT, "'%s' has %" PRId64 " bytes; images have at most %" PRId64, path, size, image_limit);
     char *bytes = tl_sample_add(out, "image/encoded", TL_U8, TL_SHAPE(size));
     if (!bytes) return tl_error_code();
     for (int64_t at = 0; at < size;) {
         ssize_t n = read(fd, bytes + at, (size_t)(size - at));
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return refused(path);
+        if (n < 0) return TLI_FAIL_SYSTEM(errno, "read", path);
         if (n == 0)
             return TL_FAIL(TL_EIO, "'%s' became shorter while it was read: %" PRId64
                            " bytes of %" PRId64, path, at, size);
@@ -394,9 +384,10 @@ static tl_status folder_read(tl_source *s, const tl_record_at *at, tl_sample *ou
     const folder *f = (const folder *)s;
     const tl_image_file *image = &f->list.files[at->number];
     out->at.file = image->path;
-    int fd = open(image->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return refused(image->path);
-    tl_status st = read_whole(fd, image->path, out);
+    int fd;
+    size_t size;
+    TL_TRY(tli_file_open(&fd, &size, image->path));
+    tl_status st = read_whole(fd, (int64_t)size, image->path, out);
     close(fd);
     TL_TRY(st);
     return tl_sample_show(out, "image/class/label", TL_I64, TL_SCALAR, &image->label);

@@ -14,6 +14,7 @@
 #include <tilth/base/vec.h>
 
 #include "base/file_io.h"
+#include "base/folder.h"
 
 enum { WAITING_USUALLY = 1 << 16, WAITING_MOST = 8 << 20 };
 #define SYNC_EVERY_NS INT64_C(1000000000)
@@ -34,18 +35,12 @@ tl_status tli_append_open(tli_append **out, const char *path, bool fresh, bool l
     *out = NULL;
     tli_append *a = tl_alloc_zero(sizeof *a);
     if (!a) return TL_FAIL_NOMEM(sizeof *a);
-    tl_status st = TL_OK;
+    tl_status st;
     struct stat info;
     a->fd = -1;
     a->path = tl_strdup(path);
     a->synced = tl_clock_ns();
-    if (!a->path) {
-        st = TL_FAIL_NOMEM(strlen(path) + 1);
-    } else {
-        a->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (fresh ? O_EXCL : 0), 0666);
-        if (a->fd < 0) st = TLI_FAIL_SYSTEM(errno, "open", path);
-    }
-    if (st == TL_OK && fstat(a->fd, &info) != 0) st = TLI_FAIL_SYSTEM(errno, "look at", path);
+    st = a->path ? tli_open_own(&a->fd, &info, path, &(tli_open_args){.fresh = fresh}) : TL_FAIL_NOMEM(strlen(path) + 1);
     if (st != TL_OK) {
         (void)tli_append_close(&a);
         return st;
@@ -148,7 +143,7 @@ tl_status tli_append_sync(tli_append *a, bool rarely)
 
 bool tli_append_is_locked(const char *path)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0) return false;
     bool locked = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     close(fd);

@@ -10,7 +10,7 @@
 typedef struct tli_append tli_append;
 
 /* `fresh`: the file must not be there yet (TL_EEXISTS). `lock`: others see with tli_append_is_locked that it
- * is in use. */
+ * is in use. A link in its place is not followed: see tli_open_own in base/folder.h. */
 tl_status tli_append_open(tli_append **out, const char *path, bool fresh, bool lock);
 /* Frees it whatever happens; NULL is fine. */
 tl_status tli_append_close(tli_append **a);

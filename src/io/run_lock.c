@@ -14,7 +14,7 @@
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
 
-#include "base/file_io.h"
+#include "base/folder.h"
 
 enum { HOLDER = 512, TRIES = 100 };
 
@@ -34,7 +34,7 @@ static tli_run_lock *ours;
 static bool is_ours(const char *path)
 {
     struct stat info;
-    if (stat(path, &info) != 0) return false;
+    if (lstat(path, &info) != 0) return false;
     for (const tli_run_lock *l = ours; l; l = l->next)
         if (l->device == info.st_dev && l->inode == info.st_ino) return true;
     return false;
@@ -104,7 +104,7 @@ static outcome lock_file(int fd)
 static bool is_still(int fd, const char *path, struct stat *info)
 {
     struct stat named;
-    return fstat(fd, info) == 0 && stat(path, &named) == 0 && named.st_dev == info->st_dev
+    return fstat(fd, info) == 0 && lstat(path, &named) == 0 && named.st_dev == info->st_dev
            && named.st_ino == info->st_ino;
 }
 
@@ -112,15 +112,17 @@ static bool is_still(int fd, const char *path, struct stat *info)
 static tl_status open_locked(int *fd, struct stat *info, const char *path, const char *folder)
 {
     for (int i = 0; i < TRIES; i++) {
-        *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-        if (*fd < 0) return TLI_FAIL_SYSTEM(errno, "write", path);
+        TL_TRY(tli_open_own(fd, info, path, &(tli_open_args){.read_back = true, .keep_names = true}));
         outcome found = lock_file(*fd);
         int why = errno;
         if (found == NO_LOCKS)
             TL_LOG_WARNING("'%s' cannot be locked (%s): see to it that nobody else trains in '%s'", path, strerror(why),
                            folder);
         tl_status st = found == HELD ? refuse(path, folder, *fd) : TL_OK;
-        if (st == TL_OK && is_still(*fd, path, info)) return TL_OK;
+        bool still = is_still(*fd, path, info);
+        if (st == TL_OK && still && info->st_nlink <= 1) return TL_OK;
+        // Nobody holds it, and it has other names: it would be written under all of them.
+        if (st == TL_OK && still) st = tl_file_remove(path);
         close(*fd);
         *fd = -1;
         TL_TRY(st);
@@ -178,6 +180,7 @@ void tli_run_lock_release(tli_run_lock **lock)
 {
     tli_run_lock *l = *lock;
     struct stat info;
+    tl_error before; // letting go is often what a failure leads to
     if (!l) return;
     pthread_mutex_lock(&guard);
     for (tli_run_lock **at = &ours; *at; at = &(*at)->next) {
@@ -185,7 +188,9 @@ void tli_run_lock_release(tli_run_lock **lock)
         *at = l->next;
         break;
     }
-    if (is_still(l->fd, l->path, &info)) unlink(l->path);
+    tl_error_save(&before);
+    if (is_still(l->fd, l->path, &info)) (void)!tl_file_remove(l->path);
+    tl_error_restore(&before);
     close(l->fd);
     pthread_mutex_unlock(&guard);
     free_lock(l);

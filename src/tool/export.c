@@ -7,6 +7,7 @@
 #include <tilth/desc/yaml.h>
 #include <tilth/io/safetensors.h>
 
+#include "base/folder.h"
 #include "tool/finished.h"
 
 typedef struct export_flags {
@@ -174,8 +175,11 @@ static tl_status run_export(tli_run *run)
         return TL_FAIL(TL_EINVAL, "no folder is named for what is exported: say --to=FOLDER");
     TL_TRY(check_folder(folder));
     tl_finished_args which = tli_finished_args(run, run->given[RUN]);
+    tli_folder_hold *hold = NULL; // it is often exported to a folder in that of the run
     tl_status st = tl_finished_open(&f, &which);
+    if (st == TL_OK) st = tli_folder_hold_new(&hold, which.folder);
     if (st == TL_OK) st = export_to(run, &f, which.folder, folder);
+    tli_folder_hold_free(&hold);
     tl_finished_close(&f);
     return st;
 }

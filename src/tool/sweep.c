@@ -18,6 +18,7 @@
 #include <tilth/train/metrics_file.h>
 #include <tilth/train/progress.h>
 
+#include "base/folder.h"
 #include "base/process.h"
 #include "tool/experiment.h"
 
@@ -189,9 +190,13 @@ static tl_status start_job(sweep *s, job *j)
     argv[count] = NULL;
     TL_TRY(tl_mkdirs(j->folder));
     const char *latest;
+    int log;
+    struct stat info;
     TL_TRY(tl_checkpoint_latest(&latest, arena, j->folder));
+    TL_TRY(tli_open_own(&log, &info, j->log, &(tli_open_args){0}));
     int error = tli_process_start(&j->pid, &(tli_process_args){.program = s->program, .argv = argv, .input = -1,
-                                                               .variables = s->variables, .output = j->log});
+                                                               .variables = s->variables, .output = log});
+    close(log);
     if (error) return TL_FAIL(TL_EIO, "'%s' cannot be started: %s", s->program, strerror(error));
     j->fate = RUNNING;
     j->begun = tl_clock_ns();
@@ -390,9 +395,13 @@ static tl_status run_sweep(tli_run *run)
 {
     sweep s = {.run = run, .flags = *(const tl_train_flags *)run->given[RUN]};
     tli_word_list arguments = {0};
+    tli_folder_hold *hold = NULL;
+    tl_status st = TL_OK;
     if (!s.flags.mode) s.flags.mode = "train_and_eval";
-    tl_status st = begin(&s, &arguments);
+    if (s.flags.model_dir) st = tli_folder_hold_new(&hold, s.flags.model_dir);
+    if (st == TL_OK) st = begin(&s, &arguments);
     if (st == TL_OK) st = run_all(&s);
+    tli_folder_hold_free(&hold);
     TL_VEC_FREE(&arguments);
     TL_VEC_FREE(&s.common);
     return st;

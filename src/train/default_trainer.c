@@ -225,6 +225,7 @@ static tl_status take_config(tl_default_trainer *t, const tl_default_trainer_arg
         &t->strategy, &(tl_strategy_args){.distribution_strategy = "one_device",
                                           .threads = (int)t->config->tilth.threads}));
     tl_libai_train_config *train = &t->config->train;
+    TL_TRY(tli_run_folder_hold(t->folder, train->output_dir));
     TL_TRY_NOTE(tl_libai_resolve_dist(train, tl_strategy_replicas(t->strategy)), "train");
     TL_TRY_NOTE(tl_libai_resolve_batch(train, train->dist.data_parallel_size), "train");
     t->global_batch_size = t->config->train.global_batch_size.value;

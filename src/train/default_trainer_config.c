@@ -1,9 +1,12 @@
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
@@ -135,6 +138,8 @@ static bool begins(const char *name, const char *with)
     return strncmp(name, with, strlen(with)) == 0;
 }
 
+enum { NAME_ROOM = 32 };
+
 /* A run that was here may have been of another task than the one that comes. */
 static bool is_note(const char *name, const tl_notes *notes)
 {
@@ -153,44 +158,42 @@ static bool is_of_a_run(const char *name, const tl_notes *notes)
            || strcmp(name, "config.yaml") == 0;
 }
 
-static tl_status new_folder(const char **out, tl_arena *arena, const char *folder)
+/* Makes previous-N in the folder, and opens it. */
+static tl_status new_folder(int *fd, char name[NAME_ROOM], const char *folder, int parent)
 {
     for (int64_t i = 1;; i++) {
-        const char *name = tl_arena_printf(arena, "previous-%" PRId64, i);
-        *out = name ? tl_path_join(arena, folder, name) : NULL;
-        if (!*out) return TL_ENOMEM;
-        if (!tl_dir_exists(*out) && !tl_file_exists(*out)) return tl_mkdirs(*out);
+        snprintf(name, NAME_ROOM, "previous-%" PRId64, i);
+        if (mkdirat(parent, name, 0777) == 0) break;
+        if (errno != EEXIST) return TL_FAIL(TL_EIO, "'%s/%s' cannot be made: %s", folder, name, strerror(errno));
     }
+    *fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return *fd >= 0 ? TL_OK : TL_FAIL(TL_EIO, "'%s/%s' cannot be opened: %s", folder, name, strerror(errno));
 }
 
-static tl_status move_files(tl_arena *arena, const char *folder, DIR *dir, const tl_notes *notes)
+static tl_status move_files(const char *folder, DIR *dir, const tl_notes *notes)
 {
-    const char *to = NULL;
-    for (const struct dirent *e; (e = readdir(dir));) {
+    char to[NAME_ROOM];
+    int into = -1, from = dirfd(dir);
+    tl_status st = TL_OK;
+    for (const struct dirent *e; st == TL_OK && (e = readdir(dir));) {
         if (!is_of_a_run(e->d_name, notes)) continue;
-        if (!to) TL_TRY(new_folder(&to, arena, folder));
-        const char *old = tl_path_join(arena, folder, e->d_name),
-                   *new = tl_path_join(arena, to, e->d_name);
-        if (!old || !new) return TL_ENOMEM;
-        if (rename(old, new) != 0)
-            return TL_FAIL(TL_EIO, "'%s' cannot be moved to '%s': %s", old, to, strerror(errno));
+        if (into < 0) st = new_folder(&into, to, folder, from);
+        if (st == TL_OK && renameat(from, e->d_name, into, e->d_name) != 0)
+            st = TL_FAIL(TL_EIO, "'%s/%s' cannot be moved to '%s/%s': %s", folder, e->d_name, folder, to,
+                         strerror(errno));
     }
-    if (to)
-        TL_LOG_WARNING("'%s' held a run, which is not resumed: it was moved to '%s'", folder, to);
-    return TL_OK;
+    if (into < 0) return st;
+    close(into);
+    if (st == TL_OK) TL_LOG_WARNING("'%s' held a run, which is not resumed: it was moved to '%s/%s'", folder, folder, to);
+    return st;
 }
 
 tl_status tli_set_aside(const char *folder, const tl_notes *notes)
 {
-    tl_arena *arena;
     DIR *dir = opendir(folder);
     if (!dir && errno == ENOENT) return TL_OK;
     if (!dir) return TL_FAIL(TL_EIO, "'%s' cannot be read: %s", folder, strerror(errno));
-    tl_status st = tl_arena_new(&arena);
-    if (st == TL_OK) {
-        st = move_files(arena, folder, dir, notes);
-        tl_arena_free(&arena);
-    }
+    tl_status st = move_files(folder, dir, notes);
     closedir(dir);
     return st;
 }

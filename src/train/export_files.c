@@ -2,15 +2,18 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <ftw.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <tilth/base/vec.h>
 
-enum { USUAL_TO_KEEP = 5, OPEN_FOLDERS = 16, MOST_DIGITS = 18 };
+#include "base/folder.h"
+
+enum { USUAL_TO_KEEP = 5, DEEPEST = 64, MOST_DIGITS = 18 };
 
 struct tl_export_file_manager {
     tl_arena *arena;
@@ -172,12 +175,41 @@ tl_status tl_export_file_manager_next(const char **name, tl_export_file_manager 
     return TL_OK;
 }
 
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *where)
+static int remove_inside(int folder, int depth);
+
+/* 0, or an errno. Links are removed, not followed, whoever puts them there meanwhile. */
+static int remove_one(int folder, const char *name, int depth)
 {
-    (void)info;
-    (void)type;
-    (void)where;
-    return remove(path);
+    if (unlinkat(folder, name, 0) == 0 || errno == ENOENT) return 0;
+    if (errno != EISDIR && errno != EPERM) return errno;
+    int inner = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (inner < 0) return errno;
+    int error = depth < DEEPEST ? remove_inside(inner, depth) : ELOOP;
+    if (error) return error;
+    return unlinkat(folder, name, AT_REMOVEDIR) == 0 ? 0 : errno;
+}
+
+/* Takes the descriptor. */
+static int remove_inside(int folder, int depth)
+{
+    DIR *dir = fdopendir(folder);
+    int error = dir ? 0 : errno;
+    if (!dir) close(folder);
+    for (const struct dirent *e; !error && (errno = 0, e = readdir(dir));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) error = remove_one(folder, e->d_name, depth + 1);
+    if (!error) error = errno;
+    if (dir) closedir(dir);
+    return error;
+}
+
+static tl_status remove_export(const char *path)
+{
+    const char *name;
+    int folder;
+    TL_TRY(tli_folder_open_of(&folder, &name, path));
+    int error = remove_one(folder, name, 0);
+    close(folder);
+    return error ? TL_FAIL(TL_EIO, "the old export '%s' cannot be removed: %s", path, strerror(error)) : TL_OK;
 }
 
 tl_status tl_export_file_manager_clean_up(tl_export_file_manager *m)
@@ -188,10 +220,7 @@ tl_status tl_export_file_manager_clean_up(tl_export_file_manager *m)
     if (m->max_to_keep < 0) return TL_OK;
     TL_TRY(tl_arena_new(&arena));
     TL_TRY_DONE(st, tl_export_file_manager_list(&list, m, arena));
-    for (int64_t i = 0; i < list.count - m->max_to_keep && st == TL_OK; i++)
-        if (nftw(list.items[i], remove_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) != 0)
-            st = TL_FAIL(TL_EIO, "the old export '%s' cannot be removed: %s", list.items[i],
-                         strerror(errno));
+    for (int64_t i = 0; i < list.count - m->max_to_keep && st == TL_OK; i++) st = remove_export(list.items[i]);
 done:
     tl_arena_free(&arena);
     return st;

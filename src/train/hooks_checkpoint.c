@@ -13,6 +13,8 @@
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
 
+#include "base/file_io.h"
+#include "base/folder.h"
 #include "train/controller.h"
 #include "train/metric_name.h"
 
@@ -64,18 +66,20 @@ static tl_status copy_file(const char *to, const char *from)
     return st;
 }
 
-/* A file has a second name, which takes the place of what had it before in one step. */
-static tl_status name_file(tl_arena *arena, const char *name, const char *file)
+/* A file has a second name in its folder, which takes the place of what had it before in one step. */
+static tl_status name_file(const char *name, const char *file)
 {
-    const char *passing = tl_arena_printf(arena, "%s.%ld.tmp", name, (long)getpid());
-    if (!passing) return TL_ENOMEM;
-    unlink(passing);
-    if (link(file, passing) != 0) return copy_file(name, file);
-    int failed = rename(passing, name);
-    int why = errno;
-    unlink(passing); // still there when both were names of one file already
-    if (failed) return TL_FAIL(TL_EIO, "'%s' cannot be named '%s': %s", file, name, strerror(why));
-    return TL_OK;
+    const char *first, *second = tl_path_basename(name);
+    char passing[300]; // is swept away with those of checkpoints
+    int folder;
+    TL_TRY(tli_folder_open_of(&folder, &first, file));
+    snprintf(passing, sizeof passing, ".%.255s.%016" PRIx64 ".tmp", first, tli_random_bits());
+    bool linked = linkat(folder, first, folder, passing, 0) == 0;
+    int why = linked && renameat(folder, passing, folder, second) != 0 ? errno : 0;
+    if (linked) unlinkat(folder, passing, 0); // still there when both were names of one file already
+    close(folder);
+    if (!linked) return copy_file(name, file);
+    return why ? TL_FAIL(TL_EIO, "'%s' cannot be named '%s': %s", file, name, strerror(why)) : TL_OK;
 }
 
 static tl_status save_as(tl_controller *c, const char *name)
@@ -86,10 +90,16 @@ static tl_status save_as(tl_controller *c, const char *name)
     tl_status st = save_now(&file, c);
     if (st == TL_OK) {
         second = file_in(arena, c, name, TL_CHECKPOINT_SUFFIX);
-        st = second ? name_file(arena, second, file) : TL_ENOMEM;
+        st = second ? name_file(second, file) : TL_ENOMEM;
     }
     tl_arena_free(&arena);
     return st;
+}
+
+static tl_status check_name(const tl_hook *h, const char *name)
+{
+    if (!strchr(name, '/')) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "the hook '%s' names a file in the folder of the checkpoints, and '%s' has a '/'", h->name, name);
 }
 
 static tl_status require_manager(const tl_hook *h)
@@ -109,6 +119,7 @@ static tl_status periodic_start(tl_hook *h, const void *config)
     const tl_periodic_checkpointer_config *given = config;
     periodic *p = (periodic *)h;
     h->started = true;
+    if (given && given->final) TL_TRY(check_name(h, given->final));
     p->final = tl_arena_strdup(h->arena, given && given->final ? given->final : "model_final");
     return p->final ? TL_OK : TL_ENOMEM;
 }
@@ -223,6 +234,7 @@ static tl_status best_start(tl_hook *h, const void *config)
     h->started = true;
     if (!given || !given->metric || !*given->metric)
         return TL_FAIL(TL_EINVAL, "the hook '%s' needs a metric, and none is given", h->name);
+    if (given->name) TL_TRY(check_name(h, given->name));
     b->metric = tl_arena_strdup(h->arena, given->metric);
     b->name = tl_arena_strdup(h->arena, given->name ? given->name : "model_best");
     b->comp = given->comp;

@@ -77,7 +77,7 @@ static int start(pid_t *pid, const tli_notify *n, const char *event, int input)
     int error = name.failed || folder.failed ? ENOMEM : 0;
     if (!error)
         error = tli_process_start(pid, &(tli_process_args){.program = "/bin/sh", .argv = argv, .variables = variables,
-                                                           .input = input});
+                                                           .input = input, .output = -1});
     tl_str_deinit(&name);
     tl_str_deinit(&folder);
     return error;

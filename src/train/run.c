@@ -360,6 +360,7 @@ tl_status tl_run_experiment(tl_run_result *out, const tl_run_args *args)
     if (out) *out = (tl_run_result){0};
     TL_TRY_DONE(st, tl_check_mode(args->mode));
     TL_TRY_DONE(st, runner_new(&r, args));
+    TL_TRY_DONE(st, tli_run_folder_hold(&folder, args->model_dir));
     if (r->trains && !args->keep_nothing) r->folder = &folder;
     TL_TRY_DONE(st, tl_logs_new(&logs));
     tl_gin *outer = tl_gin_set_current(args->gin);
@@ -369,6 +370,7 @@ tl_status tl_run_experiment(tl_run_result *out, const tl_run_args *args)
 done:;
     tl_trainer *trainer = r ? r->trainer : NULL;
     runner_free(r);
+    tli_run_folder_leave(&folder);
     if (args->trainer && *args->trainer) tl_trainer_free(args->trainer);
     if (out && st == TL_OK) {
         *out = (tl_run_result){.trainer = trainer, .model = trainer->model, .logs = logs};

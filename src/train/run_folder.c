@@ -4,9 +4,16 @@
 #include <tilth/base/file.h>
 #include <tilth/io/checkpoint_manager.h>
 
+tl_status tli_run_folder_hold(tli_run_folder *f, const char *path)
+{
+    if (!path || !*path || f->hold) return TL_OK; // who needs one says so
+    return tli_folder_hold_new(&f->hold, path);
+}
+
 tl_status tli_run_folder_claim(tli_run_folder *f, const char *path)
 {
-    if (!path || !*path) return TL_OK; // who needs one says so
+    if (!path || !*path) return TL_OK;
+    TL_TRY(tli_run_folder_hold(f, path));
     f->path = path;
     return tl_dir_exists(path) ? tli_run_lock_take(&f->lock, path) : TL_OK;
 }
@@ -37,5 +44,6 @@ tl_status tli_run_folder_begin(tli_run_folder *f)
 void tli_run_folder_leave(tli_run_folder *f)
 {
     tli_run_lock_release(&f->lock);
+    tli_folder_hold_free(&f->hold);
     f->path = NULL;
 }

@@ -137,12 +137,7 @@ static tl_status scalars_flush(tl_summary_manager *m)
 // Folders come from the names of logs: none of them may lead out of the manager's own.
 static tl_status check_path(const char *relative_path)
 {
-    bool leaves = relative_path[0] == '/';
-    for (const char *part = relative_path; part; part = strchr(part, '/')) {
-        part += *part == '/';
-        leaves |= strcmp(part, "..") == 0 || strncmp(part, "../", 3) == 0;
-    }
-    if (!leaves) return TL_OK;
+    if (tl_path_stays_inside(relative_path)) return TL_OK;
     return TL_FAIL(TL_EINVAL, "'%s' leads out of the folder of the summaries", relative_path);
 }
 

@@ -1,12 +1,11 @@
 #include <stdio.h>
-#include <string.h>
-
-#include <errno.h>
+#include <unistd.h>
 
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
 #include <tilth/desc/yaml.h>
 
+#include "base/folder.h"
 #include "train/default_trainer.h"
 
 static const tl_field flag_fields[] = {
@@ -67,8 +66,14 @@ static tl_status open_log(run_log *l, tl_arena *arena, const char *folder)
     const char *path = tl_path_join(arena, folder, "log.txt");
     if (!path) return TL_ENOMEM;
     TL_TRY(tl_mkdirs(folder));
-    l->file = fopen(path, "ae");
-    if (!l->file) return TL_FAIL(TL_EIO, "'%s' cannot be written: %s", path, strerror(errno));
+    int fd;
+    struct stat info;
+    TL_TRY(tli_open_own(&fd, &info, path, &(tli_open_args){0}));
+    l->file = fdopen(fd, "ae");
+    if (!l->file) {
+        close(fd);
+        return TL_FAIL_NOMEM(sizeof *l->file);
+    }
     TL_TRY(add_sink(l, write_line, l->file));
     fputs(tl_str_text(&l->held), l->file);
     fflush(l->file);

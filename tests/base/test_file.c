@@ -230,13 +230,33 @@ static void test_read_of_a_slow_pipe_between_signals(void **state)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) feed_pipe("pipe");
+    int fd = open("pipe", O_RDONLY); // as a shell does it
+    assert_true(fd >= 0);
+    char path[32];
+    snprintf(path, sizeof path, "/dev/fd/%d", fd);
     set_alarms(true);
-    tl_status status = tl_file_read(&data, &size, "pipe", LIMIT);
+    tl_status status = tl_file_read(&data, &size, path, LIMIT);
     set_alarms(false);
+    close(fd);
     assert_ok(status);
     wait_for(child, 0);
     assert_int_equal(size, PIPED);
     for (size_t i = 0; i < PIPED; i++) assert_int_equal(data[i], pattern_at(i));
+    tl_free(data);
+}
+
+static void test_read_waits_for_no_pipe(void **state)
+{
+    (void)state;
+    char *data;
+    tl_file_mapping map;
+    assert_int_equal(mkfifo("pipe", 0600), 0);
+    assert_fails(tl_file_read(&data, NULL, "pipe", LIMIT), TL_EINVAL, "'pipe': it is a pipe, and only regular files");
+    assert_fails(tl_file_map(&map, "pipe"), TL_EINVAL, "'pipe': it is a pipe");
+    assert_int_equal(symlink("/dev/zero", "link"), 0);
+    assert_fails(tl_file_read(&data, NULL, "link", LIMIT), TL_EINVAL, "'link': it is a device");
+    assert_ok(tl_file_read(&data, NULL, "/dev/null", LIMIT)); // for who wants no file
+    assert_string_equal(data, "");
     tl_free(data);
 }
 
@@ -284,8 +304,7 @@ static void test_map_refuses_what_is_no_file(void **state)
     assert_fails(tl_file_map(&map, "gone"), TL_ENOTFOUND, "'gone'");
     assert_null(map.data);
     assert_fails(tl_file_map(&map, home), TL_EINVAL, "Is a directory");
-    assert_fails(tl_file_map(&map, "/dev/null"), TL_EINVAL,
-                 "'/dev/null': it is not a regular file");
+    assert_fails(tl_file_map(&map, "/dev/null"), TL_EINVAL, "'/dev/null': it is a device, and only regular files");
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */
@@ -326,7 +345,7 @@ static void test_write_takes_any_path(void **state)
     assert_int_equal(count_matches("sub/.*.tmp"), 0);
 }
 
-static void test_write_goes_through_links(void **state)
+static void test_write_replaces_links(void **state)
 {
     (void)state;
     struct stat info;
@@ -334,12 +353,16 @@ static void test_write_goes_through_links(void **state)
     put("data/real", "old");
     assert_int_equal(symlink("data/real", "link"), 0);
     assert_ok(tl_file_write_atomic("link", "new", 3));
-    assert_holds("data/real", "new");
+    assert_holds("data/real", "old");
+    assert_holds("link", "new");
     assert_int_equal(lstat("link", &info), 0);
-    assert_true(S_ISLNK(info.st_mode));
+    assert_true(S_ISREG(info.st_mode));
     assert_int_equal(symlink("nowhere", "dangling"), 0);
-    assert_fails(tl_file_write_atomic("dangling", "x", 1), TL_ENOTFOUND,
-                 "symbolic link 'dangling'");
+    assert_ok(tl_file_write_atomic("dangling", "x", 1));
+    assert_holds("dangling", "x");
+    assert_false(tl_file_exists("nowhere"));
+    assert_int_equal(symlink("/dev/stdout", "stream"), 0); // as root one would lose it
+    assert_fails(tl_file_write_atomic("stream", "x", 1), TL_EINVAL, "'stream': it is not a regular file");
     assert_no_temporary();
 }
 
@@ -715,12 +738,13 @@ int main(void)
         TEST(test_read_names_what_it_cannot_read),
         TEST(test_read_of_a_file_of_the_kernel),
         TEST(test_read_of_a_slow_pipe_between_signals),
+        TEST(test_read_waits_for_no_pipe),
         TEST(test_read_without_memory),
         TEST(test_map),
         TEST(test_map_refuses_what_is_no_file),
         TEST(test_write_makes_and_replaces),
         TEST(test_write_takes_any_path),
-        TEST(test_write_goes_through_links),
+        TEST(test_write_replaces_links),
         TEST(test_write_refuses_what_is_no_file),
         TEST(test_writer_gathers_pieces_of_every_size),
         TEST(test_writer_abort_leaves_nothing),

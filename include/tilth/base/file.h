@@ -25,8 +25,10 @@ TL_BEGIN
 /* --- reading ---------------------------------------------------------------------------------- */
 
 /* The whole file, with a NUL after its last byte that `size` does not count. `size` may be NULL.
- * A file of more than `limit` bytes is TL_ELIMIT. Pipes and files of the kernel, whose size is not
- * known before their end, are read as well. Freed with tl_free; *data is NULL after a failure. */
+ * A file of more than `limit` bytes is TL_ELIMIT. Files of the kernel, whose size is not known before
+ * their end, are read as well. A pipe, a socket or a device is TL_EINVAL, and never waited for, unless
+ * the path is /dev/stdin, /dev/null or /dev/fd/N, as a shell hands streams over. Freed with tl_free; *data is NULL
+ * after a failure. */
 TL_API TL_NODISCARD tl_status tl_file_read(char **data, size_t *size, const char *path,
                                            size_t limit);
 
@@ -55,8 +57,8 @@ TL_API TL_NODISCARD tl_status tl_file_mapping_check(const tl_file_mapping *mappi
  *
  * The bytes go to `.NAME.<16 hex digits>.tmp` in the same directory, which is synced, renamed, and
  * removed if anything fails; only a process killed in the middle leaves one behind. A new file gets
- * mode 0666 less the umask, one that is replaced hands its mode on. A symbolic link stays, and the
- * file it leads to is replaced. Devices and pipes cannot be replaced and are refused. */
+ * mode 0666 less the umask, one that is replaced hands its mode on. A symbolic link is replaced, and
+ * the file it leads to stays as it is. Devices and pipes cannot be replaced and are refused. */
 TL_API TL_NODISCARD tl_status tl_file_write_atomic(const char *path, const void *data, size_t size);
 
 /* The same in pieces, for what does not fit in memory twice:
@@ -100,6 +102,8 @@ TL_API bool tl_dir_exists(const char *path);
 /* `folder/name`, with one slash between them; `name` alone when it is absolute or the folder is "".
  * NULL, with the error set, when there is no memory. */
 TL_API char *tl_path_join(tl_arena *arena, const char *folder, const char *name);
+/* False for an absolute path and for one with `..` in it: what `folder/path` leads out of the folder. */
+TL_API bool tl_path_stays_inside(const char *path);
 /* What stands before the last slash: "a/b.c" gives "a", "b.c" gives ".", "/b.c" gives "/". */
 TL_API char *tl_path_dirname(tl_arena *arena, const char *path);
 /* What stands after the last slash; points into `path`. */

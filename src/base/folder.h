@@ -1,0 +1,52 @@
+/* Folders whose content may be somebody else's: that of a run above all.
+ *
+ *     tli_folder_hold *hold;
+ *     TL_TRY(tli_folder_hold_new(&hold, "runs/one"));
+ *     ...                                  // "runs/one/train/x" is written, runs/one/train is no link
+ *     tli_folder_hold_free(&hold);
+ *
+ * While a folder is held, nothing that this process writes, makes, renames or removes below it goes through a symbolic
+ * link: a folder on the way that is one is refused, with its name. The held folder itself may be a link, and so may
+ * those above it. Whether a path lies in a held folder is seen by how it is written: "runs/one/train/x" begins with
+ * "runs/one". Paths below no held folder are taken as they are. Reading follows links as ever.
+ *
+ * Every function that changes the file system begins with tli_folder_open_of, and goes on from the descriptor that it
+ * hands out.
+ *
+ * Thread word: free-threaded. */
+#ifndef TILTH_SRC_BASE_FOLDER_H
+#define TILTH_SRC_BASE_FOLDER_H
+
+#include <tilth/base/status.h>
+
+#include <sys/stat.h>
+
+typedef struct tli_folder_hold tli_folder_hold;
+/* The folder need not be there yet. Held twice, it is held until both are gone. */
+TL_NODISCARD tl_status tli_folder_hold_new(tli_folder_hold **out, const char *path);
+/* NULL is fine. */
+void tli_folder_hold_free(tli_folder_hold **hold);
+
+/* Opens the folder that `path` lies in; `*name`, the last part of it, points into `path` ("" when it ends with a slash).
+ * The caller closes *fd, which is -1 after a failure. */
+TL_NODISCARD tl_status tli_folder_open_of(int *fd, const char **name, const char *path);
+/* Opens the folder itself. */
+TL_NODISCARD tl_status tli_folder_open(int *fd, const char *path);
+
+/* Opens a file to append to or, with `read_back`, to write at any place and to read as well; it is made when it is not
+ * there, and with `fresh` it must not be there (TL_EEXISTS). A symbolic link of that name is replaced by a file of our
+ * own, and so is, by a copy, a file that has other names elsewhere: what they lead to stays as it is. What is no regular
+ * file is refused. */
+typedef struct tli_open_args {
+    bool fresh, read_back;
+    bool keep_names; /* a file with other names is handed out as it is */
+} tli_open_args;
+TL_NODISCARD tl_status tli_open_own(int *fd, struct stat *info, const char *path, const tli_open_args *args);
+
+/* Gives what is at `path` another name in the same folder; a link is renamed itself. */
+TL_NODISCARD tl_status tli_rename_beside(const char *path, const char *name);
+
+/* "a pipe", "a socket", "a device", ...: what is no regular file. */
+const char *tli_kind_of_file(mode_t mode);
+
+#endif

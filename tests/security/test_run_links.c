@@ -1,0 +1,266 @@
+/* Links in the folder of a run: whoever has put them there does not say where we write. */
+#include "security/run_lab.h"
+
+#include <sys/wait.h>
+#include <time.h>
+
+#include <tilth/io/event_file.h>
+#include <tilth/train/actions.h>
+
+#include "base/folder.h"
+
+static void test_files_of_a_run(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "params.yaml", "experiment.txt", "checkpoint", "training.lock", "metrics.jsonl", "operative_config.train.gin",
+        "ckpt-4.safetensors", "best/info.json", "best/checkpoint",
+    };
+    char path[128];
+    make_victim();
+    for (int i = 0; i < TL_COUNT(names); i++) {
+        const bool deep = strchr(names[i], '/') != NULL;
+        begin_run("fresh"); // each alone: what one of them does must not hide another
+        snprintf(path, sizeof path, "fresh/%s", names[i]);
+        put_link(deep ? "../../victim/model.safetensors" : "../victim/model.safetensors", path);
+        train_on("fresh", 4, strcmp(names[i], "params.yaml") == 0 ? "trainer.max_to_keep=2" : NULL);
+        victim_is_unharmed();
+        nftw("fresh", lab_remove, 8, FTW_DEPTH | FTW_PHYS);
+    }
+}
+
+/* A link that leads nowhere would make the file that it names. */
+static void test_links_that_lead_nowhere(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"training.lock", "metrics.jsonl", "checkpoint", "experiment.txt", "classes.txt"};
+    char path[128];
+    assert_ok(tl_mkdirs("run"));
+    for (int i = 0; i < TL_COUNT(names); i++) {
+        snprintf(path, sizeof path, "run/%s", names[i]);
+        put_link("../made", path);
+    }
+    train_on("run", 2, NULL);
+    ended(0, "");
+    assert_false(tl_file_exists("made"));
+    assert_false(is_link("run/metrics.jsonl"));
+    logged("'run/metrics.jsonl' was a symbolic link: it is a file of its own now");
+}
+
+/* A second name of a file of somebody's. */
+static void test_hard_links(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"run/metrics.jsonl", "run/training.lock", "run/params.yaml", "run/checkpoint"};
+    begin_run("run");
+    make_victim();
+    for (int i = 0; i < TL_COUNT(names); i++) {
+        unlink(names[i]);
+        assert_int_equal(link("victim/model.safetensors", names[i]), 0);
+    }
+    put_text("params.yaml", "{}\n"); // what it holds is no configuration
+    unlink("run/params.yaml");
+    assert_int_equal(link("params.yaml", "run/params.yaml"), 0);
+    train_on("run", 4, NULL);
+    ended(0, "");
+    victim_is_unharmed();
+    holds("params.yaml", "{}\n");
+    logged("'run/metrics.jsonl' had other names (hard links): it is a copy now");
+}
+
+static void test_linked_folders_are_refused(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"run/train", "run/validation", "run/best"};
+    tl_path_list there;
+    char message[128];
+    for (int i = 0; i < TL_COUNT(names); i++) {
+        assert_ok(tl_mkdirs("run"));
+        assert_ok(tl_mkdirs("elsewhere"));
+        put_link("../elsewhere", names[i]);
+        train_on("run", 2, NULL);
+        snprintf(message, sizeof message, "'%s' is a symbolic link, and nothing is written through links that lie in the "
+                                          "folder of a run, 'run'", names[i]);
+        if (code == 0) fail_msg("%s was followed", names[i]);
+        ended(code, message);
+        assert_ok(tl_glob(&there, lab_arena, "elsewhere/*"));
+        assert_int_equal(there.count, 0);
+        nftw("run", lab_remove, 8, FTW_DEPTH | FTW_PHYS);
+    }
+}
+
+/* The folder itself is named by whoever gives the command. */
+static void test_the_folder_itself_may_be_a_link(void **state)
+{
+    (void)state;
+    assert_ok(tl_mkdirs("disk/real"));
+    put_link("disk", "above");
+    put_link("real", "disk/run");
+    train_on("above/run", 2, NULL);
+    ended(0, "");
+    assert_true(tl_file_exists("disk/real/ckpt-2.safetensors"));
+    assert_true(tl_file_exists("disk/real/validation"));
+}
+
+/* --- LiBai's words, and sweeps ------------------------------------------------------------------- */
+
+static void train_net(void)
+{
+    put_text("net.yaml", "model: {_target_: image_classification, num_classes: 3, input_size: [8, 8, 1],\n"
+                         "        backbone: {type: mlp, mlp: {units: [8]}}}\n"
+                         "dataloader:\n"
+                         "  train: {file_type: synthetic, synthetic_examples: 50}\n"
+                         "optim: {_target_: SGD, lr: 0.1}\n"
+                         "train: {train_iter: 4, train_micro_batch_size: 5, output_dir: run, evaluation: {enabled: false}}\n"
+                         "tilth: {jit: false}\n");
+    run("train_net", "--config-file=net.yaml");
+}
+
+static void test_files_of_train_net(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"log.txt", "config.yaml", "metrics.json", "last_checkpoint",
+                                        "model_final.safetensors", "previous-1"};
+    char path[64];
+    make_victim();
+    train_net();
+    ended(0, "");
+    for (int i = 0; i < TL_COUNT(names); i++) {
+        snprintf(path, sizeof path, "run/%s", names[i]);
+        put_link(strcmp(names[i], "previous-1") == 0 ? "../victim" : "../victim/model.safetensors", path);
+    }
+    train_net();
+    ended(0, "");
+    victim_is_unharmed();
+    assert_true(is_link("run/previous-1")); // it is in nobody's way
+    logged("it was moved to 'run/previous-2'");
+}
+
+/* As a program of its own: it starts itself. */
+static void sweep(void)
+{
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (!freopen("out.txt", "w", stdout) || !freopen("err.txt", "w", stderr)) _exit(9);
+        execl(TILTH_PROGRAM, "tilth", "sweep", "--experiment=vision/local", "--mode=train", "--model_dir=many",
+              "--grid=trainer.train_steps=2", "tilth.jit=false", (char *)NULL);
+        _exit(9);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void test_logs_of_a_sweep(void **state)
+{
+    (void)state;
+    tl_path_list there;
+    make_victim();
+    sweep();
+    assert_ok(tl_glob(&there, lab_arena, "many/*/log.txt"));
+    assert_int_equal(there.count, 1);
+    put_link("../../victim/model.safetensors", there.items[0]);
+    const char *done = tl_path_join(lab_arena, tl_path_dirname(lab_arena, there.items[0]), "metrics.jsonl");
+    unlink(done); // so that it is run again
+    sweep();
+    victim_is_unharmed();
+    assert_false(is_link(there.items[0]));
+}
+
+/* --- logs where others write too ----------------------------------------------------------------- */
+
+/* All names that the log could have in the next minutes. */
+static void test_names_of_logs_that_were_guessed(void **state)
+{
+    (void)state;
+    char host[256], stamp[32], name[600];
+    int64_t handle;
+    make_victim();
+    assert_ok(tl_mkdirs("logs"));
+    assert_int_equal(gethostname(host, sizeof host), 0);
+    setenv("LOGNAME", "me", 1);
+    time_t now = time(NULL);
+    for (int i = 0; i < 120; i++, now++) {
+        struct tm tm;
+        localtime_r(&now, &tm);
+        strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &tm);
+        snprintf(name, sizeof name, "logs/prog.%s.me.log.INFO.%s.%d", host, stamp, (int)getpid());
+        put_link("../victim/model.safetensors", name);
+    }
+    assert_ok(tl_log_folder_add(&handle, "logs", "prog", TL_LEVEL_INFO));
+    TL_LOG_INFO("told");
+    assert_true(tl_log_sink_remove(handle));
+    unsetenv("LOGNAME");
+    victim_is_unharmed();
+    char *text;
+    assert_ok(tl_file_read(&text, NULL, "logs/prog.INFO", 1 << 20)); // the log is there all the same
+    assert_non_null(strstr(text, "] told\n"));
+    tl_free(text);
+}
+
+/* --- what takes the place of a folder meanwhile -------------------------------------------------- */
+
+/* Somebody who can write there exchanges a folder of ours for a link, when it has been made already. */
+static void test_folders_that_become_links(void **state)
+{
+    (void)state;
+    tli_folder_hold *hold;
+    tl_file_writer *w;
+    tl_event_file *events;
+    make_victim();
+    assert_ok(tli_folder_hold_new(&hold, "run/"));
+    assert_ok(tl_mkdirs("run/deep/er"));
+    assert_ok(tl_file_writer_begin(&w, "run/deep/er/file"));
+    assert_int_equal(rename("run/deep", "run/away"), 0);
+    put_link("../victim", "run/deep");
+    assert_ok(tl_file_writer_write(w, "x", 1));
+    assert_ok(tl_file_writer_commit(&w)); // where it was begun
+    holds("run/away/er/file", "x");
+    assert_fails(tl_file_write_atomic("run/deep/model.safetensors", "x", 1), TL_EINVAL, "'run/deep' is a symbolic link");
+    assert_fails(tl_file_remove("run/deep/model.safetensors"), TL_EINVAL, "'run/deep' is a symbolic link");
+    assert_fails(tl_mkdirs("run/deep/new"), TL_EINVAL, "'run/deep' is a symbolic link");
+    assert_fails(tl_mkdirs("run//./deep//"), TL_EINVAL, "is a symbolic link");
+    assert_fails(tl_mkdirs("run/away/../../made"), TL_EINVAL, "leads out of the folder of a run, 'run'");
+    assert_fails(tl_event_file_open(&events, &(tl_event_file_args){.folder = "run/deep"}), TL_EINVAL, "symbolic link");
+    victim_is_unharmed();
+    tli_folder_hold_free(&hold);
+    assert_ok(tl_mkdirs("run/deep")); // nobody's run
+}
+
+/* Old exports are removed with all that is in them; not with what links in them lead to. */
+static void test_old_exports(void **state)
+{
+    (void)state;
+    tl_export_file_manager *m;
+    make_victim();
+    assert_ok(tl_mkdirs("run/export-1/sub"));
+    put_text("run/export-1/sub/file", "x");
+    put_link("../../victim", "run/export-1/link");
+    put_link("../victim", "run/export-2");
+    assert_ok(tl_mkdirs("run/export-3"));
+    assert_ok(tl_export_file_manager_new(&m, &(tl_export_file_manager_args){.base = "run/export", .max_to_keep = {true, 1}}));
+    assert_ok(tl_export_file_manager_clean_up(m));
+    tl_export_file_manager_free(&m);
+    assert_false(tl_file_exists("run/export-1") || tl_file_exists("run/export-2"));
+    assert_true(tl_dir_exists("run/export-3"));
+    victim_is_unharmed();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TOOL_TEST(test_files_of_a_run),
+        TOOL_TEST(test_links_that_lead_nowhere),
+        TOOL_TEST(test_hard_links),
+        TOOL_TEST(test_linked_folders_are_refused),
+        TOOL_TEST(test_the_folder_itself_may_be_a_link),
+        TOOL_TEST(test_files_of_train_net),
+        TOOL_TEST(test_logs_of_a_sweep),
+        TOOL_TEST(test_names_of_logs_that_were_guessed),
+        TOOL_TEST(test_folders_that_become_links),
+        TOOL_TEST(test_old_exports),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
