@@ -148,8 +148,9 @@ static void drop_preserved(tli_checkpoint_list *l, double now)
             l->preserved - now);
         l->preserved = now;
     }
-    for (int64_t i = l->count - 1; i >= 0; i--)
-        if (!(l->items[i].time > l->preserved)) tli_checkpoint_list_remove(l, l->items[i].path);
+    for (int64_t i = 0; i < l->count; i++)
+        if (!(l->items[i].time > l->preserved)) tli_checkpoint_list_drop(l, i);
+    tli_checkpoint_list_pack(l);
 }
 
 // A run must not begin anew over the checkpoints of another because somebody has lost the file that names them.

@@ -3,10 +3,13 @@
 #include <ctype.h>
 #include <string.h>
 #include <tilth/base/file.h>
+#include <tilth/base/log.h>
+#include <tilth/base/map.h>
 #include <tilth/base/vec.h>
 #include <tilth/io/checkpoint.h>
+#include <tilth/io/tensorbundle.h>
 
-enum { LONGEST_FILE = 16 << 20 };
+enum { LONGEST_FILE = 16 << 20, MOST_DIGITS = 19 };
 
 void tli_checkpoint_list_deinit(tli_checkpoint_list *l)
 {
@@ -54,10 +57,72 @@ void tli_checkpoint_list_remove(tli_checkpoint_list *l, const char *path)
     l->count--;
 }
 
-char *tli_checkpoint_list_file(tl_arena *arena, const char *directory, const char *path)
+void tli_checkpoint_list_drop(tli_checkpoint_list *l, int64_t i)
 {
-    const char *file = tl_arena_printf(arena, "%s" TL_CHECKPOINT_SUFFIX, path);
-    return file ? tl_path_join(arena, directory, file) : NULL;
+    tl_free(l->items[i].path);
+    l->items[i].path = NULL;
+}
+
+void tli_checkpoint_list_pack(tli_checkpoint_list *l)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < l->count; i++)
+        if (l->items[i].path) l->items[kept++] = l->items[i];
+    l->count = kept;
+}
+
+/* --- what an item means -------------------------------------------------------------------------- */
+
+// Steps are written without zeros in front.
+static bool is_step(const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+    return digits > 0 && digits <= MOST_DIGITS && !text[digits] && (text[0] != '0' || digits == 1);
+}
+
+bool tli_checkpoint_is_own(const char *item, const char *name)
+{
+    size_t head = strlen(name), timed = strlen(TLI_CHECKPOINT_TIMED);
+    if (strncmp(item, name, head) != 0 || item[head] != '-') return false;
+    const char *step = item + head + 1;
+    return is_step(strncmp(step, TLI_CHECKPOINT_TIMED, timed) == 0 ? step + timed : step);
+}
+
+static tl_status is_there(bool *out, tl_arena *arena, const char *prefix)
+{
+    const char *ours = tl_arena_printf(arena, "%s" TL_CHECKPOINT_SUFFIX, prefix);
+    const char *theirs = tl_arena_printf(arena, "%s" TL_TENSORBUNDLE_SUFFIX, prefix);
+    if (!ours || !theirs) return TL_ENOMEM;
+    *out = tl_file_exists(ours) || tl_file_exists(theirs);
+    return TL_OK;
+}
+
+tl_status tli_checkpoint_list_prefix(const char **out, bool *elsewhere, tl_arena *arena, const char *directory,
+                                     const char *item)
+{
+    bool there;
+    *elsewhere = false;
+    *out = tl_path_join(arena, directory, item[0] == '/' ? tl_path_basename(item) : item);
+    if (!*out) return TL_ENOMEM;
+    if (item[0] != '/') return TL_OK;
+    TL_TRY(is_there(&there, arena, *out));
+    if (there) return TL_OK;
+    *elsewhere = true;
+    *out = tl_arena_strdup(arena, item);
+    return *out ? TL_OK : TL_ENOMEM;
+}
+
+void tli_checkpoint_list_delete(const char *directory, const char *item, const char *name)
+{
+    tl_arena *arena;
+    if (!tli_checkpoint_is_own(item, name)) return;
+    tl_status st = tl_arena_new(&arena);
+    const char *path = st == TL_OK ? tl_path_join(arena, directory, item) : NULL;
+    const char *file = path ? tl_arena_printf(arena, "%s" TL_CHECKPOINT_SUFFIX, path) : NULL;
+    st = file ? tl_file_remove(file) : TL_ENOMEM;
+    if (st != TL_OK && st != TL_ENOTFOUND) TL_LOG_WARNING("an old checkpoint stays: %s", tl_error_message());
+    if (st != TL_OK) tl_error_clear();
+    tl_arena_free(&arena);
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -206,6 +271,44 @@ tl_status tli_checkpoint_list_parse(tli_checkpoint_list *out, const char *text, 
     return st;
 }
 
+static bool may_be_read(const char *item)
+{
+    return *item && (item[0] == '/' || tl_path_stays_inside(item));
+}
+
+static void warn_of(const char *item, const char *path)
+{
+    TL_LOG_WARNING("'%s' names '%s', which is no checkpoint in its folder: it is left alone", path, item);
+}
+
+/* Takes out what leads out of the directory, and of what is named twice all but the last. */
+static tl_status clean_items(tli_checkpoint_list *l, const char *path)
+{
+    tl_map seen = TL_MAP_INIT;
+    tl_status st = TL_OK;
+    bool warned = false;
+    for (int64_t i = l->count - 1; i >= 0 && st == TL_OK; i--) {
+        const char *item = l->items[i].path;
+        bool readable = may_be_read(item), twice = readable && tl_map_has(&seen, item);
+        if (!readable && !warned) warn_of(item, path);
+        warned |= !readable;
+        if (readable && !twice) st = tl_map_set(&seen, item, NULL);
+        else tli_checkpoint_list_drop(l, i);
+    }
+    tli_checkpoint_list_pack(l);
+    tl_map_deinit(&seen);
+    return st;
+}
+
+static tl_status clean(tli_checkpoint_list *l, const char *path)
+{
+    TL_TRY(clean_items(l, path));
+    if (may_be_read(l->latest)) return TL_OK;
+    if (!l->count) return TL_FAIL(TL_EINVAL, "it names no checkpoint in its folder, but '%s'", l->latest);
+    warn_of(l->latest, path);
+    return tli_checkpoint_list_set_latest(l, l->items[l->count - 1].path);
+}
+
 tl_status tli_checkpoint_list_read(tli_checkpoint_list *out, const char *directory, double now)
 {
     tl_arena *arena = NULL;
@@ -217,7 +320,11 @@ tl_status tli_checkpoint_list_read(tli_checkpoint_list *out, const char *directo
     path = tl_path_join(arena, directory, TLI_CHECKPOINT_LIST_NAME);
     TL_TRY_DONE(st, path ? tl_file_read(&data, &size, path, LONGEST_FILE) : TL_ENOMEM);
     st = tli_checkpoint_list_parse(out, data, size, now);
-    if (st != TL_OK) tl_error_note(st, "'%s'", path);
+    if (st == TL_OK) st = clean(out, path);
+    if (st != TL_OK) {
+        tl_error_note(st, "'%s'", path);
+        tli_checkpoint_list_deinit(out);
+    }
 done:
     tl_free(data);
     tl_arena_free(&arena);

@@ -6,6 +6,8 @@
 
 #include "io/checkpoint_manager_impl.h"
 
+enum { SECONDS_BETWEEN_WARNINGS = 60 };
+
 static bool is_newer(const char *path, const char *than)
 {
     struct stat a, b;
@@ -15,13 +17,19 @@ static bool is_newer(const char *path, const char *than)
 
 tl_status tli_checkpoint_find_item(tli_checkpoint_place *out, tl_arena *arena, const char *directory, const char *item)
 {
-    tl_file_info ours, theirs;
-    const char *file = tli_checkpoint_list_file(arena, directory, item);
-    const char *prefix = tl_path_join(arena, directory, item);
-    const char *index = prefix ? tl_arena_printf(arena, "%s" TL_TENSORBUNDLE_SUFFIX, prefix) : NULL;
+    static int64_t warned;
+    tl_file_info ours = {0}, theirs;
+    const char *prefix;
+    bool elsewhere;
+    TL_TRY(tli_checkpoint_list_prefix(&prefix, &elsewhere, arena, directory, item));
+    const char *file = tl_arena_printf(arena, "%s" TL_CHECKPOINT_SUFFIX, prefix);
+    const char *index = tl_arena_printf(arena, "%s" TL_TENSORBUNDLE_SUFFIX, prefix);
     if (!file || !index) return TL_ENOMEM;
-    TL_TRY(tl_file_stat(&ours, file));
+    if (!elsewhere) TL_TRY(tl_file_stat(&ours, file)); // state files of ours never lead out of their folder
     TL_TRY(tl_file_stat(&theirs, index));
+    if (elsewhere && theirs.exists && tl_log_every_s(&warned, SECONDS_BETWEEN_WARNINGS))
+        TL_LOG_WARNING("the state file in '%s' names '%s', which is not in that folder: it is read, and stays as it is",
+                       directory, prefix);
     *out = (tli_checkpoint_place){file, false, ours.exists || theirs.exists};
     if (ours.exists && theirs.exists && is_newer(index, file))
         TL_LOG_INFO("'%s' is there as a TensorBundle too, a newer one; the file is taken", file);

@@ -1,4 +1,3 @@
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,7 +6,10 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/log.h>
 
+#include "base/folder.h"
 #include "io/checkpoint_manager_impl.h"
+
+enum { MOST_TOLD = 10 };
 
 struct tl_checkpoint_manager {
     tl_checkpoint_manager_args args; /* its strings are in the arena */
@@ -263,10 +265,11 @@ tl_status tli_checkpoint_manager_give_up(tl_checkpoint_manager *m, const char *s
     tli_checkpoint_saver_wait(m->saver);
     TL_TRY(tli_checkpoint_find_item(&place, arena, m->args.directory, m->list.latest));
     if (!(*aside = tl_arena_printf(arena, "%s.%s", place.path, suffix))) return TL_ENOMEM;
+    if (!tli_checkpoint_is_own(m->list.latest, m->args.name))
+        return TL_FAIL(TL_ESTATE, "'%s' is not renamed: it is no checkpoint that this run has saved", place.path);
     TL_TRY(list_without_latest(&next, &m->list));
     tl_status st = write_list(m, &next);
-    if (st == TL_OK && rename(place.path, *aside) != 0)
-        st = TL_FAIL(TL_EIO, "cannot rename '%s': %s", place.path, strerror(errno));
+    if (st == TL_OK) st = tli_rename_beside(place.path, tl_path_basename(*aside));
     if (st != TL_OK) {
         tli_checkpoint_list_deinit(&next);
         return st;
@@ -299,12 +302,12 @@ static tl_status restore_from(tl_checkpoint_manager *m, const tl_checkpoint *c)
     return st;
 }
 
-// Files that were given up, kept under another name.
+// A file that was given up, kept under another name.
 static void put_aside(const char *file, tl_arena *arena)
 {
     const char *aside = tl_arena_printf(arena, "%s.damaged", file);
-    if (!aside || rename(file, aside) != 0)
-        TL_LOG_WARNING("cannot rename '%s': %s", file, aside ? strerror(errno) : "out of memory");
+    if (!aside || tli_rename_beside(file, tl_path_basename(aside)) != TL_OK)
+        TL_LOG_WARNING("the damaged checkpoint stays where it is: %s", tl_error_message());
     else
         TL_LOG_ERROR("the damaged checkpoint is kept as '%s'", aside);
 }
@@ -313,15 +316,23 @@ static void put_aside(const char *file, tl_arena *arena)
 typedef struct search {
     tl_checkpoint *c;        /* NULL: none yet, or `file` is the prefix of a bundle */
     const char *item, *file; /* what was found */
-    const char **bad;        /* items that were given up */
-    const char **damaged;    /* files among them */
+    bool *bad;               /* items of the list that were given up, by their index */
+    const char **damaged;    /* files of ours among them */
     int64_t bad_count, damaged_count;
     tl_arena *arena;
 } search;
 
-// Bundles are somebody else's: a damaged one is left alone.
-static tl_status try_item(search *s, const tl_checkpoint_manager *m, const char *item)
+/* Where many are gone, each is not worth a line. */
+static void tell_bad(search *s, const char *item)
 {
+    if (++s->bad_count <= MOST_TOLD) TL_LOG_ERROR("the checkpoint '%s' cannot be used: %s", item, tl_error_message());
+    if (s->bad_count == MOST_TOLD) TL_LOG_ERROR("more that cannot be used are not told of");
+}
+
+// Bundles are somebody else's, and so is what the list names but we did not write: such a one is left alone.
+static tl_status try_item(search *s, const tl_checkpoint_manager *m, const char *item, bool *bad)
+{
+    *bad = false;
     bool damaged = false;
     tli_checkpoint_place p;
     TL_TRY(tli_checkpoint_find_item(&p, s->arena, m->args.directory, item));
@@ -336,9 +347,9 @@ static tl_status try_item(search *s, const tl_checkpoint_manager *m, const char 
         return TL_OK;
     }
     if (st != TL_ENOTFOUND && !damaged && !(p.bundle && st == TL_EINVAL)) return st;
-    TL_LOG_ERROR("the checkpoint '%s' cannot be used: %s", item, tl_error_message());
-    s->bad[s->bad_count++] = item;
-    if (damaged) s->damaged[s->damaged_count++] = p.path;
+    tell_bad(s, item);
+    *bad = true;
+    if (damaged && tli_checkpoint_is_own(item, m->args.name)) s->damaged[s->damaged_count++] = p.path;
     return TL_OK;
 }
 
@@ -348,9 +359,13 @@ static tl_status find_usable(search *s, const tl_checkpoint_manager *m)
     s->bad = tl_arena_array(s->arena, l->count + 1, sizeof *s->bad);
     s->damaged = tl_arena_array(s->arena, l->count + 1, sizeof *s->damaged);
     if (!s->bad || !s->damaged) return TL_ENOMEM;
-    TL_TRY(try_item(s, m, l->latest));
-    for (int64_t i = l->count - 1; i >= 0 && !s->file; i--)
-        if (strcmp(l->items[i].path, l->latest) != 0) TL_TRY(try_item(s, m, l->items[i].path));
+    bool latest_is_bad;
+    TL_TRY(try_item(s, m, l->latest, &latest_is_bad));
+    for (int64_t i = l->count - 1; i >= 0; i--) {
+        bool same = strcmp(l->items[i].path, l->latest) == 0;
+        s->bad[i] = same && latest_is_bad;
+        if (!same && !s->file) TL_TRY(try_item(s, m, l->items[i].path, &s->bad[i]));
+    }
     if (s->file) return TL_OK;
     tl_error_note(TL_EINVAL,
                   "no checkpoint in '%s' can be used (remove '%s/" TLI_CHECKPOINT_LIST_NAME
@@ -367,7 +382,9 @@ static tl_status forget_bad(tl_checkpoint_manager *m, const search *s)
     for (int64_t i = 0; i < s->damaged_count && !m->args.read_only; i++) put_aside(s->damaged[i], s->arena);
     TL_LOG_ERROR("going on from '%s' instead", s->file);
     TL_TRY(tli_checkpoint_list_copy(&next, &m->list));
-    for (int64_t i = 0; i < s->bad_count; i++) tli_checkpoint_list_remove(&next, s->bad[i]);
+    for (int64_t i = 0; i < next.count; i++)
+        if (s->bad[i]) tli_checkpoint_list_drop(&next, i);
+    tli_checkpoint_list_pack(&next);
     tl_status st = tli_checkpoint_list_set_latest(&next, s->item);
     if (st != TL_OK) {
         tli_checkpoint_list_deinit(&next);

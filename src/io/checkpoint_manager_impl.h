@@ -36,8 +36,6 @@ TL_NODISCARD tl_status tli_checkpoint_folder_scan(tli_checkpoint_list *out, cons
 /* Removes what killed processes left: temporary files of checkpoints and of the state file. */
 void tli_checkpoint_folder_sweep(const char *directory, const char *name);
 
-/* Between name and step of those by time. */
-#define TLI_CHECKPOINT_TIMED "timed-"
 /* Whether an item of the list was saved by time. */
 bool tli_checkpoint_is_timed(const char *item, const char *name);
 

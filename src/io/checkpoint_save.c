@@ -33,27 +33,16 @@ struct tli_checkpoint_saver {
 
 static void remove_checkpoint(const tli_checkpoint_saver *s, const char *item)
 {
-    tl_arena *arena;
-    const char *file = NULL;
-    tl_status st = tl_arena_new(&arena);
-    if (st == TL_OK) file = tli_checkpoint_list_file(arena, s->args.directory, item);
-    st = file ? tl_file_remove(file) : TL_ENOMEM;
-    if (st != TL_OK && st != TL_ENOTFOUND)
-        TL_LOG_WARNING("an old checkpoint stays: %s", tl_error_message());
-    tl_arena_free(&arena);
+    tli_checkpoint_list_delete(s->args.directory, item, s->args.name);
 }
 
-// The oldest that counts, -1: none is too much. Of those by time there is one at most.
-static int64_t find_too_old(const tli_checkpoint_saver *s)
+// How many are too many; those by time do not count, and of them there is one at most.
+static int64_t count_too_many(const tli_checkpoint_saver *s)
 {
     const tli_checkpoint_list *l = s->args.list;
-    int64_t count = 0, oldest = -1;
-    for (int64_t i = l->count - 1; i >= 0; i--) {
-        if (tli_checkpoint_is_timed(l->items[i].path, s->args.name)) continue;
-        oldest = i;
-        count++;
-    }
-    return s->args.max_to_keep.set && count > s->args.max_to_keep.value ? oldest : -1;
+    int64_t count = 0;
+    for (int64_t i = 0; i < l->count; i++) count += !tli_checkpoint_is_timed(l->items[i].path, s->args.name);
+    return s->args.max_to_keep.set ? count - s->args.max_to_keep.value : 0;
 }
 
 // True when anything fell out.
@@ -61,17 +50,20 @@ static bool drop_old(tli_checkpoint_saver *s)
 {
     tli_checkpoint_list *l = s->args.list;
     const double hours = s->args.keep_every_n_hours;
-    bool any = false;
-    for (int64_t i; (i = find_too_old(s)) >= 0;) {
-        tli_checkpoint_item oldest = l->items[i];
-        if (hours > 0 && oldest.time - hours * SECONDS_PER_HOUR >= l->preserved)
-            l->preserved = oldest.time; // it stays for good, and the list does not grow with such
+    int64_t left = count_too_many(s);
+    if (left <= 0) return false;
+    for (int64_t i = 0; i < l->count && left > 0; i++) {
+        const tli_checkpoint_item *oldest = &l->items[i];
+        if (tli_checkpoint_is_timed(oldest->path, s->args.name)) continue;
+        if (hours > 0 && oldest->time - hours * SECONDS_PER_HOUR >= l->preserved)
+            l->preserved = oldest->time; // it stays for good, and the list does not grow with such
         else
-            remove_checkpoint(s, oldest.path);
-        tli_checkpoint_list_remove(l, oldest.path);
-        any = true;
+            remove_checkpoint(s, oldest->path);
+        tli_checkpoint_list_drop(l, i);
+        left--;
     }
-    return any;
+    tli_checkpoint_list_pack(l);
+    return true;
 }
 
 // The one by time goes when there is a newer one.

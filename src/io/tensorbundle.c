@@ -259,10 +259,10 @@ static tl_status has_index(bool *out, tl_arena *arena, const char *prefix)
 static tl_status latest_of(const char **prefix, tl_arena *arena, const char *directory)
 {
     tli_checkpoint_list list;
-    bool there = false;
+    bool there = false, elsewhere;
+    const char *path = NULL;
     TL_TRY(tli_checkpoint_list_read(&list, directory, 0));
-    const char *path = list.latest ? tl_path_join(arena, directory, list.latest) : NULL;
-    tl_status st = list.latest && !path ? TL_ENOMEM : TL_OK;
+    tl_status st = list.latest ? tli_checkpoint_list_prefix(&path, &elsewhere, arena, directory, list.latest) : TL_OK;
     if (st == TL_OK && path) st = has_index(&there, arena, path);
     if (st == TL_OK && !there)
         st =

@@ -11,7 +11,7 @@
 #include <tilth/base/log.h>
 #include <tilth/io/checkpoint_manager.h>
 
-#include "io/checkpoint_list.h"
+#include "io/checkpoint_manager_impl.h"
 #include "io/json_text.h"
 #include "train/metric_name.h"
 
@@ -288,24 +288,15 @@ static tl_status write_state_file(const tl_exporter *e, int64_t step)
 }
 
 // A checkpoint that lies there in vain is no reason to fail.
-static void remove_others(const tl_exporter *e)
+static void remove_others(const tl_exporter *e, int64_t step)
 {
-    tl_path_list files;
-    tl_arena *arena;
-    if (tl_arena_new(&arena) != TL_OK) return;
-    tl_str pattern = TL_STR_INIT;
-    for (const char *c = e->dir; *c; c++) {
-        if (strchr("*?[]\\", *c)) tl_str_addc(&pattern, '\\');
-        tl_str_addc(&pattern, *c);
-    }
-    tl_str_add(&pattern, "/" NAME "-*" TL_CHECKPOINT_SUFFIX);
-    if (tl_str_status(&pattern) == TL_OK && tl_glob(&files, arena, tl_str_text(&pattern)) == TL_OK)
-        for (int64_t i = 0; i < files.count; i++)
-            if (strcmp(tl_path_basename(files.items[i]), tl_path_basename(tl_str_text(&e->path))) != 0
-                && tl_file_remove(files.items[i]) != TL_OK)
-                TL_LOG_WARNING("the old best checkpoint stays: %s", tl_error_message());
-    tl_str_deinit(&pattern);
-    tl_arena_free(&arena);
+    tli_checkpoint_list there;
+    char best[48];
+    snprintf(best, sizeof best, NAME "-%" PRId64, step);
+    if (tli_checkpoint_folder_scan(&there, e->dir, NAME) != TL_OK) return;
+    for (int64_t i = 0; i < there.count; i++)
+        if (strcmp(there.items[i].path, best) != 0) tli_checkpoint_list_delete(e->dir, there.items[i].path, NAME);
+    tli_checkpoint_list_deinit(&there);
 }
 
 /* Whenever it is ended, info.json tells of a checkpoint that is there: the new one is in place before it is told
@@ -330,7 +321,7 @@ static tl_status export(tl_exporter *e, const tl_state *state, const tl_logs *lo
     tl_str_deinit(&e->path);
     e->best = best;
     e->path = path;
-    remove_others(e);
+    remove_others(e, step);
     return TL_OK;
 done:
     tl_logs_free(&best);
