@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include <tilth/base/file.h>
 #include <tilth/base/log.h>
 
 #include "desc/restrict.h"
@@ -165,6 +166,13 @@ static bool is_missing(const tl_field *f, const void *value)
     return !(d >= f->min && d <= f->max);
 }
 
+/* The struct may come from anybody: such a row must not lead out of the folder that it is joined to. */
+static bool leads_out(const tl_field *f, const void *value)
+{
+    const char *text = f->flags & TL_FIELD_INSIDE ? *(const char *const *)tl_field_at(f, value) : NULL;
+    return text && !tl_path_stays_inside(text);
+}
+
 static void run_checks(checker *c, const tl_desc *desc, const void *value)
 {
     if (desc->base) run_checks(c, desc->base, value);
@@ -183,6 +191,9 @@ static void check_struct(checker *c, const tl_desc *desc, const void *value)
         if (is_missing(r.field, value))
             add_failure(c, TL_EINVAL, tli_source_of(c->sources, tl_str_text(&c->path)),
                         "it has no default and must be given");
+        if (leads_out(r.field, value))
+            add_failure(c, TL_EINVAL, tli_source_of(c->sources, tl_str_text(&c->path)),
+                        "must name something in the model's folder: not an absolute path, and without '..'");
         check_field(c, r.field, value);
         tl_str_cut(&c->path, length);
     }

@@ -116,6 +116,8 @@ static tl_status verify_row(const tl_desc *desc, const tl_field *f, const open_d
     bool lists = f->type >= TL_TYPE_BOOL && f->type <= TL_TYPE_STRUCT;
     if (f->arity == TL_LIST && !lists) return TL_FAIL(TL_EINVAL, "there are no lists of this type");
     if (f->type == TL_TYPE_STRUCT && !f->desc) return TL_FAIL(TL_EINVAL, "it has no description");
+    if (f->flags & TL_FIELD_INSIDE && (f->type != TL_TYPE_STRING || f->arity != TL_ONE))
+        return TL_FAIL(TL_EINVAL, "only a string names something in a folder (TL_FIELD_INSIDE)");
     if (f->type == TL_TYPE_ENUM && !f->names) return TL_FAIL(TL_EINVAL, "an int is an enum and needs names (a number is an int64_t)");
     if (f->type == TL_TYPE_ONEOF && !f->branches == !f->kind)
         return TL_FAIL(TL_EINVAL, "it needs either branches or a kind");

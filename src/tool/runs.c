@@ -349,6 +349,7 @@ static tl_status read_best(reader *r)
 {
     tli_past_run *p = r->run;
     const char *subdir = tli_past_run_setting(p, "trainer.best_checkpoint_export_subdir");
+    if (subdir && !tl_path_stays_inside(subdir)) return TL_OK; // no run that trains says so
     const char *folder = tl_path_join(r->arena, p->folder, subdir && *subdir ? subdir : "best");
     json_t *info;
     tl_status st = TL_OK;

@@ -40,7 +40,7 @@ static const tl_field trainer_fields[] = {
          .help = "steps of an evaluation; -1 for all examples"),
     TL_F(tl_trainer_config, validation_interval, .i = 1000, TL_AT_LEAST(0),
          .help = "training steps between two evaluations; 0 for one at the end"),
-    TL_F(tl_trainer_config, best_checkpoint_export_subdir,
+    TL_F(tl_trainer_config, best_checkpoint_export_subdir, .flags = TL_FIELD_INSIDE,
          .help = "folder in the model's folder for the best checkpoint; empty keeps none"),
     TL_F(tl_trainer_config, best_checkpoint_eval_metric,
          .help = "metric that says which checkpoint is best; a|b for b in a"),
@@ -53,7 +53,7 @@ static const tl_field trainer_fields[] = {
     TL_F(tl_trainer_config, recovery_max_trials,
          .help = "how often to go back to the last checkpoint when the loss has blown up, before "
                  "giving up; negative never looks"),
-    TL_F(tl_trainer_config, validation_summary_subdir, .s = "validation",
+    TL_F(tl_trainer_config, validation_summary_subdir, .s = "validation", .flags = TL_FIELD_INSIDE,
          .help = "folder in the model's folder for summaries of evaluations"),
     TL_F(tl_trainer_config, preemption_on_demand_checkpoint, .b = true,
          .help = "save a checkpoint when the system asks the process to end; false ends it without one"),

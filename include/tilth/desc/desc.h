@@ -110,7 +110,9 @@ enum { /* flags of a row */
     TL_FIELD_DENIED = 32,    /* gin may not bind it */
     TL_FIELD_UNSAVED = 64,   /* of who gives the command, not of what is run: never in YAML that is written, and
                               * two values that differ in it alone are equal */
-    TL_FIELD_PATH = 128      /* strings and values that are paths: ~/ at their beginning is the user's home */
+    TL_FIELD_PATH = 128,     /* strings and values that are paths: ~/ at their beginning is the user's home */
+    TL_FIELD_INSIDE = 256    /* strings that name something in another folder, the model's: absolute paths and `..` are
+                              * refused */
 };
 
 enum { /* what a TL_TYPE_VALUE row accepts, beside null when it is nullable */
