@@ -10,19 +10,30 @@
 #include <tilth/io/tensorbundle.h>
 #include <unistd.h>
 
+#include "base/folder.h"
 #include "io/checkpoint_manager_impl.h"
 
 double (*tli_checkpoint_clock)(void) = tl_clock_wall;
 
 enum { TEMP_DIGITS = 16 };
 
-/* Calls `fn` for each name in a directory; one that cannot be read has none. */
+/* Calls `fn` for each name in a directory; one that cannot be read has none, nor one that is a link in the folder of a
+ * run. */
 typedef tl_status name_fn(DIR *folder, const char *name, void *payload);
 static tl_status each_name(const char *directory, name_fn *fn, void *payload)
 {
-    DIR *folder = opendir(directory);
-    tl_status st = TL_OK;
-    if (!folder) return TL_OK;
+    int fd;
+    tl_error before;
+    tl_error_save(&before);
+    tl_status st = tli_folder_open(&fd, directory);
+    if (st == TL_ENOMEM) return st;
+    tl_error_restore(&before);
+    if (st != TL_OK) return TL_OK;
+    DIR *folder = fdopendir(fd);
+    if (!folder) {
+        close(fd);
+        return TL_OK;
+    }
     for (struct dirent *e; st == TL_OK && (e = readdir(folder));)
         st = fn(folder, e->d_name, payload);
     closedir(folder);

@@ -9,7 +9,7 @@
 #include <tilth/io/checkpoint.h>
 #include <tilth/io/tensorbundle.h>
 
-enum { LONGEST_FILE = 16 << 20, MOST_DIGITS = 19 };
+enum { LONGEST_FILE = 16 << 20, MOST_DIGITS = 19, SECONDS_BETWEEN_WARNINGS = 60 };
 
 void tli_checkpoint_list_deinit(tli_checkpoint_list *l)
 {
@@ -88,28 +88,32 @@ bool tli_checkpoint_is_own(const char *item, const char *name)
     return is_step(strncmp(step, TLI_CHECKPOINT_TIMED, timed) == 0 ? step + timed : step);
 }
 
-static tl_status is_there(bool *out, tl_arena *arena, const char *prefix)
+static tl_status is_there(bool *out, tl_arena *arena, const char *prefix, const char *suffix)
 {
-    const char *ours = tl_arena_printf(arena, "%s" TL_CHECKPOINT_SUFFIX, prefix);
-    const char *theirs = tl_arena_printf(arena, "%s" TL_TENSORBUNDLE_SUFFIX, prefix);
-    if (!ours || !theirs) return TL_ENOMEM;
-    *out = tl_file_exists(ours) || tl_file_exists(theirs);
-    return TL_OK;
+    const char *file = tl_arena_printf(arena, "%s%s", prefix, suffix);
+    *out = file && tl_file_exists(file);
+    return file ? TL_OK : TL_ENOMEM;
 }
 
 tl_status tli_checkpoint_list_prefix(const char **out, bool *elsewhere, tl_arena *arena, const char *directory,
                                      const char *item)
 {
-    bool there;
+    static int64_t warned;
+    bool ours, theirs;
     *elsewhere = false;
     *out = tl_path_join(arena, directory, item[0] == '/' ? tl_path_basename(item) : item);
     if (!*out) return TL_ENOMEM;
     if (item[0] != '/') return TL_OK;
-    TL_TRY(is_there(&there, arena, *out));
-    if (there) return TL_OK;
+    TL_TRY(is_there(&ours, arena, *out, TL_CHECKPOINT_SUFFIX));
+    TL_TRY(is_there(&theirs, arena, *out, TL_TENSORBUNDLE_SUFFIX));
+    if (ours || theirs) return TL_OK;
     *elsewhere = true;
-    *out = tl_arena_strdup(arena, item);
-    return *out ? TL_OK : TL_ENOMEM;
+    if (!(*out = tl_arena_strdup(arena, item))) return TL_ENOMEM;
+    TL_TRY(is_there(&theirs, arena, item, TL_TENSORBUNDLE_SUFFIX));
+    if (theirs && tl_log_every_s(&warned, SECONDS_BETWEEN_WARNINGS)) // it is asked for again and again
+        TL_LOG_WARNING("the state file in '%s' names '%s', which is not in that folder: it is read, and stays as it is",
+                       directory, item);
+    return TL_OK;
 }
 
 void tli_checkpoint_list_delete(const char *directory, const char *item, const char *name)

@@ -6,8 +6,6 @@
 
 #include "io/checkpoint_manager_impl.h"
 
-enum { SECONDS_BETWEEN_WARNINGS = 60 };
-
 static bool is_newer(const char *path, const char *than)
 {
     struct stat a, b;
@@ -17,7 +15,6 @@ static bool is_newer(const char *path, const char *than)
 
 tl_status tli_checkpoint_find_item(tli_checkpoint_place *out, tl_arena *arena, const char *directory, const char *item)
 {
-    static int64_t warned;
     tl_file_info ours = {0}, theirs;
     const char *prefix;
     bool elsewhere;
@@ -27,9 +24,6 @@ tl_status tli_checkpoint_find_item(tli_checkpoint_place *out, tl_arena *arena, c
     if (!file || !index) return TL_ENOMEM;
     if (!elsewhere) TL_TRY(tl_file_stat(&ours, file)); // state files of ours never lead out of their folder
     TL_TRY(tl_file_stat(&theirs, index));
-    if (elsewhere && theirs.exists && tl_log_every_s(&warned, SECONDS_BETWEEN_WARNINGS))
-        TL_LOG_WARNING("the state file in '%s' names '%s', which is not in that folder: it is read, and stays as it is",
-                       directory, prefix);
     *out = (tli_checkpoint_place){file, false, ours.exists || theirs.exists};
     if (ours.exists && theirs.exists && is_newer(index, file))
         TL_LOG_INFO("'%s' is there as a TensorBundle too, a newer one; the file is taken", file);

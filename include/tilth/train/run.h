@@ -11,6 +11,8 @@
  * Modes: train, eval, train_and_eval, continuous_eval, train_and_post_eval. Others that Model Garden's flag
  * knows are refused by name.
  *
+ * Nothing is written through a symbolic link that lies in the folder: a file is replaced, a linked sub-folder refused.
+ *
  * A run that trains changes nothing in its folder before everything that can be refused has been: configuration, data
  * (one batch of each is made), model, checkpoint. Then it begins: tl_runner_begin writes params.yaml, experiment.txt
  * and notes. One that is refused leaves no folder behind. From before the checkpoint is read until its end nobody else may
