@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -112,12 +111,9 @@ static tl_status open_for_reading(int *fd, struct stat *info, const char *path)
     return error ? TLI_FAIL_SYSTEM(error, "read", path) : TL_OK;
 }
 
-tl_status tli_file_open(int *fd, size_t *size, const char *path)
+tl_status tli_file_open(int *fd, struct stat *info, const char *path)
 {
-    struct stat info;
-    TL_TRY(open_regular(fd, &info, path));
-    *size = (size_t)info.st_size;
-    return TL_OK;
+    return open_regular(fd, info, path);
 }
 
 static tl_status fail_too_large(const char *path, size_t limit)
@@ -174,45 +170,6 @@ tl_status tl_file_read(char **data, size_t *size, const char *path, size_t limit
     }
     if (size) *size = length;
     return TL_OK;
-}
-
-tl_status tl_file_map(tl_file_mapping *out, const char *path)
-{
-    int fd;
-    struct stat info;
-    tl_status status = TL_OK;
-    *out = (tl_file_mapping)TL_FILE_MAPPING_INIT;
-    TL_TRY(open_regular(&fd, &info, path));
-    if (info.st_size == 0) {
-        out->data = ""; // the system does not map nothing
-    } else {
-        void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (data == MAP_FAILED)
-            status = TLI_FAIL_SYSTEM(errno, "map", path);
-        else
-            *out = (tl_file_mapping){data, (size_t)info.st_size, (uint64_t)info.st_dev,
-                                     (uint64_t)info.st_ino};
-    }
-    close(fd);
-    return status;
-}
-
-void tl_file_unmap(tl_file_mapping *mapping)
-{
-    if (mapping->size) munmap((void *)(uintptr_t)mapping->data, mapping->size);
-    *mapping = (tl_file_mapping)TL_FILE_MAPPING_INIT;
-}
-
-tl_status tl_file_mapping_check(const tl_file_mapping *mapping, const char *path)
-{
-    struct stat info;
-    if (!mapping->size || stat(path, &info) != 0 || (uint64_t)info.st_dev != mapping->device
-        || (uint64_t)info.st_ino != mapping->inode || (size_t)info.st_size >= mapping->size)
-        return TL_OK;
-    return TL_FAIL(TL_EIO,
-                   "'%s' became shorter while it was in use: it has %lld bytes and had %zu; files must "
-                   "not change while they are read",
-                   path, (long long)info.st_size, mapping->size);
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */

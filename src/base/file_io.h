@@ -5,6 +5,7 @@
 #include <tilth/base/status.h>
 
 #include <stddef.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 
 /* writev only reads, but its struct does not say so. */
@@ -27,6 +28,6 @@ tl_status tli_fail_system(const char *file, int line, int error, const char *ver
 uint64_t tli_random_bits(void);
 
 /* Opens a regular file for reading; anything else is refused at once, a pipe is not waited for. */
-TL_NODISCARD tl_status tli_file_open(int *fd, size_t *size, const char *path);
+TL_NODISCARD tl_status tli_file_open(int *fd, struct stat *info, const char *path);
 
 #endif

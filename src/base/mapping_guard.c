@@ -21,7 +21,8 @@ struct tli_mapping_guard {
 static _Atomic(tli_mapping_guard *) all;
 static tli_mapping_guard *unused;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sigaction before;
+static struct sigaction before[2]; /* the handler that ours replaced, and room for the next one */
+static atomic_int current;         /* which of them it is */
 static uintptr_t page;
 
 static tli_mapping_guard *find(uintptr_t place)
@@ -41,17 +42,26 @@ static bool fill(tli_mapping_guard *g, uintptr_t place)
     return true;
 }
 
+static void end_as_usual(const siginfo_t *info)
+{
+    struct sigaction usual = {.sa_handler = SIG_DFL}; // the instruction comes again, and ends the process
+    sigaction(SIGBUS, &usual, NULL);
+    if (info->si_code <= 0) raise(SIGBUS); // somebody sent it: nothing comes again
+}
+
 static void hand_on(int number, siginfo_t *info, void *context)
 {
-    if (before.sa_flags & SA_SIGINFO) {
-        before.sa_sigaction(number, info, context);
-    } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
-        before.sa_handler(number);
-    } else {
-        struct sigaction usual = {.sa_handler = SIG_DFL}; // the instruction comes again, and ends the process
-        sigaction(SIGBUS, &usual, NULL);
-        if (info->si_code <= 0) raise(SIGBUS); // somebody sent it: nothing comes again
+    static _Thread_local volatile sig_atomic_t handing; // to one that hands it back to us
+    const struct sigaction *to = &before[atomic_load(&current)];
+    bool usual = !(to->sa_flags & SA_SIGINFO) && (to->sa_handler == SIG_DFL || to->sa_handler == SIG_IGN);
+    if (usual || handing) {
+        end_as_usual(info);
+        return;
     }
+    handing = 1;
+    if (to->sa_flags & SA_SIGINFO) to->sa_sigaction(number, info, context);
+    else to->sa_handler(number);
+    handing = 0;
 }
 
 static void on_bus_error(int number, siginfo_t *info, void *context)
@@ -63,17 +73,23 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     errno = saved;
 }
 
+/* Sets the handler, again where somebody has set another one since then: programs do so without asking who was there. */
 static void watch(void)
 {
-    struct sigaction ours = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    struct sigaction ours = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | SA_ONSTACK}, now;
+    if (sigaction(SIGBUS, NULL, &now) != 0 || (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_bus_error)) return;
     sigemptyset(&ours.sa_mask);
     page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    sigaction(SIGBUS, &ours, &before);
+    int next = !atomic_load(&current);
+    before[next] = now;
+    atomic_store(&current, next);
+    sigaction(SIGBUS, &ours, NULL);
 }
 
 static tli_mapping_guard *take_unused(void)
 {
     pthread_mutex_lock(&lock);
+    watch();
     tli_mapping_guard *g = unused;
     if (g) unused = g->next_free;
     pthread_mutex_unlock(&lock);
@@ -91,8 +107,6 @@ static tli_mapping_guard *make(void)
 
 tl_status tli_mapping_guard_begin(tli_mapping_guard **out, const void *data, size_t size)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch);
     tli_mapping_guard *g = take_unused();
     if (!g) g = make();
     *out = g;

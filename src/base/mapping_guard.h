@@ -1,8 +1,7 @@
 /* Mapped files that somebody cuts short: reading beyond the new end would end the process by SIGBUS. While a mapping is
  * guarded it reads as zeros there instead, and the guard remembers.
  *
- * The first guard sets the handler of SIGBUS, which hands on whatever is no concern of a guard. A program that sets its own
- * later should do the same with ours.
+ * Guards set the handler of SIGBUS, which hands on whatever is no concern of them to the one that was there before.
  * Thread word: free-threaded. */
 #ifndef TILTH_BASE_MAPPING_GUARD_H
 #define TILTH_BASE_MAPPING_GUARD_H

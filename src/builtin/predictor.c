@@ -113,6 +113,7 @@ static tl_status prepare(const tl_predictor *p, const tl_query *q, void *const *
     }
     tl_status st = whole.data ? tl_task_prepare_query(p->run.task, &whole, places)
                               : TL_FAIL(TL_EINVAL, "the query is empty: it has neither a file nor data");
+    if (st == TL_OK && q->file) st = tl_file_mapping_check(&file, q->file);
     tl_file_unmap(&file);
     return st == TL_OK || !q->file ? st : tl_error_note(st, "%s", q->file);
 }

@@ -66,6 +66,7 @@ static tl_status read_one(const reading *r, tl_image_file *f, tl_image *room)
     TL_TRY(tl_file_map(&bytes, f->path));
     f->hash = tl_content_hash(bytes.data, bytes.size);
     tl_status st = r->decode ? decode(f, room, &bytes) : TL_OK;
+    if (st == TL_OK) st = tl_file_mapping_check(&bytes, f->path);
     tl_file_unmap(&bytes);
     return st;
 }

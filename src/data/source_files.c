@@ -385,9 +385,9 @@ static tl_status folder_read(tl_source *s, const tl_record_at *at, tl_sample *ou
     const tl_image_file *image = &f->list.files[at->number];
     out->at.file = image->path;
     int fd;
-    size_t size;
-    TL_TRY(tli_file_open(&fd, &size, image->path));
-    tl_status st = read_whole(fd, (int64_t)size, image->path, out);
+    struct stat info;
+    TL_TRY(tli_file_open(&fd, &info, image->path));
+    tl_status st = read_whole(fd, info.st_size, image->path, out);
     close(fd);
     TL_TRY(st);
     return tl_sample_show(out, "image/class/label", TL_I64, TL_SCALAR, &image->label);

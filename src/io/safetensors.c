@@ -474,7 +474,7 @@ tl_status tli_safetensors_copy(tl_tensor *to, const tl_safetensors *f,
     else if (e->bytes)
         memcpy(l.data, e->data, e->bytes);
     tl_lease_end(&l);
-    return TL_OK;
+    return tl_file_mapping_check(&f->mapping, f->path); // no zeros for what was cut meanwhile
 }
 
 tl_status tl_safetensors_get(tl_tensor *to, const tl_safetensors *f, const char *name)

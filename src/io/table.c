@@ -176,7 +176,9 @@ tl_status tl_table_next(tl_table *table, const tl_cell **cells, bool *more)
 {
     tli_table *t = (tli_table *)table;
     *cells = NULL;
-    TL_TRY(t->format->next(t, more));
+    tl_status st = t->format->next(t, more);
+    if (st != TL_OK || !*more) TL_TRY(tl_file_mapping_check(&t->mapped, t->base.name)); // zeros are no rows
+    TL_TRY(st);
     if (*more) *cells = t->cells;
     return TL_OK;
 }

@@ -1,11 +1,9 @@
 #include <tilth/io/tfrecord.h>
 
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include <tilth/base/alloc.h>
-#include <tilth/base/clock.h>
 #include <tilth/base/crc32c.h>
 #include <tilth/base/file.h>
 
@@ -21,7 +19,6 @@ struct tl_tfrecord_file {
     bool packed;
     tl_file_mapping mapped; /* whoever holds the bytes, unless the caller does */
     char *owned;
-    uint64_t number; /* of its kind in this process, from 1 */
 };
 
 static bool crc_fits(const char *data, size_t size, const char *stored)
@@ -60,11 +57,9 @@ static tl_status take_bytes(tl_tfrecord_file *f, const char *data, size_t size,
 
 static tl_status new_file(tl_tfrecord_file **out, const char *path)
 {
-    static _Atomic(uint64_t) made;
     tl_tfrecord_file *f = tl_alloc_zero(sizeof *f);
     *out = f;
     if (!f) return TL_FAIL_NOMEM(sizeof *f);
-    f->number = 1 + atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
     f->path = tl_strdup(path);
     return f->path ? TL_OK : TL_FAIL_NOMEM(strlen(path) + 1);
 }
@@ -132,27 +127,6 @@ bool tl_tfrecord_is_packed(const tl_tfrecord_file *f)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* When this thread looked at a file's size last. Files have numbers in a row, so that those of a
- * reader, which are many, have places of their own. */
-enum { LOOKS = 256, FRESH_NANOSECONDS = 100000 };
-typedef struct look {
-    uint64_t file; /* its number */
-    int64_t time;
-} look;
-static _Thread_local look looks[LOOKS];
-
-// Not again at once, for many small records are read in the time that it takes.
-static tl_status check_size(const tl_tfrecord_file *f)
-{
-    look *last = &looks[f->number % LOOKS];
-    if (!f->mapped.size) return TL_OK;
-    int64_t now = tl_clock_ns();
-    if (last->file == f->number && now - last->time < FRESH_NANOSECONDS) return TL_OK;
-    TL_TRY(tl_file_mapping_check(&f->mapped, f->path));
-    *last = (look){f->number, now};
-    return TL_OK;
-}
-
 static tl_status fail_record(const tl_tfrecord_file *f, int64_t offset, int64_t number,
                              const char *what)
 {
@@ -173,7 +147,6 @@ tl_status tl_tfrecord_head(const tl_tfrecord_file *f, int64_t offset, int64_t nu
     if (offset < 0 || offset > f->size)
         return TL_FAIL(TL_EINVAL, "'%s' has %" PRId64 " bytes, and no record at byte %" PRId64,
                        f->path, f->size, offset);
-    TL_TRY(check_size(f));
     const char *start = f->data + offset;
     uint64_t left = (uint64_t)(f->size - offset);
     if (left < HEAD)

@@ -51,6 +51,7 @@ static tl_status make_from_file(converting *c, int64_t index)
     tl_example_add_text(&w, "image/filename", tl_path_basename(from->path));
     add_head(&w, from->format == TL_FORMAT_JPEG ? "jpeg" : "png", from->height, from->width, from->channels);
     tl_status st = tl_example_end(&w);
+    if (st == TL_OK) st = tl_file_mapping_check(&file, from->path);
     tl_file_unmap(&file);
     return st == TL_OK ? st : tl_error_note(st, "'%s'", from->path);
 }

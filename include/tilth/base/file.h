@@ -37,16 +37,18 @@ typedef struct tl_file_mapping {
     const char *data; /* never NULL while mapped, also for an empty file; not NUL-terminated */
     size_t size;
     uint64_t device, inode; /* which file it is, whatever has its name now */
+    struct tli_mapping_guard *guard;
 } tl_file_mapping;
-#define TL_FILE_MAPPING_INIT {NULL, 0, 0, 0}
+#define TL_FILE_MAPPING_INIT {NULL, 0, 0, 0, NULL}
 
-/* Only regular files can be mapped. Whoever cuts the file short while it is mapped makes reads
- * beyond its new end fatal (SIGBUS); files written through tl_file_writer are replaced. */
+/* Only regular files can be mapped. Where somebody cuts the file short while it is mapped, zeros are read behind its new
+ * end, and tl_file_mapping_check tells; files written through tl_file_writer are replaced. Mapping sets a handler
+ * of SIGBUS for that, which hands on what is no concern of a mapping. */
 TL_API TL_NODISCARD tl_status tl_file_map(tl_file_mapping *out, const char *path);
 /* An unmapped one is fine. */
 TL_API void tl_file_unmap(tl_file_mapping *mapping);
-/* Fails when the file that was mapped from `path` has become shorter since then. One system call; a
- * file that is cut a moment later is not noticed. Files that were replaced or removed are fine. */
+/* Fails when the file that was mapped from `path` has become shorter since then: to be asked after what was read is
+ * believed. One system call. Files that were replaced or removed are fine. */
 TL_API TL_NODISCARD tl_status tl_file_mapping_check(const tl_file_mapping *mapping,
                                                     const char *path);
 

@@ -20,7 +20,7 @@
  * error, as is every damaged byte; messages name the file, the record's number and its offset.
  *
  * Files must not change while they are open: one that becomes shorter is noticed when a record is asked
- * for (TL_EIO), but who reads just then ends with SIGBUS. Files that are replaced are fine.
+ * for (TL_EIO); who reads just then reads zeros. Files that are replaced are fine.
  *
  * Ownership: a record's data is the file's, and valid until the file is closed. Thread word:
  * free-threaded for a const file; cursors and writers one thread at a time. */
