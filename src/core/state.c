@@ -8,6 +8,8 @@
 #include "core/tensor.h"
 
 enum { LONGEST_NAME = 255, DEEPEST = 64, SHOWN_TEXT = 40 };
+/* States that the paths of a file may make: so many in all, and for each entry. Layers have an entry or more. */
+enum { NESTED_ALWAYS = 1024, NESTED_EACH = 2 };
 
 static const char *const kind_names[] = {
     [TL_STATE_TENSOR] = "tensor", [TL_STATE_INT] = "int",     [TL_STATE_DOUBLE] = "double",
@@ -165,13 +167,34 @@ static tl_status wrap(tli_state_entry **e, const char *name)
     return TL_OK;
 }
 
+void tli_state_distrust(tl_state *s)
+{
+    s->outside = true;
+}
+
+// Before an entry is added with these names, of which all but the last become states.
+static tl_status count_nested(tl_state *s, const char *path, const char *missing)
+{
+    int64_t nested = s->nested, most = NESTED_ALWAYS + NESTED_EACH * (s->added + 1);
+    for (const char *slash = missing; (slash = strchr(slash, '/')); slash++) nested++;
+    if (s->outside && nested > most)
+        return TL_FAIL(TL_ELIMIT, "'%s' cannot be added: its path makes %" PRId64 " states, and for %" PRId64 " entries at "
+                       "most %" PRId64 " are accepted (%d and %d for each)", path, nested, s->added + 1, most, NESTED_ALWAYS,
+                       NESTED_EACH);
+    s->nested = nested;
+    s->added++;
+    return TL_OK;
+}
+
 // Adds the entry at a path. What lacks on the way is made around it first, so that a failure leaves nothing
 // behind. The entry is the state's from now on, and freed when this fails.
 static tl_status add_entry(tl_state *s, const char *path, tli_state_entry *e)
 {
     const char *missing;
     char name[LONGEST_NAME + 1];
+    tl_state *whole = s;
     tl_status st = find_room(&s, &missing, s, path);
+    if (st == TL_OK) st = count_nested(whole, path, missing);
     if (st != TL_OK) {
         entry_free(e);
         return st;

@@ -7,7 +7,13 @@
 
 struct tl_state {
     tl_map entries; /* to tli_state_entry, owned */
+    bool outside;   /* its paths come from a file */
+    int64_t added, nested; /* by paths, from here: entries, and the states around them */
 };
+
+/* What is added to the state from now on has paths of a file. Each name of a path can be a state, which takes far more
+ * memory than the name has letters: more of them than entries need is TL_ELIMIT. */
+void tli_state_distrust(tl_state *s);
 
 typedef struct tli_state_entry {
     tl_state_kind kind;

@@ -7,6 +7,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/crc32c.h>
 
+#include "core/state.h"
 #include "io/json_members.h"
 #include "io/json_text.h"
 
@@ -241,15 +242,24 @@ static tl_status put_entry(tl_state *s, tl_map *tensors, const tl_safetensors *f
     return tensors ? tl_map_set(tensors, path, (void *)(uintptr_t)e) : TL_OK;
 }
 
+// Two paths and a kind; lists that are longer would take far more memory than they have letters.
+enum { LONGEST_ROW = 1 << 16 };
+
 static tl_status put_listed(tl_state *s, tl_map *tensors, const tl_safetensors *f, const char *list, tl_engine *engine)
 {
     tli_json_members m = tli_json_list_members_of(list, strlen(list));
     int64_t stored = 0;
     tl_status st;
+    tli_state_distrust(s);
     for (bool more;;) {
         json_t *row;
         TL_TRY_DONE(st, tli_json_members_next(&m, &more));
         if (!more) break;
+        if (m.value_size > LONGEST_ROW) {
+            st = TL_FAIL(TL_ELIMIT, "a row of %zu bytes in its note '" ENTRIES_NOTE "' is longer than the %d that are accepted",
+                         m.value_size, LONGEST_ROW);
+            goto done;
+        }
         TL_TRY_DONE(st, tli_json_members_value(&m, &row));
         st = put_entry(s, tensors, f, row, engine);
         stored += json_array_size(row) == 2;

@@ -8,6 +8,7 @@
 #include <tilth/io/png.h>
 
 #include "io/image_impl.h"
+#include "io/inflate.h"
 
 static const int64_t default_limit = 1 << 28;
 
@@ -58,16 +59,23 @@ tl_status tli_image_args_check(const tl_image_args *args)
     return TL_OK;
 }
 
-tl_status tli_image_window(tl_window *out, const tl_image_args *args, int64_t height, int64_t width)
+// As many pixels as bytes may come out of a file. Photos have some three for each of theirs.
+static tl_status check_pixels(const tl_image_args *args, int64_t height, int64_t width, size_t packed)
+{
+    int64_t most = tli_unpack_told() ? INT64_MAX : default_limit, fair = (int64_t)tli_unpack_limit(packed);
+    int64_t limit = args->limit > 0 ? args->limit : fair < most ? fair : most;
+    if (height >= 1 && width >= 1 && width <= limit / height) return TL_OK;
+    bool unfair = args->limit <= 0 && limit == fair;
+    return TL_FAIL(TL_ELIMIT, "an image of %" PRId64 " x %" PRId64 " pixels: no more than %" PRId64 " are accepted%s", height,
+                   width, limit, unfair ? " in so small a file; if it is to be trusted, raise the limit: "
+                                          "TILTH_UNPACK_LIMIT=PIXELS" : "");
+}
+
+tl_status tli_image_window(tl_window *out, const tl_image_args *args, int64_t height, int64_t width, size_t packed)
 {
     tl_window w = args->window;
-    int64_t limit = args->limit > 0 ? args->limit : default_limit,
-            s = args->shrink ? args->shrink : 1;
-    if (height < 1 || width < 1 || width > limit / height)
-        return TL_FAIL(TL_ELIMIT,
-                       "an image of %" PRId64 " x %" PRId64 " pixels: no more than %" PRId64
-                       " are accepted",
-                       height, width, limit);
+    int64_t s = args->shrink ? args->shrink : 1;
+    TL_TRY(check_pixels(args, height, width, packed));
     if (!w.width && !w.height) w = (tl_window){w.x, w.y, width - w.x, height - w.y};
     if (w.x < 0 || w.y < 0 || w.width < 1 || w.height < 1 || w.width > width
         || w.x > width - w.width || w.height > height || w.y > height - w.height)
@@ -164,7 +172,7 @@ static tl_status decode_png(tl_image *out, const void *data, size_t size, const 
     tl_image_head head;
     tl_window window;
     TL_TRY(tli_png_look(&head, data, size));
-    TL_TRY(tli_image_window(&window, args, head.height, head.width)); // before anything is unpacked
+    TL_TRY(tli_image_window(&window, args, head.height, head.width, size)); // before anything is unpacked
     TL_TRY(tli_png_decode(out, data, size, args->channels, head.height * head.width));
     if (args->shrink > 1)
         shrink_pixels(out, window, args->shrink);
@@ -201,7 +209,7 @@ static tl_status decode_upright(tl_image *out, const void *data, size_t size, co
     upright = head;
     tl_image_upright(&upright);
     file.shrink = 1;
-    TL_TRY(tli_image_window(&file.window, &file, upright.height, upright.width)); // all of it has a size from here on
+    TL_TRY(tli_image_window(&file.window, &file, upright.height, upright.width, size)); // all of it has a size
     file.window = tli_exif_window(file.window, head.orientation, head.height, head.width);
     file.shrink = args->shrink;
     TL_TRY(decode_as_it_is(out, data, size, &file, format));

@@ -71,10 +71,15 @@ static size_t limit_of_environment(void)
     return *end || errno ? 0 : (size_t)bytes;
 }
 
-static size_t limit_for(size_t packed)
+bool tli_unpack_told(void)
+{
+    return limit_of_environment() != 0;
+}
+
+size_t tli_unpack_limit(size_t packed)
 {
     size_t told = limit_of_environment();
-    if (told) return told;
+    if (told) return told < SIZE_MAX / 4 ? told : SIZE_MAX / 4;
     size_t most = packed > SIZE_MAX / 4 / USUAL_RATIO ? SIZE_MAX / 4 : packed * USUAL_RATIO;
     return most > ALWAYS_ACCEPTED ? most : ALWAYS_ACCEPTED;
 }
@@ -170,7 +175,7 @@ tl_status tli_inflate(char **out, size_t *out_size, const char *name, const void
                    .start = data,
                    .end = (const uint8_t *)data + size,
                    .usual = !limit,
-                   .limit = min_size(limit ? limit : limit_for(size), SIZE_MAX / 4)};
+                   .limit = min_size(limit ? limit : tli_unpack_limit(size), SIZE_MAX / 4)};
     *out = NULL;
     *out_size = 0;
     f.z = (z_stream){.zalloc = zlib_alloc, .zfree = zlib_free, .next_in = (Bytef *)(uintptr_t)data};

@@ -237,7 +237,7 @@ static bool decode_guarded(decoding *g, const void *data, size_t size)
     if (setjmp(g->j.mark) != 0) return false;
     jpeg_create_decompress(&g->d);
     begin(g, data, size);
-    g->status = tli_image_window(&g->window, g->args, g->d.image_height, g->d.image_width);
+    g->status = tli_image_window(&g->window, g->args, g->d.image_height, g->d.image_width, size);
     if (g->status != TL_OK) return true;
     set_output(g);
     jpeg_start_decompress(&g->d);

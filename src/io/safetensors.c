@@ -6,6 +6,7 @@
 #include <tilth/base/vec.h>
 
 #include "core/element.h"
+#include "core/state.h"
 #include "io/json_members.h"
 
 struct tl_safetensors {
@@ -517,6 +518,7 @@ tl_status tl_safetensors_load(tl_state **out, const tl_safetensors *f, tl_engine
     tl_state *s;
     *out = NULL;
     TL_TRY(tl_state_new(&s));
+    tli_state_distrust(s);
     tl_status st = TL_OK;
     for (int64_t i = 0; i < f->entries.count && st == TL_OK; i++) {
         const tl_safetensors_entry *e = &f->entries.items[i];

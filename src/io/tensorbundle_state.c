@@ -3,6 +3,7 @@
 
 #include <tilth/base/alloc.h>
 
+#include "core/state.h"
 #include "io/tensorbundle_impl.h"
 
 /* How a slot is called: VARIABLE/SLOT/OPTIMIZER/NAME in a bundle. In a state a variable cannot have
@@ -177,6 +178,7 @@ tl_status tl_tensorbundle_load(tl_state **out, const tl_tensorbundle *b, tl_engi
     if (!names) names = &tl_tensorbundle_plain_names;
     TL_TRY_DONE(st, tl_arena_new(&arena));
     TL_TRY_DONE(st, tl_state_new(&s));
+    tli_state_distrust(s);
     for (int64_t i = 0; i < tl_tensorbundle_count(b); i++) {
         const tl_tensorbundle_entry *e = tl_tensorbundle_at(b, i);
         const char *path = NULL;

@@ -245,6 +245,9 @@ static void add_stats(tl_str *out, const tl_safetensors_entry *e)
     if (s.strange) tl_str_addf(out, "  %" PRId64 " NOT FINITE", s.strange);
 }
 
+/* Longer ones stand alone: all others would be filled up with as many blanks. */
+enum { WIDEST_PATH = 200 };
+
 static tl_status show(tli_run *run, const char *word, bool stats)
 {
     tli_ckpt k = {0};
@@ -260,10 +263,11 @@ static tl_status show(tli_run *run, const char *word, bool stats)
     tl_str_addc(out, '\n');
     for (int64_t i = 0; i < k.count; i++)
         width = strlen(k.rows[i].path) > width ? strlen(k.rows[i].path) : width;
+    if (width > WIDEST_PATH) width = WIDEST_PATH;
     for (int64_t i = 0; i < k.count; i++) {
         const tli_ckpt_row *row = &k.rows[i];
         tli_add_clean_word(out, row->path);
-        tl_str_pad(out, ' ', (int64_t)(width + 2 - strlen(row->path)));
+        tl_str_pad(out, ' ', strlen(row->path) < width ? (int64_t)(width + 2 - strlen(row->path)) : 2);
         tl_str_add(out, row->text);
         if (row->same_as)
             tl_str_addf(out, ", the same as %s", row->same_as);

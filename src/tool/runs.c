@@ -14,7 +14,8 @@
 #include <tilth/desc/yaml.h>
 #include <tilth/train/metrics_file.h>
 
-enum { LONGEST_INFO = 1 << 24 };
+/* JSON takes some twenty times the memory of its text. */
+enum { LONGEST_INFO = 1 << 22, LONGEST_LINE = 1 << 22 };
 
 /* --- settings --------------------------------------------------------------------------------- */
 
@@ -287,7 +288,7 @@ static tl_status read_event(reader *r, json_t *line)
     return add_metrics(r, event, json_integer_value(step), metrics);
 }
 
-/* A line that is no JSON is passed over: half of one, or what somebody else has written. */
+/* A line that is no JSON, or too long, is passed over: half of one, or what somebody else has written. */
 static tl_status read_lines(reader *r, const char *text, size_t size)
 {
     tl_status st = TL_OK;
@@ -296,7 +297,7 @@ static tl_status read_lines(reader *r, const char *text, size_t size)
         next = stop + 1;
         if (at == stop) continue;
         json_error_t error;
-        json_t *line = json_loadb(at, (size_t)(stop - at), 0, &error);
+        json_t *line = stop - at > LONGEST_LINE ? NULL : json_loadb(at, (size_t)(stop - at), 0, &error);
         if (!json_is_object(line)) r->strange++;
         else st = read_event(r, line);
         json_decref(line);

@@ -18,7 +18,7 @@
 #define NAME "best_ckpt"
 #define STEP_KEY "best_ckpt_global_step"
 
-enum { LONGEST_INFO = 1 << 26, DEEPEST = 64, INDENT = 4, LONGEST_VECTOR = 1 << 16 };
+enum { LONGEST_INFO = 1 << 22, DEEPEST = 64, INDENT = 4, LONGEST_VECTOR = 1 << 16 };
 
 struct tl_exporter {
     tl_arena *arena;

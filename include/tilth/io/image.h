@@ -48,7 +48,8 @@ typedef struct tl_image_args {
     int shrink;       /* 0 and 1: as it is; 2, 4 and 8 make the image smaller by that factor, sizes
                        * rounded up, from as much of a JPEG's data; a PNG's pixels are averaged. The
                        * window's corners are then rounded outwards. */
-    int64_t limit;    /* (optional: 2^28) the most pixels an image may have, window or not */
+    int64_t limit;    /* the most pixels an image may have, window or not. 0: 100 for each byte of the file, or 2^26 where
+                       * that is more, and never beyond 2^28; or what TILTH_UNPACK_LIMIT says */
     tl_jpeg_dct dct;
     bool plain_upsampling; /* colours of a JPEG are repeated and not interpolated */
     bool plain_edges;      /* colours at a JPEG window's edges know nothing of what is outside, as in TensorFlow's
