@@ -203,7 +203,8 @@ tl_status tl_feature_bytes(const tl_feature *f, const char *name, tl_bytes *out,
     TL_TRY(check(f, name, TL_FEATURE_BYTES, count));
     pieces p = pieces_of(f);
     tli_pb_field piece;
-    for (; count > 0 && next_piece(&p, &piece); count--) *out++ = (tl_bytes){piece.data, piece.size};
+    for (; count > 0 && next_piece(&p, &piece) && piece.wire == TLI_PB_BYTES; count--)
+        *out++ = (tl_bytes){piece.data, piece.size};
     return check_whole(name, count);
 }
 

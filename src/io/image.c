@@ -174,6 +174,9 @@ static tl_status decode_png(tl_image *out, const void *data, size_t size, const 
     TL_TRY(tli_png_look(&head, data, size));
     TL_TRY(tli_image_window(&window, args, head.height, head.width, size)); // before anything is unpacked
     TL_TRY(tli_png_decode(out, data, size, args->channels, head.height * head.width));
+    if (out->height != head.height || out->width != head.width) // a window would reach beyond the pixels
+        return TL_FAIL(TL_EIO, "the image has become one of %" PRId64 " x %" PRId64 " pixels: its file changed while it was "
+                       "read", out->height, out->width);
     if (args->shrink > 1)
         shrink_pixels(out, window, args->shrink);
     else if (window.width != out->width || window.height != out->height)
