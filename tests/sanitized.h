@@ -23,7 +23,7 @@
 
 /* Before a function of a test that computes what is expected, for long: it is not checked itself. */
 #if SANITIZED && !defined(__clang__)
-#define NOT_SANITIZED __attribute__((no_sanitize_address, no_sanitize_thread, no_sanitize_undefined))
+#define NOT_SANITIZED __attribute__((no_sanitize_address, no_sanitize_thread, no_sanitize_undefined, optimize("O2")))
 #else
 #define NOT_SANITIZED
 #endif
