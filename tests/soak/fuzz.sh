@@ -1,26 +1,77 @@
 #!/usr/bin/env bash
-# Ten million executions (SOAK_RUNS, where it is set) of each fuzz target that reads training data from files
-# of others (tfrecord, example, idx), and a tenth of that of every other one; images are slow. One worker a core,
-# at the lowest priority, so that it can run beside other work. Names of targets as arguments: these alone. What
-# each said is in build/fuzz/soak/; an input that fails is in build/fuzz/found/.
+# Fuzzes every target towards its goal, 10^8 executions (10^7 for a whole run's folder, which is slow), over as many runs
+# as that takes: tests/soak/fuzz_counts.txt says how far each has come, and each run adds to it. A run adds ten million
+# executions (SOAK_RUNS, where it is set) of each target that reads training data from files of others (tfrecord, example,
+# idx), and a tenth of that of every other one; those that have reached their goal are left out. Names of targets as
+# arguments: these alone, goal or not. One worker a core, at the lowest priority, so that it can run beside other work.
+# What each said is in build/fuzz/soak/; an input that fails is in build/fuzz/found/. Whoever changes a parser much sets its
+# count back to 0.
 # shellcheck source-path=SCRIPTDIR/../.. source=build.sh
 source "$(dirname "$0")/../../build.sh"
 
 logs=build/fuzz/soak
+table=tests/soak/fuzz_counts.txt
 # Short stacks and a small quarantine: twice as many executions, and a finding is run again anyway.
 export ASAN_OPTIONS=malloc_context_size=2:quarantine_size_mb=16
 workers=$(nproc)
 
 runs=${SOAK_RUNS:-10000000}
+goal=100000000
+folder_goal=10000000
 
-# share_of TARGET : executions of one worker.
+# --- what was done in other runs ------------------------------------------------------------------
+
+goal_of()
+{
+    case $1 in
+    run_folder) echo "$folder_goal" ;;
+    *) echo "$goal" ;;
+    esac
+}
+
+# count_of TARGET : executions in all runs before.
+count_of()
+{
+    [[ ! -f $table ]] || awk -v target="$1" '$1 == target { count = $2 } END { print count + 0 }' "$table"
+    [[ -f $table ]] || echo 0
+}
+
+# executions LOG... : what libFuzzer says at its end, or, of one that was ended, the last number that it told.
+executions()
+{
+    local log
+    for log in "$@"; do
+        [[ ! -f $log ]] || awk '/^#[0-9]+/ { last = substr($1, 2) }
+            /^stat::number_of_executed_units/ { last = $2 } END { print last + 0 }' "$log"
+    done | awk '{ total += $1 } END { print total + 0 }'
+}
+
+# Adds what this run has done.
+record()
+{
+    local name
+    {
+        echo "# Executions of each fuzz target in all runs of tests/soak/fuzz.sh, which keeps this list, and how many are wanted."
+        for name in $(fuzz_targets); do
+            printf '%-16s %10d %10d\n' "$name" \
+                $(($(count_of "$name") + $(executions "$logs/$name".*))) "$(goal_of "$name")"
+        done
+    } >"$table.new"
+    mv "$table.new" "$table"
+}
+
+# --- this run -------------------------------------------------------------------------------------
+
+# share_of TARGET : executions of one worker. One that was named has no end before the run's.
 share_of()
 {
-    local all=$runs
+    local all=$runs left
     case $1 in
     tfrecord | example | idx) ;;
     *) all=$(((runs + 9) / 10)) ;;
     esac
+    left=$(($(goal_of "$1") - $(count_of "$1")))
+    ((left <= 0 || left > all)) || all=$left
     echo $(((all + workers - 1) / workers))
 }
 
@@ -40,27 +91,51 @@ work()
     done
 }
 
-executions()
+# When somebody ends the run: the workers tell how far they have come, and that counts too.
+pids=()
+end_early()
 {
-    cat "$@" | awk '/^stat::number_of_executed_units/ { total += $2 } END { print total + 0 }'
+    local pid
+    trap - EXIT
+    for pid in "${pids[@]}"; do kill -INT -- "-$pid" 2>/dev/null || true; done
+    wait
+    record
+    exit 1
+}
+
+unfinished_targets()
+{
+    local name
+    for name in $(fuzz_targets); do (($(count_of "$name") >= $(goal_of "$name"))) || echo "$name"; done
 }
 
 soak()
 {
-    local targets=("$@") i pids=() failed=0
+    local targets=("$@") i failed=0
     build_fuzzers
-    [[ $# -gt 0 ]] || mapfile -t targets < <(fuzz_targets)
-    [[ ${#targets[@]} -gt 0 ]] || die "there are no fuzz targets"
+    [[ $(fuzz_targets) ]] || die "there are no fuzz targets"
+    [[ $# -gt 0 ]] || mapfile -t targets < <(unfinished_targets)
+    if [[ ${#targets[@]} == 0 ]]; then
+        echo "fuzz: every target has reached its goal ($table)"
+        return
+    fi
     rm -rf "$logs"
     mkdir -p "$logs"
     echo "fuzz: ${#targets[@]} targets, $workers workers, up to $runs executions each"
     renice -n 19 -p $$ >/dev/null
+    trap end_early EXIT
+    trap 'exit 1' INT TERM
+    set -m # each worker is a group of its own, which can be ended as a whole
     for ((i = 0; i < workers; i++)); do
         work "$i" "${targets[@]}" &
         pids+=($!)
     done
     for i in "${pids[@]}"; do wait "$i" || failed=1; done
-    for i in "${targets[@]}"; do echo "   $i: $(executions "$logs/$i".*) executions"; done
+    trap - EXIT
+    record
+    for i in "${targets[@]}"; do
+        echo "   $i: $(executions "$logs/$i".*) executions, $(count_of "$i") of $(goal_of "$i") in all runs"
+    done
     echo "fuzz: $(executions "$logs"/*) executions in $SECONDS s"
     return "$failed"
 }
