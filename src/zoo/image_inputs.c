@@ -163,6 +163,7 @@ tl_status tli_image_describe(tl_str *out, const tl_image_data_config *data, tl_i
     tli_json_int(&j, "channels", v.channels);
     tli_json_text(&j, "channel_order", orders[v.channels]);
     tli_json_text(&j, "orientation", turns_single_files(data) ? "EXIF" : "as stored");
+    tli_json_int(&j, "shorter_side", v.side);
     tli_json_number(&j, "center_crop_fraction", v.center);
     tli_json_text(&j, "resize", methods[v.resize]);
     add_numbers(&j, "mean", v.mean, v.channels);

@@ -1,6 +1,8 @@
 /* `export` of a run: its weights, their averages, the best ones. */
 #include "tool/tool_lab.h"
 
+#include "tool/photos.h"
+
 #include <tilth/io/safetensors.h>
 
 static float first_of(const char *file, const char *name)
@@ -80,12 +82,27 @@ static void test_the_best_with_averages(void **state)
     assert_true(exported != first_of(file, "model/head/kernel"));
 }
 
+/* All that is done to a photo before the model sees it. */
+static void test_what_is_done_to_photos(void **state)
+{
+    (void)state;
+    put_photos_of("photos", 8, 100);
+    run("train", "--experiment=images", "--mode=train", "--model_dir=run", "task.train_data.input_path=photos",
+        "trainer.train_steps=1", "tilth.jit=false", "tilth.threads=1", "task.model.backbone.cnn.filters=[2]");
+    ended(0, "");
+    run("export", "--model_dir=run", "--to=out");
+    ended(0, "");
+    assert_near(number_in("out/preprocessing.json", "shorter_side"), 70, 0);
+    assert_near(number_in("out/preprocessing.json", "height"), 56, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TOOL_TEST(test_export),
         TOOL_TEST(test_averages_are_exported),
         TOOL_TEST(test_the_best_with_averages),
+        TOOL_TEST(test_what_is_done_to_photos),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
