@@ -7,6 +7,7 @@
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
 #include <tilth/base/vec.h>
+#include <tilth/train/finished.h>
 #include <tilth/train/launch.h>
 #include <tilth/train/metrics_file.h>
 #include <tilth/train/progress.h>
@@ -257,12 +258,21 @@ static tl_status train(tli_run *run, tl_config *config, tl_gin *gin)
     return st;
 }
 
+/* Before another experiment's params.yaml is read, or its settings are asked for. */
+static tl_status check_folder(const tli_run *run, const tl_train_flags *flags)
+{
+    const tl_parse_options *parse = run->given[EXPERIMENT];
+    bool goes_on = strstr(flags->mode, "train") || tl_experiment_completes(run->registry, parse->experiment);
+    return goes_on ? tl_folder_check_experiment(flags->model_dir, parse->experiment) : TL_OK;
+}
+
 static tl_status run_train(tli_run *run)
 {
     const tl_train_flags *flags = run->given[RUN];
     tl_config *config;
     tl_gin *gin;
     TL_TRY(tl_check_mode(flags->mode));
+    TL_TRY(check_folder(run, flags));
     TL_TRY(tli_experiment_with_gin(&config, &gin, run, run->given[EXPERIMENT], flags->model_dir, flags->gin_file,
                                    flags->gin_params));
     tl_status st = tli_check_lacks(run, config, run->given[EXPERIMENT], flags);

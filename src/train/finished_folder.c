@@ -52,22 +52,43 @@ tl_status tl_folder_kind_of(tl_folder_kind *out, const char *folder)
 
 /* --- experiments ------------------------------------------------------------------------------ */
 
+/* As experiment.txt says; NULL when it is not there. */
+static tl_status read_name(const char **out, tl_arena *arena, const char *folder)
+{
+    const char *path = tl_path_join(arena, folder, TL_EXPERIMENT_FILE);
+    char *text;
+    *out = NULL;
+    if (!path) return TL_ENOMEM;
+    if (!tl_file_exists(path)) return TL_OK;
+    TL_TRY(tl_file_read(&text, NULL, path, LONGEST_NAME));
+    *out = tl_arena_strndup(arena, text, strcspn(text, "\n"));
+    tl_free(text);
+    return *out ? TL_OK : TL_ENOMEM;
+}
+
 /* Which experiment it was. */
 static tl_status recall(tl_finished *f, const tl_finished_args *args)
 {
-    const char *path = tl_path_join(f->arena, args->folder, TL_EXPERIMENT_FILE);
-    char *text;
-    size_t size;
     f->experiment = args->experiment;
     if (f->experiment) return TL_OK;
-    if (!path) return TL_ENOMEM;
-    if (!tl_file_exists(path))
-        return TL_FAIL(TL_ENOTFOUND, "%s is not there, so --experiment=NAME must say what was trained in "
-                                     "that folder", path);
-    TL_TRY(tl_file_read(&text, &size, path, LONGEST_NAME));
-    f->experiment = tl_arena_strndup(f->arena, text, strcspn(text, "\n"));
-    tl_free(text);
-    return f->experiment ? TL_OK : TL_ENOMEM;
+    TL_TRY(read_name(&f->experiment, f->arena, args->folder));
+    if (f->experiment) return TL_OK;
+    return TL_FAIL(TL_ENOTFOUND, "%s/%s is not there, so --experiment=NAME must say what was trained in that folder",
+                   args->folder, TL_EXPERIMENT_FILE);
+}
+
+tl_status tl_folder_check_experiment(const char *folder, const char *experiment)
+{
+    tl_arena *arena;
+    const char *begun;
+    if (!folder || !*folder || !experiment) return TL_OK;
+    TL_TRY(tl_arena_new(&arena));
+    tl_status st = read_name(&begun, arena, folder);
+    if (st == TL_OK && begun && strcmp(begun, experiment) != 0)
+        st = TL_FAIL(TL_EINVAL, "the run in '%s' is of the experiment '%s', and not of '%s': go on with it by "
+                                "--experiment=%s, or begin in another folder", folder, begun, experiment, begun);
+    tl_arena_free(&arena);
+    return st;
 }
 
 /* Whoever has made the folder must not make us run something. */

@@ -73,6 +73,26 @@ static void test_a_run_goes_on_as_it_was_begun(void **state)
     ended(code, "another");
 }
 
+static void test_a_folder_is_of_one_experiment(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"--experiment=images", "--experiment=table", "--experiment=mock"};
+    char *name;
+    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=run", "--progress=lines", "tilth.jit=false",
+        "trainer.train_steps=1");
+    ended(0, "");
+    for (int64_t i = 0; i < TL_COUNT(others); i++) {
+        run("train", others[i], "--mode=train_and_eval", "--model_dir=run", "--progress=lines", "tilth.jit=false",
+            "trainer.train_steps=2");
+        ended(2, "the run in 'run' is of the experiment 'vision/local', and not of ");
+        ended(2, "--experiment=vision/local, or begin in another folder");
+        assert_null(strstr(err, "unknown key"));
+    }
+    assert_ok(tl_file_read(&name, NULL, "run/experiment.txt", 100));
+    assert_string_equal(name, "vision/local\n");
+    tl_free(name);
+}
+
 /* Data that is damaged is no mistake in the command. */
 static void test_damaged_records_end_with_1(void **state)
 {
@@ -158,6 +178,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TOOL_TEST(test_one_command),
         TOOL_TEST(test_a_run_goes_on_as_it_was_begun),
+        TOOL_TEST(test_a_folder_is_of_one_experiment),
         TOOL_TEST(test_damaged_records_end_with_1),
         TOOL_TEST(test_what_lacks_is_told_at_once),
         TOOL_TEST(test_the_example_works),

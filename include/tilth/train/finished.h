@@ -32,6 +32,9 @@ typedef enum tl_folder_kind {
 } tl_folder_kind;
 /* TL_ENOTFOUND, naming what was looked for, when it is none of them. */
 TL_API TL_NODISCARD tl_status tl_folder_kind_of(tl_folder_kind *out, const char *folder);
+/* TL_EINVAL when a run of another experiment has begun in the folder, as its experiment.txt says. A folder that does not say,
+ * or is not there, is good for all; so is no folder, and no experiment (NULL). */
+TL_API TL_NODISCARD tl_status tl_folder_check_experiment(const char *folder, const char *experiment);
 
 typedef struct tl_finished_args {
     tl_registry *registry;  /* knows the task; must outlive what is opened */
