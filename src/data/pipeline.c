@@ -73,10 +73,7 @@ static bool waiting_makes_sense(const tli_pipeline *p)
 static tl_status check_restored(const tli_pipeline *p)
 {
     if (p->bound_arrangement != p->arrangement)
-        return TL_FAIL(TL_EINVAL,
-                       "the restored position is of other data, or of another arrangement of it (files, "
-                       "readers, cycle_length, block_length, shuffle, sampler, buckets): it cannot be gone on from. "
-                       "Put the data back as it was, or begin in another folder");
+        return TL_FAIL(TL_EINVAL, "%s", TL_DATASET_OF_OTHER_DATA);
     TL_TRY(tli_index_check(p, &p->shadow));
     if (waiting_makes_sense(p)) return TL_OK;
     return TL_FAIL(TL_EINVAL, "what waits in buckets at the restored position makes no sense here: the "

@@ -69,6 +69,8 @@ static tl_status copy_args(tl_checkpoint_manager *m, const tl_checkpoint_manager
     TL_TRY(copy_string(&m->args.directory, m->arena));
     TL_TRY(copy_string(&m->args.name, m->arena));
     TL_TRY(copy_string(&m->args.optional, m->arena));
+    TL_TRY(copy_string(&m->args.explained, m->arena));
+    TL_TRY(copy_string(&m->args.explanation, m->arena));
     return copy_string(&m->args.numerics, m->arena);
 }
 
@@ -296,8 +298,9 @@ static tl_status restore_from(tl_checkpoint_manager *m, const tl_checkpoint *c)
 {
     tl_state_report report = {0};
     tl_status st = tli_checkpoint_restore(
-        m->args.state, c, &(tl_checkpoint_restore_args){.optional = m->args.optional,
-                                                           .numerics = m->args.numerics}, &report);
+        m->args.state, c, &(tl_checkpoint_restore_args){.optional = m->args.optional, .explained = m->args.explained,
+                                                        .explanation = m->args.explanation,
+                                                        .numerics = m->args.numerics}, &report);
     tl_state_report_deinit(&report);
     return st;
 }

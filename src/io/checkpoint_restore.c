@@ -90,9 +90,24 @@ static void drop_unexpected(tl_state_report *report)
     report->counts[TL_STATE_UNEXPECTED] = 0;
 }
 
-static tl_status fail_misfit(const char *path, const tl_state_report *report)
+static bool is_below(const char *path, const char *part)
+{
+    size_t length = part ? strlen(part) : 0;
+    return part && strncmp(path, part, length) == 0 && path[length] == '/';
+}
+
+static bool is_explained(const tl_state_report *report, const tl_checkpoint_restore_args *args)
+{
+    for (int64_t i = 0; i < report->count; i++)
+        if (!is_below(report->items[i].path, args->explained) && !is_below(report->items[i].path, args->optional))
+            return false;
+    return args->explanation != NULL;
+}
+
+static tl_status fail_misfit(const char *path, const tl_state_report *report, const tl_checkpoint_restore_args *args)
 {
     tl_str text = TL_STR_INIT;
+    if (is_explained(report, args)) return TL_FAIL(TL_EDATA, "'%s': %s", path, args->explanation);
     tl_state_report_text(&text, report, SHOWN);
     tl_status st = TL_FAIL(TL_EINVAL, "'%s' does not fit what it shall be restored into: %s", path,
                            tl_str_text(&text));
@@ -103,11 +118,8 @@ static tl_status fail_misfit(const char *path, const tl_state_report *report)
 // Whether something does not fit that must. The rest is told.
 static bool is_misfit(const tl_state_report *report, const char *optional, const char *file)
 {
-    size_t length = optional ? strlen(optional) : 0;
-    for (int64_t i = 0; i < report->count; i++) {
-        const char *path = report->items[i].path;
-        if (!optional || strncmp(path, optional, length) != 0 || path[length] != '/') return true;
-    }
+    for (int64_t i = 0; i < report->count; i++)
+        if (!is_below(report->items[i].path, optional)) return true;
     for (int64_t i = 0; i < report->count; i++)
         TL_LOG_WARNING("'%s': '%s' %s", file, report->items[i].path,
                        report->items[i].verdict == TL_STATE_MISSING      ? "is not in it, and starts anew"
@@ -147,7 +159,7 @@ tl_status tli_checkpoint_restore(tl_state *into, const tl_checkpoint *c,
         st, tl_state_compare(report, into, r.there, &(tl_state_compare_args){.cast = args->cast}));
     if (args->beside) drop_unexpected(report);
     if (!args->partial && is_misfit(report, args->optional, path)) {
-        st = fail_misfit(path, report);
+        st = fail_misfit(path, report, args);
         goto done;
     }
     TL_TRY_DONE(st, restoring_init(&r, into, report));

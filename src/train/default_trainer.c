@@ -181,6 +181,8 @@ static tl_status build_checkpointer(tl_default_trainer *t, tl_checkpoint_manager
                                       .minutes = t->config->tilth.checkpoint_minutes,
                                       .anew = !train->resume,
                                       .max_to_keep = train->checkpointer.max_to_keep,
+                                      .explained = "data",
+                                      .explanation = "training data: " TL_DATASET_OF_OTHER_DATA,
                                       .init = initialize,
                                       .payload = t->trainer,
                                       .background = true,

@@ -102,7 +102,8 @@ static tl_status base_build_checkpoint_manager(tl_runner *r, tl_checkpoint_manag
                                            .init = initialize, .restore_bundle = restore_original,
                                            .payload = r->trainer,
                                            .background = r->args->background_checkpoints,
-                                           .optional = "hooks",
+                                           .optional = "hooks", .explained = "data",
+                                           .explanation = "training data: " TL_DATASET_OF_OTHER_DATA,
                                            .notes = r->notes.items, .note_count = r->notes.count,
                                            .numerics = tl_engine_backend(r->trainer->engine)->cls.name});
 }

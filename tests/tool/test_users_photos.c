@@ -73,6 +73,23 @@ static void test_a_run_goes_on_as_it_was_begun(void **state)
     ended(code, "another");
 }
 
+/* Which is what one does with the worst of them. What is kept of a position may have another form then. */
+static void test_a_photo_is_removed(void **state)
+{
+    (void)state;
+    put_photos("pictures", 24);
+    run("train", "--experiment=images", "--mode=train", "--model_dir=run", "--progress=lines",
+        "task.train_data.input_path=pictures", "tilth.threads=1", "tilth.jit=false", "trainer.train_steps=4",
+        "task.train_data.shuffle_buffer_size=14", "task.validation_data.input_path=pictures");
+    ended(0, "");
+    for (int i = 12; i < 24; i++)
+        assert_int_equal(remove(tl_arena_printf(lab_arena, "pictures/%s/%d.png", i % 2 ? "lying" : "standing", i)), 0);
+    train("trainer.train_steps=6");
+    ended(1, "'run/ckpt-4.safetensors': training data: the restored position is of other data");
+    ended(1, "begin in another folder");
+    assert_null(strstr(err, "stream_0"));
+}
+
 static void test_a_folder_is_of_one_experiment(void **state)
 {
     (void)state;
@@ -178,6 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TOOL_TEST(test_one_command),
         TOOL_TEST(test_a_run_goes_on_as_it_was_begun),
+        TOOL_TEST(test_a_photo_is_removed),
         TOOL_TEST(test_a_folder_is_of_one_experiment),
         TOOL_TEST(test_damaged_records_end_with_1),
         TOOL_TEST(test_what_lacks_is_told_at_once),

@@ -72,6 +72,11 @@ TL_API void tl_dataset_free(tl_dataset **d);
 TL_API TL_NODISCARD tl_status tl_dataset_next(tl_dataset *d, tl_ctx *c, tl_tensors *out,
                                               bool *more);
 TL_API TL_NODISCARD tl_status tl_dataset_rewind(tl_dataset *d);
+/* What is told of a state that is of other data. */
+#define TL_DATASET_OF_OTHER_DATA                                                                                         \
+    "the restored position is of other data, or of another arrangement of it (files, readers, cycle_length, "            \
+    "block_length, shuffle, sampler, buckets): it cannot be gone on from. Put the data back as it was, or begin in "     \
+    "another folder"
 /* The dataset must outlive the state. */
 TL_API TL_NODISCARD tl_status tl_dataset_state(tl_dataset *d, tl_state *into);
 /* Of a full batch, the batch size first. TL_EUNSUPPORTED when the dataset does not know. */

@@ -74,7 +74,8 @@ typedef struct tl_checkpoint_manager_args {
     tl_status (*restore_bundle)(void *payload, const char *prefix); /* (optional) restores a TensorBundle */
     void *payload;                    /* of these two */
     bool background;                  /* save returns while the file is written */
-    const char *optional;             /* as in tl_checkpoint_restore_args; may be NULL */
+    const char *optional;             /* as in tl_checkpoint_restore_args; may be NULL, as these two */
+    const char *explained, *explanation;
     const char *numerics;             /* of tl_checkpoint_info and tl_checkpoint_restore_args */
     double minutes;                   /* 0: none by time */
     bool anew;                        /* begins without checkpoints, whatever lies in the directory: who says so moves
