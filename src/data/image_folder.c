@@ -9,6 +9,7 @@
 #include <tilth/base/map.h>
 #include <tilth/base/vec.h>
 
+#include "base/utf8.h"
 #include "data/image_folder_impl.h"
 
 typedef struct name_list {
@@ -186,12 +187,23 @@ static tl_status add_listed(listing *l, const name_list *folders)
     return st;
 }
 
+// Names stand in lists, one a line, and in files of YAML and JSON.
+static tl_status check_name(const char *path)
+{
+    const char *name = tl_path_basename(path);
+    if (strchr(name, '\n')) return TL_FAIL(TL_EINVAL, "'%s': the name of a class has no line break", path);
+    for (int length; *name; name += length)
+        if (!(length = tli_utf8_length(name)))
+            return TL_FAIL(TL_EINVAL, "'%s': the name of a class is UTF-8, and this folder's is not: rename it", path);
+    return TL_OK;
+}
+
 static tl_status add_sorted(listing *l, const name_list *folders)
 {
     for (int64_t i = 0; i < folders->count; i++) {
-        if (strchr(tl_path_basename(folders->items[i]), '\n'))
-            return TL_FAIL(TL_EINVAL, "'%s': the name of a class has no line break", folders->items[i]);
-        TL_TRY(add_class(l, folders->items[i], l->classes.count));
+        int64_t before = l->classes.count;
+        TL_TRY(add_class(l, folders->items[i], before));
+        if (l->classes.count > before) TL_TRY(check_name(folders->items[i]));
     }
     return TL_OK;
 }

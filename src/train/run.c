@@ -235,11 +235,22 @@ static tl_status write_experiment(tl_runner *r)
     return tl_file_write_atomic(path, text, strlen(text));
 }
 
+/* What cannot be written is refused before there is a folder. */
+static tl_status try_to_serialize(const tl_config *config)
+{
+    tl_str text = TL_STR_INIT;
+    tl_status st = tl_config_write(&text, config, false);
+    if (st == TL_OK) st = tl_str_status(&text);
+    tl_str_deinit(&text);
+    return st;
+}
+
 tl_status tl_runner_begin(tl_runner *r)
 {
     const tl_run_args *a = r->args;
     if (r->begun || !r->folder) return TL_OK;
     r->begun = true;
+    if (a->config) TL_TRY(try_to_serialize(a->config));
     TL_TRY(tli_run_folder_begin(r->folder));
     if (a->config) {
         TL_LOG_INFO("Final experiment parameters: %s/params.yaml", a->model_dir);

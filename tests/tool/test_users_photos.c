@@ -73,6 +73,22 @@ static void test_a_run_goes_on_as_it_was_begun(void **state)
     ended(code, "another");
 }
 
+/* Names that no text can hold. */
+static void test_names_that_are_not_utf8(void **state)
+{
+    (void)state;
+    put_photos("pictures", 8);
+    put_photo("pictures/caf\xe9/1.png", true, 1);
+    train("trainer.train_steps=1");
+    ended(2, "': the name of a class is UTF-8, and this folder's is not: rename it");
+    ended(2, "pictures/caf");
+    assert_false(tl_dir_exists("run"));
+    put_photos("caf\xe9", 8);
+    train("task.train_data.input_path=caf\xe9");
+    ended(2, "task.train_data.input_path: a string that is not UTF-8 cannot be written as YAML");
+    assert_false(tl_dir_exists("run"));
+}
+
 /* Which is what one does with the worst of them. What is kept of a position may have another form then. */
 static void test_a_photo_is_removed(void **state)
 {
@@ -195,6 +211,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TOOL_TEST(test_one_command),
         TOOL_TEST(test_a_run_goes_on_as_it_was_begun),
+        TOOL_TEST(test_names_that_are_not_utf8),
         TOOL_TEST(test_a_photo_is_removed),
         TOOL_TEST(test_a_folder_is_of_one_experiment),
         TOOL_TEST(test_damaged_records_end_with_1),
