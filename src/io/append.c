@@ -22,7 +22,6 @@ enum { WAITING_USUALLY = 1 << 16, WAITING_MOST = 8 << 20 };
 struct tli_append {
     char *path;
     int fd;
-    off_t size;      /* of whole records in the file */
     tl_str waiting;
     struct { size_t *items; int64_t count, capacity; } lengths; /* of the records in it */
     int64_t lost;    /* records that were dropped since something could be written */
@@ -45,7 +44,6 @@ tl_status tli_append_open(tli_append **out, const char *path, bool fresh, bool l
         (void)tli_append_close(&a);
         return st;
     }
-    a->size = info.st_size;
     // File systems without locks have no way to say that it is in use; nothing else depends on it.
     if (lock) (void)flock(a->fd, LOCK_EX | LOCK_NB);
     *out = a;
@@ -107,17 +105,24 @@ tl_status tli_append_record(tli_append *a, const void *data, size_t size)
     return st;
 }
 
+/* Half a record would hide those that come after it. What others have added in the meantime is not ours to cut. */
+static tl_status take_back(const tli_append *a, off_t before, size_t written)
+{
+    struct stat now;
+    if (before < 0 || !written || fstat(a->fd, &now) != 0 || now.st_size != before + (off_t)written) return TL_OK;
+    return ftruncate(a->fd, before) == 0 ? TL_OK : TLI_FAIL_SYSTEM(errno, "shorten", a->path);
+}
+
 tl_status tli_append_flush(tli_append *a)
 {
     if (!a->waiting.length) return TL_OK;
     struct iovec piece = tli_piece(a->waiting.data, a->waiting.length);
+    off_t before = lseek(a->fd, 0, SEEK_END);
     int error = tli_write_all(a->fd, &piece, 1);
     if (error) {
-        // Half a record would hide those that come after it.
-        if (ftruncate(a->fd, a->size) != 0) return TLI_FAIL_SYSTEM(errno, "shorten", a->path);
+        TL_TRY(take_back(a, before, a->waiting.length - piece.iov_len));
         return TLI_FAIL_SYSTEM(error, "write", a->path);
     }
-    a->size += (off_t)a->waiting.length;
     a->unsynced = true;
     tl_str_cut(&a->waiting, 0);
     a->lengths.count = 0;

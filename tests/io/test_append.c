@@ -99,12 +99,45 @@ static void a_long_record_stays(void **state)
     tl_free(record);
 }
 
+/* Others add to the file too, such as an evaluation beside a training: a disk that is full must not cut theirs. */
+static void what_others_wrote_stays(void **state)
+{
+    (void)state;
+    static const char theirs[] = "their line\n";
+    tli_append *a;
+    char record[RECORD + 1], *text;
+    size_t size;
+    assert_ok(tli_append_open(&a, in_folder("shared"), true, false));
+    make_record(record, 0);
+    assert_ok(tli_append_record(a, record, RECORD));
+    assert_ok(tli_append_flush(a));
+    FILE *other = fopen(in_folder("shared"), "a");
+    assert_non_null(other);
+    assert_true(fputs(theirs, other) >= 0 && fclose(other) == 0);
+    make_record(record, 1);
+    assert_ok(tli_append_record(a, record, RECORD));
+    set_room(RECORD + sizeof theirs - 1 + 16); // a part of ours is written
+    assert_int_equal(tli_append_flush(a), TL_EIO);
+    set_room(RLIM_INFINITY);
+    assert_ok(tl_file_read(&text, &size, in_folder("shared"), MIB));
+    assert_int_equal(size, RECORD + sizeof theirs - 1);
+    assert_string_equal(text + RECORD, theirs);
+    tl_free(text);
+    assert_ok(tli_append_close(&a));
+    assert_ok(tl_file_read(&text, &size, in_folder("shared"), MIB));
+    assert_int_equal(size, 2 * RECORD + sizeof theirs - 1);
+    assert_int_equal(number_at(text), 0);
+    assert_int_equal(number_at(text + RECORD + sizeof theirs - 1), 1);
+    tl_free(text);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
         TEST(what_waits_is_bounded),
         TEST(a_long_record_stays),
+        TEST(what_others_wrote_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
