@@ -1,6 +1,9 @@
 /* Pipelines as configurations describe them: Model Garden's DataConfig. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
 #include <tilth/base/log.h>
 #include <tilth/base/vec.h>
 #include <tilth/data/image_folder.h>
@@ -26,12 +29,27 @@ static char *escaped(tl_arena *arena, const char *pattern)
     return out;
 }
 
+static bool is_there(const char *path)
+{
+    return tl_file_exists(path) || tl_dir_exists(path);
+}
+
+// A path of params.yaml may have been good where the run began, and we are somewhere else.
+static tl_status not_found(const char *what, const char *path)
+{
+    char *here = *path == '/' ? NULL : getcwd(NULL, 0);
+    tl_status st = here ? TL_FAIL(TL_ENOTFOUND, "%s; it is looked for from '%s', where this was started", what, here)
+                        : TL_FAIL(TL_ENOTFOUND, "%s", what);
+    free(here);
+    return st;
+}
+
 static tl_status match_one(path_vec *into, tl_arena *arena, const char *pattern)
 {
     if (!strpbrk(pattern, "*?")) {
-        if (!tl_file_exists(pattern) && !tl_dir_exists(pattern))
-            return TL_FAIL(TL_ENOTFOUND, "'%s' does not exist", pattern);
-        return TL_VEC_PUSH(into, pattern) ? TL_OK : TL_ENOMEM;
+        if (is_there(pattern)) return TL_VEC_PUSH(into, pattern) ? TL_OK : TL_ENOMEM;
+        const char *what = tl_arena_printf(arena, "'%s' does not exist", pattern);
+        return what ? not_found(what, pattern) : TL_ENOMEM;
     }
     tl_path_list found;
     const char *plain = escaped(arena, pattern);
@@ -47,12 +65,15 @@ static tl_status match_one(path_vec *into, tl_arena *arena, const char *pattern)
     if (found.count)
         return TL_FAIL(TL_ENOTFOUND, "no file of data matches '%s', only '%s', which lists classes", pattern,
                        found.items[0]);
-    return TL_FAIL(TL_ENOTFOUND, "no file matches '%s'", pattern);
+    const char *what = tl_arena_printf(arena, "no file matches '%s'", pattern);
+    return what ? not_found(what, pattern) : TL_ENOMEM;
 }
 
-// Several patterns with commas between them; spaces around them and empty ones do not count.
+// One path, whose name may have commas, or several patterns with commas between them; spaces around them and empty ones do not
+// count.
 static tl_status match_text(path_vec *into, tl_arena *arena, const char *text)
 {
+    if (strchr(text, ',') && is_there(text)) return TL_VEC_PUSH(into, text) ? TL_OK : TL_ENOMEM;
     while (*text) {
         size_t length = strcspn(text, ",");
         const char *from = text, *end = text + length;
@@ -69,11 +90,15 @@ static tl_status match_text(path_vec *into, tl_arena *arena, const char *text)
     return TL_OK;
 }
 
+// Items of a list are one pattern each, as in Model Garden.
 static tl_status match_all(path_vec *into, tl_arena *arena, const tl_value *v)
 {
     if (v->kind == TL_VALUE_SCALAR) return match_text(into, arena, v->text);
-    for (int64_t i = 0; v->kind == TL_VALUE_LIST && i < v->count; i++)
-        TL_TRY(match_all(into, arena, v->items[i]));
+    for (int64_t i = 0; v->kind == TL_VALUE_LIST && i < v->count; i++) {
+        const tl_value *item = v->items[i];
+        if (item->kind != TL_VALUE_SCALAR) TL_TRY(match_all(into, arena, item));
+        else if (*item->text) TL_TRY(match_one(into, arena, item->text));
+    }
     return TL_OK;
 }
 

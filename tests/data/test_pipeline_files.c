@@ -489,6 +489,27 @@ static void paths_are_matched(void **state)
     assert_fails(tl_paths_match(&found, arena, parse("/nowhere/at/all")), TL_ENOTFOUND,
                  "'/nowhere/at/all' does not exist");
     assert_fails(tl_paths_match(&found, arena, parse("' , '")), TL_EINVAL, "there are no files");
+    assert_fails(tl_paths_match(&found, arena, parse("nowhere/at/*.all")), TL_ENOTFOUND,
+                 "no file matches 'nowhere/at/*.all'; it is looked for from '/");
+    assert_fails(tl_paths_match(&found, arena, parse("../nowhere")), TL_ENOTFOUND,
+                 "'../nowhere' does not exist; it is looked for from '/");
+}
+
+/* What is there is meant as it is; where both may be meant, a list says so. */
+static void names_may_have_commas(void **state)
+{
+    (void)state;
+    tl_path_list found;
+    const char *both = write_file("p,q", 0, 1, false), *other = write_file("p,r", 1, 1, false);
+    assert_ok(tl_paths_match(&found, arena, parse(tl_arena_printf(arena, "'%s'", both))));
+    assert_int_equal(found.count, 1);
+    assert_string_equal(found.items[0], both);
+    assert_ok(tl_paths_match(&found, arena, parse(tl_arena_printf(arena, "['%s', '', '%s/p,?']", other, home))));
+    assert_int_equal(found.count, 3);
+    assert_string_equal(found.items[0], other);
+    assert_string_equal(found.items[1], both);
+    assert_fails(tl_paths_match(&found, arena, parse(tl_arena_printf(arena, "['%s,%s']", both, other))), TL_ENOTFOUND,
+                 "p,r' does not exist");
 }
 
 static tl_dataset *from_config(const char *text, const tl_pipeline_reader *reader)
@@ -608,6 +629,7 @@ int main(void)
         LAB_TEST(folders_are_classes),
         LAB_TEST(arrays_are_sources_too),
         LAB_TEST(paths_are_matched),
+        LAB_TEST(names_may_have_commas),
         LAB_TEST(configurations_mean_what_they_say),
         LAB_TEST(mixtures_are_maps),
         LAB_TEST(configurations_that_cannot_be_are_refused),

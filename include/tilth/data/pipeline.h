@@ -156,9 +156,10 @@ TL_API TL_NODISCARD tl_status tl_example_decode(void *features, tl_sample *s);
  * filter_fn the filter, combine_fn and sample_fn are weights, transform_and_batch_fn padding and buckets,
  * postprocess_fn is `postprocess`. */
 
-/* Paths of a pattern, of several separated by commas, or of a list of such. `*` and `?` match, sorted, and must
- * match something; lists of classes (data/image_folder.h) are passed over; `[` is an ordinary character; a path
- * without them must be there. */
+/* Paths of a pattern, of several separated by commas, or of a list of patterns, in which commas are part of the names. A
+ * text that is the name of something is that, whatever commas it has. `*` and `?` match, sorted, and must match something;
+ * lists of classes (data/image_folder.h) are passed over; `[` is an ordinary character; a path without them must be
+ * there. */
 TL_API TL_NODISCARD tl_status tl_paths_match(tl_path_list *out, tl_arena *arena, const tl_value *patterns);
 
 /* Opens the files of an input_path, or of one name of it. */
