@@ -9,6 +9,7 @@
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/file.h>
+#include <tilth/base/log.h>
 #include <tilth/base/map.h>
 #include <tilth/base/vec.h>
 #include <tilth/desc/yaml.h>
@@ -288,6 +289,12 @@ static tl_status read_event(reader *r, json_t *line)
     return add_metrics(r, event, json_integer_value(step), metrics);
 }
 
+/* Half a line is what a process leaves that is killed amid it, or has no room on the disk. */
+static bool is_cut(const char *line, const json_error_t *error)
+{
+    return *line == '{' && json_error_code(error) == json_error_premature_end_of_input;
+}
+
 /* A line that is no JSON, or too long, is passed over: half of one, or what somebody else has written. */
 static tl_status read_lines(reader *r, const char *text, size_t size)
 {
@@ -297,8 +304,11 @@ static tl_status read_lines(reader *r, const char *text, size_t size)
         next = stop + 1;
         if (at == stop) continue;
         json_error_t error;
-        json_t *line = stop - at > LONGEST_LINE ? NULL : json_loadb(at, (size_t)(stop - at), 0, &error);
-        if (!json_is_object(line)) r->strange++;
+        bool too_long = stop - at > LONGEST_LINE;
+        json_t *line = too_long ? NULL : json_loadb(at, (size_t)(stop - at), 0, &error);
+        if (!line && !too_long && is_cut(at, &error))
+            TL_LOG_INFO("'%s': a line of " TL_METRICS_FILE " was cut, and is left out", r->run->folder);
+        else if (!json_is_object(line)) r->strange++;
         else st = read_event(r, line);
         json_decref(line);
     }
@@ -387,6 +397,17 @@ static tl_status read_experiment(reader *r)
 
 /* --- runs ------------------------------------------------------------------------------------- */
 
+static tl_status no_run(const reader *r)
+{
+    const char *path = tl_path_join(r->arena, r->run->folder, TL_METRICS_FILE);
+    if (!path) return TL_ENOMEM;
+    if (!tl_file_exists(path))
+        return TL_FAIL(TL_ENOTFOUND, "'%s' is no folder of a run: it has neither params.yaml nor " TL_METRICS_FILE,
+                       r->run->folder);
+    return TL_FAIL(TL_ENOTFOUND, "'%s' is no folder of a run: it has no params.yaml, and its " TL_METRICS_FILE " %s",
+                   r->run->folder, r->strange ? "has no line of one" : "is empty");
+}
+
 static tl_status try_read(reader *r)
 {
     bool there;
@@ -399,10 +420,7 @@ static tl_status try_read(reader *r)
     if (!there) TL_TRY(read_best(r));
     TL_TRY(read_experiment(r));
     if (settings != TL_OK) tl_error_restore(&error);
-    if (settings == TL_OK && !r->run->usable)
-        return TL_FAIL(TL_ENOTFOUND, "'%s' is no folder of a run: it has neither params.yaml nor " TL_METRICS_FILE,
-                       r->run->folder);
-    return settings;
+    return settings == TL_OK && !r->run->usable ? no_run(r) : settings;
 }
 
 static void close_reader(reader *r)

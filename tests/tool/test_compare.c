@@ -112,6 +112,27 @@ static void test_bad_runs_do_not_hide_the_others(void **state)
     run("compare", "runs/none");
     ended(1, "there is no such folder");
     assert_string_equal(out, "");
+    put_text("runs/empty/metrics.jsonl", "");
+    run("compare", "runs/empty");
+    ended(1, "'runs/empty' is no folder of a run: it has no params.yaml, and its metrics.jsonl is empty");
+    put_text("runs/empty/metrics.jsonl", "{\"loss\": 1}\n");
+    run("compare", "runs/empty");
+    ended(1, "'runs/empty' is no folder of a run: it has no params.yaml, and its metrics.jsonl has no line of one");
+}
+
+/* It is no less of a run. */
+static void test_killed_amid_a_line(void **state)
+{
+    (void)state;
+    three();
+    add_text("runs/a/metrics.jsonl", "{\"event\": \"train\", \"step\": 40, \"metr");
+    run("compare", "runs/a", "runs/b");
+    ended(0, "");
+    has("\na ");
+    add_text("runs/a/metrics.jsonl", "\n{\"event\": \"evaluation\", \"step\": 31, \"metrics\": {\"accuracy\": 0.9375}}\n{");
+    run("compare", "runs/a", "runs/b"); // and gone on with
+    ended(0, "");
+    has("\na      0.9375  31");
 }
 
 /* Lines that nobody should have written are told, and the rest is read. */
@@ -136,7 +157,8 @@ static void test_strange_lines(void **state)
              "{\"event\": \"evaluation\", \"step\": 31, \"metrics\": {\"accuracy\": 0.9375}}\n"
              "\xff\xfe\n{\"event\": \"evaluation\", \"step\": 32, \"metr");
     run("compare", "runs/a", "runs/b");
-    ended(1, "runs/a/metrics.jsonl: 11 lines are not understood, and left out");
+    ended(1, "runs/a/metrics.jsonl: 10 lines are not understood, and left out");
+    logged("'runs/a': a line of metrics.jsonl was cut, and is left out");
     has("\na      0.9375  31  0.9375  0.1              31  1:05  done");
     has("\nb ");
 }
@@ -186,6 +208,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TOOL_TEST(test_a_table),       TOOL_TEST(test_metrics_and_order),
         TOOL_TEST(test_csv_and_json),  TOOL_TEST(test_it_fits_the_terminal),
+        TOOL_TEST(test_killed_amid_a_line),
         TOOL_TEST(test_strange_lines), TOOL_TEST(test_bad_runs_do_not_hide_the_others),
         TOOL_TEST(test_runs_of_before), TOOL_TEST(test_killed_and_resumed),
     };
