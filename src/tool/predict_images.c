@@ -4,8 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include <tilth/base/file.h>
+#include <tilth/base/log.h>
+#include <tilth/base/map.h>
 #include <tilth/base/vec.h>
 #include <tilth/io/example.h>
 #include <tilth/io/idx.h>
@@ -223,21 +226,43 @@ static tl_status list(name_list *out, tl_arena *arena, const char *path)
     return st;
 }
 
-static tl_status ask_folder(tli_asking *a, const char *path, int depth, int64_t *found)
+/* All that lies in a folder and below it. */
+typedef struct walk {
+    tli_asking *asking;
+    tl_map seen;   /* folders, by device and inode: links may lead to the same one again and again */
+    int64_t found; /* images */
+} walk;
+
+static tl_status note_folder(walk *w, const char *path, bool *is_new)
+{
+    struct stat info;
+    char key[64];
+    *is_new = false;
+    if (stat(path, &info) != 0) return TL_FAIL(TL_EIO, "cannot look into '%s': %s", path, strerror(errno));
+    snprintf(key, sizeof key, "%" PRIuMAX " %" PRIuMAX, (uintmax_t)info.st_dev, (uintmax_t)info.st_ino);
+    *is_new = !tl_map_has(&w->seen, key);
+    if (!*is_new) TL_LOG_INFO("'%s' is passed over: it leads to a folder that was taken already", path);
+    return tl_map_set(&w->seen, key, NULL);
+}
+
+static tl_status ask_folder(walk *w, const char *path, int depth)
 {
     name_list names = {0};
     tl_arena *arena;
+    bool is_new;
     if (depth > DEEPEST) return TL_FAIL(TL_ELIMIT, "'%s' lies deeper than %d folders", path, DEEPEST);
+    TL_TRY(note_folder(w, path, &is_new));
+    if (!is_new) return TL_OK;
     TL_TRY(tl_arena_new(&arena));
     tl_status st = list(&names, arena, path);
     for (int64_t i = 0; i < names.count && st == TL_OK; i++) {
         if (tl_dir_exists(names.items[i])) {
-            st = ask_folder(a, names.items[i], depth + 1, found);
+            st = ask_folder(w, names.items[i], depth + 1);
         } else if (is_image(names.items[i])) {
-            ++*found;
-            st = ask_file(a, names.items[i]);
+            w->found++;
+            st = ask_file(w->asking, names.items[i]);
         }
-        if (st != TL_OK) st = tli_ask_failed(a, st);
+        if (st != TL_OK) st = tli_ask_failed(w->asking, st);
     }
     TL_VEC_FREE(&names);
     tl_arena_free(&arena);
@@ -246,9 +271,10 @@ static tl_status ask_folder(tli_asking *a, const char *path, int depth, int64_t 
 
 tl_status tli_ask_images(tli_asking *a, const char *path)
 {
-    int64_t found = 0;
+    walk w = {.asking = a, .seen = TL_MAP_INIT};
     if (!tl_dir_exists(path)) return ask_file(a, path);
-    TL_TRY(ask_folder(a, path, 0, &found));
-    if (found) return TL_OK;
+    tl_status st = ask_folder(&w, path, 0);
+    tl_map_deinit(&w.seen);
+    if (st != TL_OK || w.found) return st;
     return TL_FAIL(TL_EINVAL, "'%s' holds no image: no file in it, nor below it, ends in .jpg, .jpeg or .png", path);
 }

@@ -121,6 +121,26 @@ static void test_folders(void **state)
     ended(1, "'pictures/empty' holds no image");
 }
 
+/* Each folder once, however many links lead to it. */
+static void test_folders_with_links(void **state)
+{
+    (void)state;
+    train();
+    assert_ok(tl_mkdirs("pictures/b"));
+    write_png("pictures/b/one.png", 1);
+    assert_int_equal(symlink(".", "pictures/here"), 0);
+    assert_int_equal(symlink("../b", "pictures/b/again"), 0);
+    assert_int_equal(symlink("..", "pictures/b/up"), 0);
+    run("predict", "--model_dir=run", "pictures");
+    ended(0, "");
+    assert_int_equal(lines_of(out), 1);
+    told_of("pictures/b/one.png");
+    logged("'pictures/here' is passed over");
+    run("predict", "--model_dir=run", "pictures", "pictures/b"); // who names one is told of it
+    ended(0, "");
+    assert_int_equal(lines_of(out), 2);
+}
+
 /* Encoded and raw, with a name and without. */
 static void write_records(const char *path, bool gzip)
 {
@@ -659,6 +679,7 @@ int main(void)
         TOOL_TEST(test_names_of_the_run),
         TOOL_TEST(test_it_goes_on_past_bad_files),
         TOOL_TEST(test_folders),
+        TOOL_TEST(test_folders_with_links),
         TOOL_TEST(test_records_and_arrays),
         TOOL_TEST(test_a_damaged_record_file),
         TOOL_TEST(test_json),
