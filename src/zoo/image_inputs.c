@@ -350,14 +350,15 @@ static tl_status add_name(const plan *p, tl_sample *s)
     enum { LONGEST = 256 };
     const tl_sample_field *given = tl_sample_peek(s, FILENAME);
     bool named = given && given->dtype == TL_U8 && given->shape.rank == 1 && given->shape.dims[0];
+    int64_t all = named ? given->shape.dims[0] : 0, shown = all < LONGEST ? all : LONGEST - 1;
     char text[LONGEST * 2];
     if (p->data->file_type == TL_IMAGES_FOLDER)
         snprintf(text, sizeof text, "%s", s->at.file);
     else if (p->data->file_type == TL_IMAGES_SYNTHETIC)
         snprintf(text, sizeof text, "made-up image %lld", (long long)s->at.number);
     else
-        snprintf(text, sizeof text, "%.*s%srecord %lld of %s", named ? (int)(given->shape.dims[0] % LONGEST) : 0,
-                 named ? (const char *)given->data : "", named ? ", " : "", (long long)s->at.number,
+        snprintf(text, sizeof text, "%.*s%srecord %lld of %s", (int)shown,
+                 named ? (const char *)given->data + all - shown : "", named ? ", " : "", (long long)s->at.number,
                  s->at.file);
     size_t length = strlen(text), from = length >= LONGEST ? length - (LONGEST - 1) : 0;
     char *out = tl_sample_add(s, TL_BATCH_NAME, TL_U8, TL_SHAPE(LONGEST));

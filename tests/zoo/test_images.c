@@ -38,21 +38,25 @@ static void put_folder(const char *folder, const char *const *classes, int count
 }
 #define CLASSES(...) (const char *const[]){__VA_ARGS__, NULL}
 
+/* `called` may be empty. */
+static void put_record(tl_tfrecord_writer *w, int number, int64_t label, int64_t channels, tl_bytes called)
+{
+    tl_str example = TL_STR_INIT, png = png_of(12, 12, channels, number);
+    tl_example_writer e = tl_example_begin(&example);
+    tl_example_add_bytes(&e, "image/encoded", &(tl_bytes){png.data, png.length}, 1);
+    tl_example_add_ints(&e, "image/class/label", &label, 1);
+    if (called.size) tl_example_add_bytes(&e, "image/filename", &called, 1);
+    assert_ok(tl_example_end(&e));
+    assert_ok(tl_tfrecord_write(w, example.data, example.length));
+    tl_str_deinit(&example);
+    tl_str_deinit(&png);
+}
+
 static void put_records(const char *path, int count, int classes)
 {
     tl_tfrecord_writer *w;
     assert_ok(tl_tfrecord_writer_begin(&w, path, NULL));
-    for (int i = 0; i < count; i++) {
-        tl_str example = TL_STR_INIT, png = png_of(12, 12, 1, i);
-        int64_t label = i % classes;
-        tl_example_writer e = tl_example_begin(&example);
-        tl_example_add_bytes(&e, "image/encoded", &(tl_bytes){png.data, png.length}, 1);
-        tl_example_add_ints(&e, "image/class/label", &label, 1);
-        assert_ok(tl_example_end(&e));
-        assert_ok(tl_tfrecord_write(w, example.data, example.length));
-        tl_str_deinit(&example);
-        tl_str_deinit(&png);
-    }
+    for (int i = 0; i < count; i++) put_record(w, i, i % classes, 1, (tl_bytes){0});
     assert_ok(tl_tfrecord_writer_commit(&w));
 }
 
@@ -271,15 +275,15 @@ static const char reduced[] = "task:\n"
                               "  validation_data: {file_type: image_folder, input_path: wide, global_batch_size: 4,\n"
                               "                    shorter_side: 10, center_crop_fraction: 0.9, cache: %s}\n";
 
-/* The first batch of images, and the name of the last one. */
-static void read_batch(double *pixels, char name[256], const char *cached)
+/* The first batch of four images, and their names. */
+static void read_batch(double *pixels, char names[4][256], const char *settings)
 {
     lab_run r;
     tl_dataset *d;
     tl_ctx *c;
     bool more;
     double bytes[4 * 256];
-    lab_begin(&r, "image_classification", tl_arena_printf(lab_arena, reduced, cached));
+    lab_begin(&r, "image_classification", settings);
     assert_ok(tl_task_build_inputs(r.task, r.task->config->validation_data,
                                    &(tl_input_context){.pipelines = 1, .replicas = 1}, &d));
     assert_ok(tl_ctx_new(&c, r.task->engine));
@@ -288,7 +292,7 @@ static void read_batch(double *pixels, char name[256], const char *cached)
     assert_true(more);
     assert_ok(tl_tensor_get_doubles(tl_batch_get(&b, "image"), pixels, 4 * 8 * 8 * 3));
     assert_ok(tl_tensor_get_doubles(tl_batch_get(&b, TL_BATCH_NAME), bytes, TL_COUNT(bytes)));
-    for (int i = 0; i < 256; i++) name[i] = (char)bytes[3 * 256 + i];
+    for (int i = 0; i < 4 * 256; i++) names[i / 256][i % 256] = (char)bytes[i];
     tl_ctx_free(&c);
     tl_dataset_free(&d);
     lab_end(&r);
@@ -299,15 +303,15 @@ static void test_reduced_images_are_the_same_however_they_come(void **state)
     (void)state;
     double kept[4 * 8 * 8 * 3], read[4 * 8 * 8 * 3];
     float alone[8 * 8 * 3];
-    char name[256], *file;
+    char names[4][256], *file;
     size_t size;
     for (int i = 0; i < 2; i++) {
         put_image(tl_arena_printf(lab_arena, "wide/a/%d.png", i), 23, 41 + i, 3, i);
         put_image(tl_arena_printf(lab_arena, "wide/b/%d.png", i), 37 + i, 19, 3, i + 7);
     }
-    read_batch(kept, name, "true");
-    assert_string_equal(name, "wide/b/1.png");
-    read_batch(read, name, "false");
+    read_batch(kept, names, tl_arena_printf(lab_arena, reduced, "true"));
+    assert_string_equal(names[3], "wide/b/1.png");
+    read_batch(read, names, tl_arena_printf(lab_arena, reduced, "false"));
     assert_memory_equal(kept, read, sizeof kept);
     lab_run r;
     lab_begin(&r, "image_classification", tl_arena_printf(lab_arena, reduced, "false"));
@@ -318,6 +322,33 @@ static void test_reduced_images_are_the_same_however_they_come(void **state)
     for (int i = 0; i < 8 * 8 * 3; i++) assert_true((double)alone[i] == kept[i]);
     tl_free(file);
     lab_end(&r);
+}
+
+/* Records know what their files were called; of a long name the end is told. */
+static void test_names_of_records(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = {20, 255, 256, 300};
+    double pixels[4 * 8 * 8 * 3];
+    char names[4][256];
+    tl_tfrecord_writer *w;
+    assert_ok(tl_tfrecord_writer_begin(&w, "long", NULL));
+    for (int i = 0; i < 4; i++) {
+        char called[512];
+        memset(called, 'x', sizeof called);
+        memcpy(called + lengths[i] - 8, "/cat.png", 8);
+        put_record(w, i, i % 2, 3, (tl_bytes){called, lengths[i]});
+    }
+    assert_ok(tl_tfrecord_writer_commit(&w));
+    read_batch(pixels, names, "task:\n"
+                              "  model: {num_classes: 2, input_size: [8, 8, 3]}\n"
+                              "  evaluation: {report_mistakes: 3}\n"
+                              "  validation_data: {input_path: long, global_batch_size: 4}\n");
+    assert_string_equal(names[0], "xxxxxxxxxxxx/cat.png, record 0 of long");
+    for (int i = 1; i < 4; i++) {
+        assert_int_equal(strlen(names[i]), 255);
+        assert_non_null(strstr(names[i], tl_arena_printf(lab_arena, "xxxxxx/cat.png, record %d of long", i)));
+    }
 }
 
 /* --- what was taken for what ------------------------------------------------------------------ */
@@ -377,6 +408,7 @@ int main(void)
         CASE(test_a_run_does_not_look_again),
         CASE(test_classes_are_told),
         CASE(test_mistakes),
+        CASE(test_names_of_records),
         CASE(test_mistakes_are_told),
         CASE(test_reduced_images_are_the_same_however_they_come),
     };
