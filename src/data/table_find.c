@@ -212,7 +212,7 @@ static tl_status look_at_file(search *s, int64_t file, bool second)
         if (st != TL_OK || !more) break;
         st = look_at_row(s, t, cells, second);
     }
-    if (!second) s->strange += t->strange;
+    if (!second) s->strange += t->not_utf8;
     tl_table_free(&t);
     return st;
 }

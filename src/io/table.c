@@ -164,8 +164,10 @@ tl_status tl_table_find(int64_t *out, const tl_table *t, const char *name)
     tl_str list = TL_STR_INIT;
     for (int64_t i = 0; i < t->columns && i < MOST; i++) tl_str_addf(&list, "%s%.60s", i ? ", " : "", t->names[i]);
     if (t->columns > MOST) tl_str_addf(&list, " and %" PRId64 " more", t->columns - MOST);
-    tl_status st = TL_FAIL(TL_ENOTFOUND, "'%s' has no column '%.80s'%s%s%s; it has %s", t->name, name,
-                           near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "", tl_str_text(&list));
+    tl_status st = TL_FAIL(TL_ENOTFOUND, "'%s' has no column '%.80s'%s%s%s; it has %s%s", t->name, name,
+                           near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "", tl_str_text(&list),
+                           t->has_header || t->is_npy ? "" : ". Its first line was not taken for names of columns; "
+                                                             "header=first_line says that it is");
     tl_str_deinit(&list);
     return st;
 }

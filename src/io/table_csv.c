@@ -71,7 +71,7 @@ static tl_status make_utf8(tli_table *t, tl_cell *c)
     }
     c->text = out;
     c->length = (size_t)(p - out);
-    t->base.strange++;
+    t->base.not_utf8++;
     return TL_OK;
 }
 

@@ -58,7 +58,7 @@ static tl_status look_at(look *l, tli_table *t, char delimiter, int64_t rows)
         look_at_cells(l, t);
     }
     t->format->rewind(t);
-    t->base.strange = 0;
+    t->base.not_utf8 = 0;
     return TL_OK;
 }
 
@@ -98,25 +98,74 @@ static tl_status find_delimiter(tli_table *t, const tl_table_args *args)
 
 /* --- names of columns ------------------------------------------------------------------------- */
 
-/* Whether the row at hand looks like names: no numbers, no dates, and no text twice. */
-static tl_status looks_like_names(bool *out, const tli_table *t)
+/* The first line, kept while those below it are looked at. */
+typedef struct first_line {
+    const char **texts; /* NULL: there is nothing, a number or a date */
+    int64_t count;
+    bool any, numbers, twice; /* it has a text; a number or a date; a text twice */
+} first_line;
+
+static tl_status take_first_line(first_line *out, const tli_table *t)
 {
     tl_map seen = TL_MAP_INIT;
     tl_status st = TL_OK;
     double value;
-    bool texts = false;
-    *out = true;
-    for (int64_t i = 0; i < t->found && *out && st == TL_OK; i++) {
+    *out = (first_line){.texts = tl_arena_array(t->arena, t->found, sizeof *out->texts), .count = t->found};
+    if (!out->texts) return TL_ENOMEM;
+    for (int64_t i = 0; i < t->found && st == TL_OK; i++) {
         const tl_cell *c = &t->cells[i];
-        if (!c->length) continue;
-        char *text = tl_arena_strndup(t->arena, c->text, c->length);
-        *out = text && !tl_cell_number(&value, &t->base, c) && !tl_cell_days(&value, c) && !tl_map_has(&seen, text);
+        bool number = tl_cell_number(&value, &t->base, c) || tl_cell_days(&value, c);
+        out->numbers |= number;
+        if (number || !c->length) continue;
+        const char *text = out->texts[i] = tl_arena_strndup(t->arena, c->text, c->length);
+        out->twice |= text && tl_map_has(&seen, text);
+        out->any = true;
         st = text ? tl_map_set(&seen, text, NULL) : TL_ENOMEM;
-        texts = true;
+        if (tl_cell_is_missing(c)) out->texts[i] = NULL; // it stands in rows, too
     }
-    *out = *out && texts;
     tl_map_deinit(&seen);
     return st;
+}
+
+/* Of the texts those remain below which nothing but numbers or dates stands, in the next rows. */
+static tl_status keep_above_numbers(first_line *f, tli_table *t)
+{
+    int64_t *numbers = tl_arena_array(t->arena, f->count, sizeof *numbers);
+    double value;
+    if (!numbers) return TL_ENOMEM;
+    for (int64_t row = 0; row < FEW_ROWS; row++) {
+        bool more = true;
+        tl_status st = tli_csv_row(t, &more);
+        if (st == TL_ENOMEM) return st;
+        if (st != TL_OK || !more || t->found != f->count) break;
+        for (int64_t i = 0; i < f->count; i++) {
+            const tl_cell *c = &t->cells[i];
+            if (tl_cell_is_missing(c)) continue;
+            if (tl_cell_number(&value, &t->base, c) || tl_cell_days(&value, c)) numbers[i]++;
+            else f->texts[i] = NULL;
+        }
+    }
+    tl_error_clear(); // a row that cannot be read is told when it is read
+    for (int64_t i = 0; i < f->count; i++)
+        if (!numbers[i]) f->texts[i] = NULL;
+    return TL_OK;
+}
+
+/* Whether the row at hand, the first, names the columns: no numbers, no dates, and no text twice. One that is not taken for
+ * names, and yet has a text above numbers, is noted; or, when it has nothing but texts, taken for names that will not do. */
+static tl_status looks_like_names(bool *out, tli_table *t)
+{
+    first_line f;
+    TL_TRY(take_first_line(&f, t));
+    *out = f.any && !f.numbers && !f.twice;
+    if (*out || !f.any) return TL_OK;
+    TL_TRY(keep_above_numbers(&f, t));
+    for (int64_t i = f.count - 1; i >= 0; i--)
+        if (f.texts[i]) t->base.likely_name = f.texts[i];
+    *out = t->base.likely_name && !f.numbers;
+    t->format->rewind(t);
+    bool more = true;
+    return tli_csv_row(t, &more);
 }
 
 static tl_status take_names(tli_table *t)
@@ -130,8 +179,9 @@ static tl_status take_names(tli_table *t)
                              : tl_arena_printf(t->arena, "col_%" PRId64, i);
         if (!names[i]) st = TL_ENOMEM;
         else if (tl_map_has(&seen, names[i]))
-            st = TL_FAIL(TL_EDATA, "%s:%" PRId64 ": column %" PRId64 ": a second column is called '%.80s'", t->base.name,
-                         t->line, i + 1, names[i]);
+            st = TL_FAIL(TL_EDATA, "%s:%" PRId64 ": column %" PRId64 ": a second column is called '%.80s'%s", t->base.name,
+                         t->line, i + 1, names[i],
+                         t->base.likely_name ? "; header=none says that the line is a row" : "");
         else st = tl_map_set(&seen, names[i], NULL);
     }
     tl_map_deinit(&seen);
@@ -155,7 +205,7 @@ tl_status tli_csv_begin(tli_table *t, const tl_table_args *args)
     if (!names) {
         TL_TRY(tli_table_number_columns(t, t->found));
         t->format->rewind(t);
-        t->base.strange = 0;
+        t->base.not_utf8 = 0;
         return TL_OK;
     }
     TL_TRY(take_names(t));

@@ -70,6 +70,31 @@ static void the_first_line_names_columns_or_not(void **state)
                  "t.csv:1: column 3: a second column is called 'a'");
 }
 
+/* A first line that is taken for a row, though a text in it stands above numbers, is one that people ask about. */
+static void a_first_line_that_may_name_columns_is_noted(void **state)
+{
+    (void)state;
+    static const char years[] = "id,2019,2020,target\n1,5,6,a\n2,7,8,b\n", stray[] = "x,5\n?,6\ny,7\n";
+    tl_table *t;
+    int64_t at;
+    assert_ok(tl_table_from_memory(&t, "t.csv", years, sizeof years - 1, NULL));
+    assert_false(t->has_header);
+    assert_string_equal(t->likely_name, "id");
+    assert_fails(tl_table_find(&at, t, "target"), TL_ENOTFOUND,
+                 "it has col_0, col_1, col_2, col_3. Its first line was not taken for names of columns; header=first_line "
+                 "says that it is");
+    tl_table_free(&t);
+    assert_ok(tl_table_from_memory(&t, "t.csv", stray, sizeof stray - 1, NULL));
+    assert_null(t->likely_name);
+    tl_table_free(&t);
+    assert_ok(tl_table_from_memory(&t, "t.csv", years, sizeof years - 1, &(tl_table_args){.header = TL_HEADER_NO}));
+    assert_null(t->likely_name); // nobody asks
+    tl_table_free(&t);
+    assert_fails(tl_table_from_memory(&t, "t.csv", "a,a,t\n1,2,x\n3,4,y\n", 18, NULL), TL_EDATA,
+                 "t.csv:1: column 2: a second column is called 'a'; header=none says that the line is a row");
+    assert_string_equal(SHOWN("NA,NA\n1,2\n"), "col_0|col_1/NA|NA/1|2");
+}
+
 static void columns_are_found(void **state)
 {
     (void)state;
@@ -343,6 +368,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dialects_are_understood),
         cmocka_unit_test(the_first_line_names_columns_or_not),
+        cmocka_unit_test(a_first_line_that_may_name_columns_is_noted),
         cmocka_unit_test(columns_are_found),
         cmocka_unit_test(what_is_damaged_is_told_with_its_line),
         cmocka_unit_test(cells_that_are_too_large_are_refused),

@@ -43,7 +43,9 @@ enum {
 };
 
 typedef enum tl_table_header {
-    TL_HEADER_AUTO, /* the first line names the columns, unless a number or a date stands in it, or a text twice */
+    /* The first line names the columns, unless a number or a date stands in it, or a text twice. Nothing but texts above
+     * numbers, one of them twice, are names that will not do: TL_EDATA. */
+    TL_HEADER_AUTO,
     TL_HEADER_YES,
     TL_HEADER_NO    /* columns are col_0, col_1, ... */
 } tl_table_header;
@@ -60,9 +62,10 @@ typedef struct tl_table {
     int64_t columns;
     bool is_npy;
     bool has_header;
+    const char *likely_name; /* (or NULL) a text in a first line that was taken for a row, which stands above numbers */
     char delimiter;    /* of CSV */
     bool decimal_comma; /* numbers are written 1,5 */
-    int64_t strange;    /* cells so far that were no UTF-8 */
+    int64_t not_utf8;   /* cells so far that were no UTF-8 */
 } tl_table;
 
 /* A cell of an npy file is a number and has no text. */
