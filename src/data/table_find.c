@@ -5,10 +5,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include <tilth/base/map.h>
 #include <tilth/base/vec.h>
-#include <tilth/data/table.h>
 
+#include "data/table_find.h"
 #include "data/table_impl.h"
 
 enum {
@@ -20,47 +19,9 @@ enum {
 };
 static const double nearly_all = 0.95, leaning = 2;
 
-/* Numbers that came by: moments, by Welford's way. */
-typedef struct moments {
-    int64_t count;
-    double mean, m2, m3, least, most;
-} moments;
-
-typedef enum column_kind { LEFT_OUT, NUMBER, DATE, CATEGORY } column_kind;
-typedef struct column {
-    const char *name;
-    column_kind kind;
-    const char *why;          /* it is left out */
-    int64_t missing, texts;   /* cells, and those that are neither a number nor a date */
-    moments numbers, bent, dates;
-    int64_t odd_line;         /* of the first such text */
-    bool forced;              /* to be of categories */
-    bool counts, many;        /* it counts the rows; it has more values than are counted */
-    double last;              /* number, of all rows */
-    bool logarithm;
-    tl_map values;            /* to how often they occur */
-} column;
-
-typedef struct search {
-    const tl_table_find_args *args;
-    tl_arena *arena;
-    column *columns;
-    int64_t count, target;
-    const char *const *names;
-    int64_t rows, training;   /* with a target; of them, those that are not held out */
-    int64_t without;          /* a target */
-    int64_t seen;             /* all rows */
-    int64_t strange;          /* cells that are no UTF-8 */
-    tl_map classes;           /* to how often they occur */
-    bool many_classes, fractions;
-    tl_str text;
-    char delimiter;
-    bool has_header, decimal_comma;
-} search;
-
 /* --- counting --------------------------------------------------------------------------------- */
 
-static void add_number(moments *m, double x)
+static void add_number(tli_table_moments *m, double x)
 {
     double n = (double)++m->count, d = x - m->mean, step = d / n, spread = d * step * (n - 1);
     if (m->count == 1) m->least = m->most = x;
@@ -71,38 +32,38 @@ static void add_number(moments *m, double x)
     m->most = fmax(m->most, x);
 }
 
-static double deviation_of(const moments *m)
+static double deviation_of(const tli_table_moments *m)
 {
     return m->count ? sqrt(m->m2 / (double)m->count) : 0;
 }
 
 /* How far the numbers lean to the right. */
-static double lean_of(const moments *m)
+static double lean_of(const tli_table_moments *m)
 {
     double variance = m->m2 / (double)m->count;
     return variance > 0 ? m->m3 / (double)m->count / pow(variance, 1.5) : 0;
 }
 
-static tl_status count_value(tl_map *map, bool *many, tl_str *text, const tl_cell *c, int64_t most)
+static tl_status count_value(tl_map *map, bool *too_many, tl_str *text, const tl_cell *c, int64_t most)
 {
     tl_str_cut(text, 0);
     tl_cell_write(text, c);
     TL_TRY(tl_str_status(text));
     intptr_t before = (intptr_t)tl_map_get(map, tl_str_text(text));
     if (!before && tl_map_count(map) >= most) {
-        *many = true;
+        *too_many = true;
         return TL_OK;
     }
     return tl_map_set(map, tl_str_text(text), (void *)(before + 1));
 }
 
 /* First pass: what kinds of cells a column has. */
-static void look_at_cell(column *k, const tl_table *t, const tl_cell *c)
+static void look_at_cell(tli_table_column *k, const tl_table *t, const tl_cell *c)
 {
     double value;
     if (tl_cell_number(&value, t, c)) {
         add_number(&k->numbers, value);
-        if (value >= 0) add_number(&k->bent, tli_table_bend(value));
+        if (value >= 0) add_number(&k->logarithms, tli_table_bend(value));
     } else if (tl_cell_is_missing(c)) {
         k->missing++;
     } else if (tl_cell_days(&value, c)) {
@@ -112,31 +73,31 @@ static void look_at_cell(column *k, const tl_table *t, const tl_cell *c)
     }
 }
 
-static tl_status look_at_target(search *s, const tl_table *t, const tl_cell *c, bool held_out)
+static tl_status look_at_target(tli_table_search *s, const tl_table *t, const tl_cell *c, bool held_out)
 {
-    column *k = &s->columns[s->target];
+    tli_table_column *k = &s->columns[s->target];
     double value;
     bool number = tl_cell_number(&value, t, c);
     if (!number && !k->texts++) k->odd_line = tl_table_line(t);
     if (number && value != floor(value)) s->fractions = true;
     if (number && !held_out) add_number(&k->numbers, value);
-    return count_value(&s->classes, &s->many_classes, &s->text, c, MOST_CLASSES + 1);
+    return count_value(&s->classes, &s->too_many_classes, &s->text, c, MOST_CLASSES + 1);
 }
 
 /* Also in rows that are held out: they are counted as well. */
-static void look_whether_it_counts(search *s, const tl_table *t, const tl_cell *cells)
+static void look_whether_it_counts(tli_table_search *s, const tl_table *t, const tl_cell *cells)
 {
     for (int64_t i = 0; i < s->count; i++) {
-        column *k = &s->columns[i];
+        tli_table_column *k = &s->columns[i];
         double value;
-        if (!k->counts) continue;
-        k->counts = tl_cell_number(&value, t, &cells[i]) && (s->seen == 0 || value == k->last + 1);
+        if (!k->counts_rows) continue;
+        k->counts_rows = tl_cell_number(&value, t, &cells[i]) && (s->seen == 0 || value == k->last + 1);
         k->last = value;
     }
     s->seen++;
 }
 
-static tl_status look_at_row(search *s, const tl_table *t, const tl_cell *cells, bool second)
+static tl_status look_at_row(tli_table_search *s, const tl_table *t, const tl_cell *cells, bool second)
 {
     if (!second) look_whether_it_counts(s, t, cells);
     if (tl_cell_is_missing(&cells[s->target])) {
@@ -150,18 +111,18 @@ static tl_status look_at_row(search *s, const tl_table *t, const tl_cell *cells,
         TL_TRY(look_at_target(s, t, &cells[s->target], held_out));
     }
     for (int64_t i = 0; i < s->count && !held_out; i++) {
-        column *k = &s->columns[i];
+        tli_table_column *k = &s->columns[i];
         if (i == s->target) continue;
         if (!second) look_at_cell(k, t, &cells[i]);
-        else if (k->kind == CATEGORY && !tl_cell_is_missing(&cells[i]))
-            TL_TRY(count_value(&k->values, &k->many, &s->text, &cells[i], MOST_VALUES));
+        else if (k->kind == TLI_COLUMN_CATEGORY && !tl_cell_is_missing(&cells[i]))
+            TL_TRY(count_value(&k->values, &k->too_many, &s->text, &cells[i], MOST_VALUES));
     }
     return TL_OK;
 }
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-static tl_status take_columns(search *s, const tl_table *t)
+static tl_status take_columns(tli_table_search *s, const tl_table *t)
 {
     const tl_table_find_args *a = s->args;
     const char **names = tl_arena_array(s->arena, t->columns, sizeof *names);
@@ -170,7 +131,7 @@ static tl_status take_columns(search *s, const tl_table *t)
     s->count = t->columns;
     for (int64_t i = 0; i < t->columns; i++) {
         if (!(names[i] = tl_arena_strdup(s->arena, t->names[i]))) return TL_ENOMEM;
-        s->columns[i] = (column){.name = names[i], .counts = true};
+        s->columns[i] = (tli_table_column){.name = names[i], .counts_rows = true};
     }
     s->names = names;
     s->has_header = t->has_header;
@@ -189,7 +150,7 @@ static tl_status take_columns(search *s, const tl_table *t)
     return TL_OK;
 }
 
-static tl_status check_columns(const search *s, const tl_table *t)
+static tl_status check_columns(const tli_table_search *s, const tl_table *t)
 {
     if (t->columns != s->count)
         return TL_FAIL(TL_EINVAL, "'%s' has %" PRId64 " columns, and '%s' has %" PRId64, t->name, t->columns,
@@ -201,7 +162,7 @@ static tl_status check_columns(const search *s, const tl_table *t)
     return TL_OK;
 }
 
-static tl_status look_at_file(search *s, int64_t file, bool second)
+static tl_status look_at_file(tli_table_search *s, int64_t file, bool second)
 {
     tl_table *t;
     const tl_cell *cells;
@@ -212,7 +173,7 @@ static tl_status look_at_file(search *s, int64_t file, bool second)
         if (st != TL_OK || !more) break;
         st = look_at_row(s, t, cells, second);
     }
-    if (!second) s->strange += t->not_utf8;
+    if (!second) s->not_utf8 += t->not_utf8;
     tl_table_free(&t);
     return st;
 }
@@ -230,51 +191,51 @@ static bool is_called_a_counter(const char *name)
     return false;
 }
 
-static void leave_out(column *k, const char *why)
+static void leave_out(tli_table_column *k, const char *why)
 {
-    k->kind = LEFT_OUT;
+    k->kind = TLI_COLUMN_LEFT_OUT;
     k->why = why;
 }
 
-static void decide_number(column *k, moments *m, column_kind kind)
+static void decide_number(tli_table_column *k, tli_table_moments *m, tli_column_kind kind)
 {
     double deviation = deviation_of(m);
     k->kind = kind;
     if (m->least == m->most) leave_out(k, "always the same");
     else if (!(deviation > 0) || !isfinite(deviation) || !isfinite(m->mean)) leave_out(k, "numbers out of range");
-    else if (kind == NUMBER && k->counts && k->numbers.count > 7 && is_called_a_counter(k->name))
+    else if (kind == TLI_COLUMN_NUMBER && k->counts_rows && k->numbers.count > 7 && is_called_a_counter(k->name))
         leave_out(k, "it counts the rows");
-    if (k->kind != NUMBER || m->least < 0 || !(lean_of(m) > leaning)) return;
-    double bent = deviation_of(&k->bent);
-    k->logarithm = bent > 0 && isfinite(bent) && fabs(lean_of(&k->bent)) < lean_of(m) / 2;
+    if (k->kind != TLI_COLUMN_NUMBER || m->least < 0 || !(lean_of(m) > leaning)) return;
+    double spread = deviation_of(&k->logarithms);
+    k->logarithm = spread > 0 && isfinite(spread) && fabs(lean_of(&k->logarithms)) < lean_of(m) / 2;
 }
 
-static void decide_kind(column *k)
+static void decide_kind(tli_table_column *k)
 {
     int64_t there = k->numbers.count + k->dates.count + k->texts;
     if (k->why) leave_out(k, k->why);
     else if (!there) leave_out(k, "it is empty");
-    else if (k->forced) k->kind = CATEGORY;
-    else if ((double)k->numbers.count >= nearly_all * (double)there) decide_number(k, &k->numbers, NUMBER);
-    else if ((double)k->dates.count >= nearly_all * (double)there) decide_number(k, &k->dates, DATE);
-    else k->kind = CATEGORY;
+    else if (k->forced) k->kind = TLI_COLUMN_CATEGORY;
+    else if ((double)k->numbers.count >= nearly_all * (double)there) decide_number(k, &k->numbers, TLI_COLUMN_NUMBER);
+    else if ((double)k->dates.count >= nearly_all * (double)there) decide_number(k, &k->dates, TLI_COLUMN_DATE);
+    else k->kind = TLI_COLUMN_CATEGORY;
 }
 
 /* Once the values of a category are counted. */
-static void decide_category(column *k)
+static void decide_category(tli_table_column *k)
 {
     int64_t different = tl_map_count(&k->values), there = k->numbers.count + k->dates.count + k->texts;
-    if (k->kind != CATEGORY) return;
-    if (k->many) leave_out(k, "more than 50000 different texts");
+    if (k->kind != TLI_COLUMN_CATEGORY) return;
+    if (k->too_many) leave_out(k, "more than 50000 different texts");
     else if (k->forced) return;
     else if (different == 1 && !k->missing) leave_out(k, "always the same");
     else if (different == there && different > 2) leave_out(k, "different in every row");
     else if (different > 2 && different > there / 2) leave_out(k, "different in most rows");
 }
 
-static tl_status decide_target(tl_table_kind *out, const search *s)
+static tl_status decide_target(tl_table_kind *out, const tli_table_search *s)
 {
-    const column *k = &s->columns[s->target];
+    const tli_table_column *k = &s->columns[s->target];
     const char *file = s->args->paths[0];
     int64_t different = tl_map_count(&s->classes);
     bool numbers = k->texts == 0;
@@ -291,10 +252,10 @@ static tl_status decide_target(tl_table_kind *out, const search *s)
     if (*out == TL_TABLE_REGRESSION && !numbers)
         return TL_FAIL(TL_EINVAL, "%s:%" PRId64 ": column '%s': regression needs a number, and this is a text", file,
                        k->odd_line, k->name);
-    if (*out == TL_TABLE_CLASSIFICATION && (s->many_classes || (different > 2 && 2 * different > s->rows)))
+    if (*out == TL_TABLE_CLASSIFICATION && (s->too_many_classes || (different > 2 && 2 * different > s->rows)))
         return TL_FAIL(TL_EINVAL, "'%s': the column '%s', the target, has %s%" PRId64 " different values in %" PRId64
                                   " rows; classes occur more often. Name another column as target, or kind=regression",
-                       file, k->name, s->many_classes ? "more than " : "", s->many_classes ? MOST_CLASSES : different,
+                       file, k->name, s->too_many_classes ? "more than " : "", s->too_many_classes ? MOST_CLASSES : different,
                        s->rows);
     if (*out == TL_TABLE_REGRESSION && !(deviation_of(&k->numbers) > 0 && isfinite(deviation_of(&k->numbers))))
         return TL_FAIL(TL_EINVAL, "'%s': the numbers of the column '%s', the target, are all the same in the rows to learn "
@@ -327,7 +288,7 @@ static int compare_classes(const void *a, const void *b)
     return strcmp(x, y);
 }
 
-static tl_status take_values(tl_table_category *out, const search *s, const column *k)
+static tl_status take_values(tl_table_category *out, const tli_table_search *s, const tli_table_column *k)
 {
     int64_t count = tl_map_count(&k->values), most = s->args->max_categories;
     value *all = tl_arena_array(s->arena, count + 1, sizeof *all);
@@ -347,13 +308,13 @@ static tl_status take_values(tl_table_category *out, const search *s, const colu
 }
 
 /* A list that is being filled; it has room for all columns. */
-static bool add_name(tl_strings *list, const search *s, const column *k)
+static bool add_name(tl_strings *list, const tli_table_search *s, const tli_table_column *k)
 {
     const char **items = (const char **)(uintptr_t)list->items;
     return (items[list->count++] = tl_arena_strdup(s->args->arena, k->name)) != NULL;
 }
 
-static tl_status make_lists(tl_table_schema *out, const search *s)
+static tl_status make_lists(tl_table_schema *out, const tli_table_search *s)
 {
     tl_strings *const lists[] = {&out->numbers, &out->dates, &out->logarithms, &out->gaps, &out->ignored};
     for (int64_t i = 0; i < TL_COUNT(lists); i++) {
@@ -366,28 +327,28 @@ static tl_status make_lists(tl_table_schema *out, const search *s)
     return out->mean.items && out->stddev.items && out->categories.items ? TL_OK : TL_ENOMEM;
 }
 
-static bool add_numbers(tl_table_schema *out, const search *s, const column *k)
+static bool add_numbers(tl_table_schema *out, const tli_table_search *s, const tli_table_column *k)
 {
-    const moments *m = k->kind == DATE ? &k->dates : k->logarithm ? &k->bent : &k->numbers;
+    const tli_table_moments *m = k->kind == TLI_COLUMN_DATE ? &k->dates : k->logarithm ? &k->logarithms : &k->numbers;
     ((double *)(uintptr_t)out->mean.items)[out->mean.count++] = m->mean;
     ((double *)(uintptr_t)out->stddev.items)[out->stddev.count++] = deviation_of(m);
     bool fine = add_name(&out->numbers, s, k);
-    if (k->kind == DATE) fine = fine && add_name(&out->dates, s, k);
+    if (k->kind == TLI_COLUMN_DATE) fine = fine && add_name(&out->dates, s, k);
     if (k->logarithm) fine = fine && add_name(&out->logarithms, s, k);
-    int64_t others = k->missing + k->texts + (k->kind == DATE ? k->numbers.count : k->dates.count);
+    int64_t others = k->missing + k->texts + (k->kind == TLI_COLUMN_DATE ? k->numbers.count : k->dates.count);
     return others ? fine && add_name(&out->gaps, s, k) : fine;
 }
 
-static tl_status take_inputs(tl_table_schema *out, const search *s)
+static tl_status take_inputs(tl_table_schema *out, const tli_table_search *s)
 {
     TL_TRY(make_lists(out, s));
     for (int64_t i = 0; i < s->count; i++) {
-        const column *k = &s->columns[i];
+        const tli_table_column *k = &s->columns[i];
         if (i == s->target) continue;
-        if (k->kind == CATEGORY) {
+        if (k->kind == TLI_COLUMN_CATEGORY) {
             tl_table_category *all = out->categories.items;
             TL_TRY(take_values(&all[out->categories.count++], s, k));
-        } else if (k->kind == LEFT_OUT ? !add_name(&out->ignored, s, k) : !add_numbers(out, s, k)) {
+        } else if (k->kind == TLI_COLUMN_LEFT_OUT ? !add_name(&out->ignored, s, k) : !add_numbers(out, s, k)) {
             return TL_ENOMEM;
         }
     }
@@ -396,9 +357,9 @@ static tl_status take_inputs(tl_table_schema *out, const search *s)
                               "in most rows", s->args->paths[0], s->names[s->target]);
 }
 
-static tl_status take_target(tl_table_schema *out, const search *s)
+static tl_status take_target(tl_table_schema *out, const tli_table_search *s)
 {
-    const column *k = &s->columns[s->target];
+    const tli_table_column *k = &s->columns[s->target];
     int64_t count = tl_map_count(&s->classes);
     if (!(out->target = tl_arena_strdup(s->args->arena, k->name))) return TL_ENOMEM;
     out->target_stddev = 1;
@@ -416,91 +377,9 @@ static tl_status take_target(tl_table_schema *out, const search *s)
     return TL_OK;
 }
 
-/* --- for people ------------------------------------------------------------------------------- */
-
-static void tell_number(tl_str *out, const search *s, const column *k)
-{
-    int64_t other = k->texts + (k->kind == DATE ? k->numbers.count : k->dates.count);
-    tl_str_add(out, k->name);
-    if (k->kind == DATE) tl_str_add(out, " (date, as days)");
-    if (k->logarithm) tl_str_add(out, " (logarithm)");
-    if (k->missing) tl_str_addf(out, " (%.1f %% missing)", 100 * (double)k->missing / (double)s->training);
-    if (other)
-        tl_str_addf(out, " (%" PRId64 " text%s taken as missing, line %" PRId64 ")", other, other == 1 ? "" : "s",
-                    k->odd_line);
-}
-
-static void tell_category(tl_str *out, const search *s, const column *k, const tl_table_schema *schema)
-{
-    const tl_table_category *all = schema->categories.items;
-    int64_t different = tl_map_count(&k->values), kept = 0;
-    for (int64_t i = 0; i < schema->categories.count; i++)
-        if (strcmp(all[i].name, k->name) == 0) kept = all[i].values.count;
-    tl_str_addf(out, "%s (%" PRId64 " values", k->name, different);
-    if (kept < different) tl_str_addf(out, ", %" PRId64 " rare ones as one", different - kept);
-    if (k->missing) tl_str_addf(out, ", %.1f %% missing", 100 * (double)k->missing / (double)s->training);
-    tl_str_addc(out, ')');
-}
-
-enum { MOST_TOLD = 40 };
-
-static void tell_columns(tl_str *out, const search *s, const tl_table_schema *schema, const char *title, int kinds)
-{
-    int64_t told = 0;
-    for (int64_t i = 0; i < s->count; i++) {
-        const column *k = &s->columns[i];
-        if (i == s->target || !(kinds >> k->kind & 1) || told++ >= MOST_TOLD) continue;
-        tl_str_add(out, told == 1 ? title : ", ");
-        if (k->kind == CATEGORY) tell_category(out, s, k, schema);
-        else if (k->kind == LEFT_OUT) tl_str_addf(out, "%s (%s)", k->name, k->why);
-        else tell_number(out, s, k);
-    }
-    if (told > MOST_TOLD) tl_str_addf(out, " and %" PRId64 " more", told - MOST_TOLD);
-}
-
-static void tell_target(tl_str *out, const search *s, const tl_table_schema *schema)
-{
-    const moments *m = &s->columns[s->target].numbers;
-    bool given = s->args->target && *s->args->target;
-    tl_str_addf(out, "\n  target: %s%s, ", schema->target, given ? "" : " (the last column; task.target=NAME for another)");
-    if (schema->kind == TL_TABLE_REGRESSION) {
-        tl_str_addf(out, "regression: from %g to %g, mean %g", m->least, m->most, m->mean);
-        return;
-    }
-    tl_str_addf(out, "classification: %" PRId64 " classes:", schema->class_names.count);
-    for (int64_t i = 0; i < schema->class_names.count && i < FEW_INTEGERS; i++) {
-        int64_t times = (int64_t)(intptr_t)tl_map_get(&s->classes, schema->class_names.items[i]);
-        tl_str_addf(out, "%s %s %.1f %%", i ? "," : "", schema->class_names.items[i],
-                    100 * (double)times / (double)s->rows);
-    }
-    if (schema->class_names.count > FEW_INTEGERS) tl_str_add(out, ", ...");
-    if (!s->columns[s->target].texts && s->args->kind == TL_TABLE_AUTO) tl_str_add(out, " (task.kind=regression for numbers)");
-}
-
-static tl_status tell(tl_table_findings *found, const search *s, const tl_table_schema *schema)
-{
-    tl_str out = TL_STR_INIT;
-    tl_str_addf(&out, "%s%s: %" PRId64 " rows, %" PRId64 " columns", s->args->paths[0],
-                s->args->path_count > 1 ? " and others" : "", s->rows, s->count);
-    if (s->delimiter) tl_str_addf(&out, ", separated by %s", s->delimiter == '\t' ? "tabs" : (char[]){'\'', s->delimiter, '\'', 0});
-    if (s->decimal_comma) tl_str_add(&out, ", with decimal commas");
-    if (s->delimiter) tl_str_add(&out, s->has_header ? ", named by the first line" : ", without names");
-    if (s->without) tl_str_addf(&out, "; %" PRId64 " rows without a target left out", s->without);
-    if (s->strange) tl_str_addf(&out, "; %" PRId64 " cells are no UTF-8 and read as Latin-1", s->strange);
-    tell_target(&out, s, schema);
-    tell_columns(&out, s, schema, "\n  numbers: ", 1 << NUMBER | 1 << DATE);
-    tell_columns(&out, s, schema, "\n  categories: ", 1 << CATEGORY);
-    tell_columns(&out, s, schema, "\n  left out: ", 1 << LEFT_OUT);
-    if (s->args->held_out > 0)
-        tl_str_addf(&out, "\n  for validation: %" PRId64 " of the rows, by what stands in them", s->rows - s->training);
-    found->report = tl_str_copy(&out, s->args->arena);
-    tl_str_deinit(&out);
-    return found->report ? TL_OK : TL_ENOMEM;
-}
-
 /* --- all of it -------------------------------------------------------------------------------- */
 
-static tl_status check_parts(const search *s)
+static tl_status check_parts(const tli_table_search *s)
 {
     int64_t held_out = s->rows - s->training;
     if (s->training > 0 && (s->args->held_out <= 0 || held_out > 0)) return TL_OK;
@@ -508,7 +387,7 @@ static tl_status check_parts(const search *s)
                               "for that, or set another validation_split", s->args->paths[0], s->rows);
 }
 
-static tl_status find(tl_table_schema *out, tl_table_findings *found, search *s)
+static tl_status find(tl_table_schema *out, tl_table_findings *found, tli_table_search *s)
 {
     bool categories = false;
     for (int64_t i = 0; i < s->args->path_count; i++) TL_TRY(look_at_file(s, i, false));
@@ -516,7 +395,7 @@ static tl_status find(tl_table_schema *out, tl_table_findings *found, search *s)
     TL_TRY(check_parts(s));
     for (int64_t i = 0; i < s->count; i++) {
         if (i != s->target) decide_kind(&s->columns[i]);
-        categories = categories || (i != s->target && s->columns[i].kind == CATEGORY);
+        categories = categories || (i != s->target && s->columns[i].kind == TLI_COLUMN_CATEGORY);
     }
     for (int64_t i = 0; categories && i < s->args->path_count; i++) TL_TRY(look_at_file(s, i, true));
     for (int64_t i = 0; i < s->count; i++)
@@ -524,12 +403,12 @@ static tl_status find(tl_table_schema *out, tl_table_findings *found, search *s)
     TL_TRY(take_target(out, s));
     TL_TRY(take_inputs(out, s));
     *found = (tl_table_findings){.rows = s->rows, .held_out = s->rows - s->training, .has_header = s->has_header};
-    return tell(found, s, out);
+    return tli_table_tell(found, s, out);
 }
 
 tl_status tl_table_schema_find(tl_table_schema *out, tl_table_findings *found, const tl_table_find_args *args)
 {
-    search s = {.args = args};
+    tli_table_search s = {.args = args};
     *out = (tl_table_schema){0};
     *found = (tl_table_findings){0};
     if (args->path_count < 1) return TL_FAIL(TL_EINVAL, "no table is named");
