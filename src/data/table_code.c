@@ -28,6 +28,7 @@ struct tl_table_coder {
     number_column *numbers;
     category_column *categories;
     tl_map classes;
+    tl_map class_numbers; /* the same by their numbers, where all are some */
     int64_t target; /* -1: the table has none */
     tl_arena *arena;
 };
@@ -60,6 +61,32 @@ static tl_status number_values(tl_map *out, const tl_strings *values, int64_t fr
     return TL_OK;
 }
 
+/* Equal numbers have equal keys. */
+static const char *key_of(char key[static 32], double number)
+{
+    tl_double_text(key, number + 0.0); // -0 is 0
+    return key;
+}
+
+/* With a point or with a comma, as the table wrote them. */
+static bool read_class(double *out, const char *name)
+{
+    const tl_cell c = {.text = name, .length = strlen(name)};
+    return tl_cell_number(out, &(tl_table){0}, &c) || tl_cell_number(out, &(tl_table){.decimal_comma = true}, &c);
+}
+
+static tl_status number_classes(tl_table_coder *c)
+{
+    const tl_strings *names = &c->schema->class_names;
+    char key[32];
+    double number;
+    for (int64_t i = 0; i < names->count; i++)
+        if (!read_class(&number, names->items[i])) return TL_OK;
+    for (int64_t i = 0; i < names->count && read_class(&number, names->items[i]); i++)
+        TL_TRY(tl_map_set(&c->class_numbers, key_of(key, number), (void *)(intptr_t)(i + 1)));
+    return TL_OK;
+}
+
 static tl_status fill(tl_table_coder *c)
 {
     const tl_table_schema *s = c->schema;
@@ -79,6 +106,7 @@ static tl_status fill(tl_table_coder *c)
         first += categories[i].values.count + TL_CATEGORY_VALUES;
         TL_TRY(number_values(&c->categories[i].codes, &categories[i].values, TL_CATEGORY_VALUES));
     }
+    TL_TRY(number_classes(c));
     return number_values(&c->classes, &s->class_names, 0);
 }
 
@@ -106,6 +134,7 @@ void tl_table_coder_free(tl_table_coder **out)
     if (!c) return;
     for (int64_t i = 0; c->categories && i < c->schema->categories.count; i++) tl_map_deinit(&c->categories[i].codes);
     tl_map_deinit(&c->classes);
+    tl_map_deinit(&c->class_numbers);
     tl_arena *arena = c->arena;
     tl_arena_free(&arena);
 }
@@ -221,6 +250,8 @@ tl_status tl_table_coder_target(const tl_table_coder *c, const tl_table *t, cons
         return TL_OK;
     }
     int64_t found = look_up(&c->classes, cell);
+    char key[32];
+    if (!found && tl_cell_number(out, t, cell)) found = (int64_t)(intptr_t)tl_map_get(&c->class_numbers, key_of(key, *out));
     if (!found) return fail_target(c, t, cell, "no class of those that the training data has");
     *out = (double)(found - 1);
     return TL_OK;

@@ -14,9 +14,11 @@ enum {
     USUAL_CATEGORIES = 100,
     MOST_VALUES = 50000,  /* different texts of a column that are counted */
     MOST_CLASSES = 1000,
+    MOST_MISSING = 10,    /* different texts that count as missing targets */
     FEW_INTEGERS = 20,    /* different ones up to which a target of integers is one of classes */
     MANY_ROWS = 50        /* from which on a value that occurs once counts as rare */
 };
+static const char asked_for[] = "as it was asked for";
 static const double nearly_all = 0.95, leaning = 2;
 
 /* --- counting --------------------------------------------------------------------------------- */
@@ -97,13 +99,18 @@ static void look_whether_it_counts(tli_table_search *s, const tl_table *t, const
     s->seen++;
 }
 
+/* A text that counts as missing may be meant as a class. */
+static tl_status look_at_missing_target(tli_table_search *s, const tl_cell *c)
+{
+    bool too_many;
+    s->without++;
+    return c->is_number || !c->length ? TL_OK : count_value(&s->missing_texts, &too_many, &s->text, c, MOST_MISSING);
+}
+
 static tl_status look_at_row(tli_table_search *s, const tl_table *t, const tl_cell *cells, bool second)
 {
     if (!second) look_whether_it_counts(s, t, cells);
-    if (tl_cell_is_missing(&cells[s->target])) {
-        s->without += !second;
-        return TL_OK;
-    }
+    if (tl_cell_is_missing(&cells[s->target])) return second ? TL_OK : look_at_missing_target(s, &cells[s->target]);
     bool held_out = tl_table_is_held_out(t, cells, s->args->held_out);
     if (!second) {
         s->rows++;
@@ -137,11 +144,15 @@ static tl_status take_columns(tli_table_search *s, const tl_table *t)
     s->has_header = t->has_header;
     s->delimiter = t->delimiter;
     s->decimal_comma = t->decimal_comma;
+    if (t->likely_name && !(s->likely_name = tl_arena_strdup(s->arena, t->likely_name))) return TL_ENOMEM;
     TL_TRY_NOTE(tl_table_find(&s->target, t, a->target && *a->target ? a->target : "-1"), "task.target");
     int64_t at;
     for (int64_t i = 0; i < a->ignore.count; i++) {
         TL_TRY_NOTE(tl_table_find(&at, t, a->ignore.items[i]), "task.ignore");
-        s->columns[at].why = "as it was asked for";
+        if (at == s->target)
+            return TL_FAIL(TL_EINVAL, "task.ignore: '%s' is the target, which is learned; name another column as task.target "
+                                      "to leave it out", names[at]);
+        s->columns[at].why = asked_for;
     }
     for (int64_t i = 0; i < a->categories.count; i++) {
         TL_TRY_NOTE(tl_table_find(&at, t, a->categories.items[i]), "task.categories");
@@ -178,14 +189,58 @@ static tl_status look_at_file(tli_table_search *s, int64_t file, bool second)
     return st;
 }
 
+/* --- classes that are numbers ------------------------------------------------------------------ */
+
+typedef struct number_class {
+    const char *text;
+    int64_t times;
+    double value;
+} number_class;
+
+/* Equal numbers side by side, of them what occurs most often first. */
+static int compare_numbers(const void *a, const void *b)
+{
+    const number_class *x = a, *y = b;
+    if (x->value != y->value) return x->value < y->value ? -1 : 1;
+    if (x->times != y->times) return x->times > y->times ? -1 : 1;
+    return strcmp(x->text, y->text);
+}
+
+/* 1, 1.0 and 01 are one class, called as it is written most often. */
+static tl_status join_equal_classes(tli_table_search *s)
+{
+    const tl_table like = {.decimal_comma = s->decimal_comma};
+    int64_t count = tl_map_count(&s->classes);
+    tl_map joined = TL_MAP_INIT;
+    number_class *all = tl_arena_array(s->arena, count + 1, sizeof *all);
+    if (!all) return TL_ENOMEM;
+    for (int64_t i = 0; i < count; i++) {
+        all[i] = (number_class){.text = tl_map_key(&s->classes, i), .times = (intptr_t)tl_map_at(&s->classes, i)};
+        const tl_cell c = {.text = all[i].text, .length = strlen(all[i].text)};
+        if (!tl_cell_number(&all[i].value, &like, &c)) return TL_OK; // of a file that writes them otherwise
+    }
+    qsort(all, (size_t)count, sizeof *all, compare_numbers);
+    tl_status st = TL_OK;
+    for (int64_t i = 0, next; i < count && st == TL_OK; i = next) {
+        int64_t times = 0;
+        for (next = i; next < count && all[next].value == all[i].value; next++) times += all[next].times;
+        st = tl_map_set(&joined, all[i].text, (void *)(intptr_t)times);
+    }
+    tl_map before = s->classes;
+    if (st == TL_OK) s->classes = joined;
+    tl_map_deinit(st == TL_OK ? &before : &joined);
+    return st;
+}
+
 /* --- deciding --------------------------------------------------------------------------------- */
 
-/* Numbers of rows as people and programs write them into tables: id, index, row, "", Unnamed: 0. */
+/* Numbers of rows as people and programs write them into tables: id, PassengerId, index, row, "", Unnamed: 0. */
 static bool is_called_a_counter(const char *name)
 {
-    static const char *const names[] = {"id", "index", "row", "no", "no.", "nr", "nr.", "#", "rownames", "rowid", "row_id",
-                                        "col_0"};
+    static const char *const names[] = {"index", "row", "no", "no.", "nr", "nr.", "#", "rownames", "col_0"};
+    size_t length = strlen(name);
     if (strncasecmp(name, "unnamed", 7) == 0) return true;
+    if (length >= 2 && strcasecmp(name + length - 2, "id") == 0) return true;
     for (int64_t i = 0; i < TL_COUNT(names); i++)
         if (strcasecmp(name, names[i]) == 0) return true;
     return false;
@@ -339,6 +394,17 @@ static bool add_numbers(tl_table_schema *out, const tli_table_search *s, const t
     return others ? fine && add_name(&out->gaps, s, k) : fine;
 }
 
+static tl_status fail_without_inputs(const tli_table_search *s)
+{
+    int64_t asked = 0;
+    for (int64_t i = 0; i < s->count; i++) asked += s->columns[i].why == asked_for;
+    return TL_FAIL(TL_EINVAL, "'%s' has no column to learn '%s' from: all others are %s", s->args->paths[0],
+                   s->names[s->target],
+                   !asked                  ? "empty, always the same, or different in most rows"
+                   : asked == s->count - 1 ? "left out by task.ignore"
+                                           : "left out by task.ignore, empty, always the same, or different in most rows");
+}
+
 static tl_status take_inputs(tl_table_schema *out, const tli_table_search *s)
 {
     TL_TRY(make_lists(out, s));
@@ -352,9 +418,7 @@ static tl_status take_inputs(tl_table_schema *out, const tli_table_search *s)
             return TL_ENOMEM;
         }
     }
-    if (out->numbers.count || out->categories.count) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "'%s' has no column to learn '%s' from: all others are empty, always the same, or different "
-                              "in most rows", s->args->paths[0], s->names[s->target]);
+    return out->numbers.count || out->categories.count ? TL_OK : fail_without_inputs(s);
 }
 
 static tl_status take_target(tl_table_schema *out, const tli_table_search *s)
@@ -391,6 +455,7 @@ static tl_status find(tl_table_schema *out, tl_table_findings *found, tli_table_
 {
     bool categories = false;
     for (int64_t i = 0; i < s->args->path_count; i++) TL_TRY(look_at_file(s, i, false));
+    if (!s->columns[s->target].texts) TL_TRY(join_equal_classes(s));
     TL_TRY(decide_target(&out->kind, s));
     TL_TRY(check_parts(s));
     for (int64_t i = 0; i < s->count; i++) {
@@ -406,6 +471,18 @@ static tl_status find(tl_table_schema *out, tl_table_findings *found, tli_table_
     return tli_table_tell(found, s, out);
 }
 
+/* A first line that should have been names may be why. */
+static tl_status fail_with_hint(tl_status status, const tli_table_search *s)
+{
+    tl_str message = TL_STR_INIT;
+    tl_str_addf(&message, "%s. The first line was taken for a row, though '%.80s' stands above numbers in it; "
+                          "task.train_data.header=first_line takes it for names of columns",
+                tl_error_message(), s->likely_name);
+    if (tl_str_status(&message) == TL_OK) status = TL_FAIL(status, "%s", tl_str_text(&message));
+    tl_str_deinit(&message);
+    return status;
+}
+
 tl_status tl_table_schema_find(tl_table_schema *out, tl_table_findings *found, const tl_table_find_args *args)
 {
     tli_table_search s = {.args = args};
@@ -414,8 +491,10 @@ tl_status tl_table_schema_find(tl_table_schema *out, tl_table_findings *found, c
     if (args->path_count < 1) return TL_FAIL(TL_EINVAL, "no table is named");
     TL_TRY(tl_arena_new(&s.arena));
     tl_status st = find(out, found, &s);
+    if (st == TL_EINVAL && s.likely_name) st = fail_with_hint(st, &s);
     for (int64_t i = 0; s.columns && i < s.count; i++) tl_map_deinit(&s.columns[i].values);
     tl_map_deinit(&s.classes);
+    tl_map_deinit(&s.missing_texts);
     tl_str_deinit(&s.text);
     tl_arena_free(&s.arena);
     return st;

@@ -37,8 +37,10 @@ typedef struct tli_table_search {
     tli_table_column *columns;
     int64_t count, target;
     const char *const *names;
+    const char *likely_name; /* of a column, in the first line that was taken for a row; NULL: none */
     int64_t rows, training; /* with a target; of them, those that are not held out */
     int64_t without;        /* a target */
+    tl_map missing_texts;   /* that stand there instead, to how often they occur */
     int64_t seen;           /* all rows */
     int64_t not_utf8;       /* cells that are not */
     tl_map classes;         /* to how often they occur */

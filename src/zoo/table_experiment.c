@@ -160,6 +160,7 @@ static tl_status complete(tl_config *c)
     TL_TRY(find_schema(&schema, &found, c));
     if (!task->schema) {
         TL_LOG_INFO("%s", found.report);
+        if (found.warnings) TL_LOG_WARNING("%s", found.warnings);
         TL_TRY(put_schema(c, &schema));
         TL_TRY(choose(c, "task.train_data.header", "%s", found.has_header ? "first_line" : "none"));
         TL_TRY(choose(c, "task.validation_data.header", "%s", found.has_header ? "first_line" : "none"));

@@ -85,7 +85,7 @@ static void columns_are_told_apart(void **state)
     assert_string_equal(joined(k[1].values), "yes no");
     assert_near(schema.mean.items[0], 485.5 / 7, 1e-12);
     assert_near(schema.target_mean, 2093.5 / 8, 1e-12);
-    says("t.csv: 8 rows, 10 columns, separated by ',', named by the first line; 1 rows without a target left out");
+    says("t.csv: 8 rows, 10 columns, separated by ',', named by the first line; 1 row without a target left out");
     says("target: price, regression: from 100 to 410, mean 261.688");
     says("numbers: area (12.5 % missing), rooms (12.5 % missing), built (date, as days)");
     says("categories: city (3 values), heated (2 values, 12.5 % missing)");
@@ -137,6 +137,77 @@ static void columns_are_what_they_are_asked_to_be(void **state)
     assert_string_equal(joined(schema.ignored), "zip");
     says("left out: zip (as it was asked for)");
     assert_fails(LOOK(text, .ignore = {wrong, 1}), TL_ENOTFOUND, "task.ignore: ");
+    const char *const all[] = {"zip", "x", "y"};
+    assert_fails(LOOK(text, .ignore = {all, 3}), TL_EINVAL, "task.ignore: 'y' is the target, which is learned");
+    assert_fails(LOOK(text, .ignore = {all, 2}), TL_EINVAL, "to learn 'y' from: all others are left out by task.ignore");
+}
+
+static void warns(const char *part)
+{
+    if (!found.warnings || !strstr(found.warnings, part))
+        fail_msg("nobody is warned:\n%s\nin:\n%s", part, found.warnings ? found.warnings : "(nothing)");
+}
+
+/* What may be meant otherwise is told as a warning. */
+static void what_is_taken_otherwise_is_told(void **state)
+{
+    (void)state;
+    assert_ok(LOOK_PLAINLY("x,y\n1,a\n2,b\n3,a\n4,b\n"));
+    assert_null(found.warnings);
+    assert_fails(LOOK_PLAINLY("id,2019,kind\n1,5,a\n2,6,b\n3,7,a\n4,8,b\n"), TL_EINVAL,
+                 "classes occur more often. Name another column as target, or kind=regression. The first line was taken for a "
+                 "row, though 'id' stands above numbers in it; task.train_data.header=first_line takes it for names");
+    assert_ok(LOOK_PLAINLY("id,2019,kind\n1,5,a\n2,6,b\n3,7,a\n4,8,b\n5,7,a\n6,8,b\n"));
+    warns("t.csv:1: the first line is taken for a row, though 'id' stands above numbers in it; "
+          "task.train_data.header=first_line takes it for names of columns");
+    assert_ok(LOOK("id,2019,kind\n1,5,a\n2,6,b\n3,7,a\n4,8,b\n", .table.header = TL_HEADER_YES));
+    assert_null(found.warnings);
+    assert_ok(LOOK_PLAINLY("x,y\n1,a\n2,none\n3,b\n4,none\n5,a\n6,b\n7,-\n8,\n"));
+    assert_string_equal(joined(schema.class_names), "a b");
+    warns("t.csv: 3 rows are left out, as 'none' or '-' in the column 'y', the target, counts as missing; a class needs "
+          "another name");
+}
+
+static void equal_numbers_are_one_class(void **state)
+{
+    (void)state;
+    static const char text[] = "x,y\n1,0\n2,0.0\n3,1\n4,1.0\n5,1\n6,0\n7,-0\n8,01\n";
+    tl_table *t;
+    tl_table_coder *c;
+    const tl_cell *cells;
+    bool more = true, missing;
+    double target;
+    assert_ok(LOOK_PLAINLY(text));
+    assert_string_equal(joined(schema.class_names), "0 1"); // as they are written most often
+    says("2 classes: 0 50.0 %, 1 50.0 %");
+    assert_ok(tl_table_from_memory(&t, "t.csv", text, sizeof text - 1, NULL));
+    assert_ok(tl_table_coder_new(&c, &schema));
+    assert_ok(tl_table_coder_bind(c, t, true));
+    for (int i = 0; i < 8; i++) {
+        assert_ok(tl_table_next(t, &cells, &more));
+        assert_ok(tl_table_coder_target(c, t, cells, &target, &missing));
+        assert_true(target == (i >= 2 && i != 5 && i != 6));
+    }
+    tl_table_coder_free(&c);
+    tl_table_free(&t);
+    assert_ok(LOOK_PLAINLY("x;y\n1;0,5\n2;0,50\n3;1\n4;1,0\n")); // fractions
+    assert_int_equal(schema.kind, TL_TABLE_REGRESSION);
+    assert_ok(LOOK("x;y\n1;0,5\n2;0,50\n3;1\n4;1,0\n", .kind = TL_TABLE_CLASSIFICATION));
+    assert_string_equal(joined(schema.class_names), "0,5 1");
+    assert_ok(LOOK_PLAINLY("x,y\n1,0\n2,0.0\n3,a\n4,0\n5,a\n6,0.0\n")); // texts are what they are
+    assert_string_equal(joined(schema.class_names), "0 0.0 a");
+}
+
+static void columns_that_count_the_rows(void **state)
+{
+    (void)state;
+    tl_str s = TL_STR_INIT;
+    tl_str_add(&s, "PassengerId,customer_id,day,y\n");
+    for (int i = 0; i < 20; i++) tl_str_addf(&s, "%d,%d,%d,%s\n", i + 1, i * 7 % 20, i + 100, i % 3 ? "a" : "b");
+    assert_ok(LOOK_PLAINLY(tl_str_text(&s)));
+    assert_string_equal(joined(schema.ignored), "PassengerId");
+    says("numbers: customer_id, day (counts the rows)");
+    tl_str_deinit(&s);
 }
 
 /* Numbers that lean far to the right become logarithms, rare values one; texts among numbers are gaps. */
@@ -324,6 +395,9 @@ int main(void)
         TABLE_TEST(columns_are_told_apart),
         TABLE_TEST(targets_are_told_apart),
         TABLE_TEST(columns_are_what_they_are_asked_to_be),
+        TABLE_TEST(what_is_taken_otherwise_is_told),
+        TABLE_TEST(equal_numbers_are_one_class),
+        TABLE_TEST(columns_that_count_the_rows),
         TABLE_TEST(many_rows_are_looked_at_closely),
         TABLE_TEST(a_schema_is_written_and_read),
         TABLE_TEST(rows_become_numbers),

@@ -14,9 +14,10 @@
  * lean far to one side are taken as logarithms; where some are missing they have the mean, and a further input says so.
  * Dates are days since 1970. Of categories the values are kept that occur more than once, the most frequent first; all
  * others are one value, and what is missing is another. Left out are columns that are empty, that always say the same,
- * that count the rows, and texts that are different in most rows.
+ * that count the rows and are called so (id, PassengerId, index, ...), and texts that are different in most rows.
  *
- * The target is a number (regression) or one of some classes (classification). Rows without a target are left out.
+ * The target is a number (regression) or one of some classes (classification); of classes that are numbers those that are
+ * equal, as 1 and 1.0, are one. Rows without a target are left out.
  *
  * Part of the rows can be held out for validation. Which ones is decided by what stands in them, so that equal rows stay
  * together, and a row stays where it is when others come or go.
@@ -91,6 +92,7 @@ typedef struct tl_table_findings {
     int64_t rows, held_out; /* with a target; of them, those for validation */
     bool has_header;
     char *report;           /* for people, lines */
+    char *warnings;         /* (or NULL) what may be meant otherwise than it was taken, lines */
 } tl_table_findings;
 /* Numbers and categories are those of rows that are not held out; classes are those of all. */
 TL_API TL_NODISCARD tl_status tl_table_schema_find(tl_table_schema *out, tl_table_findings *found,
