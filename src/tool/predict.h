@@ -25,7 +25,7 @@ typedef struct tli_asking {
     int64_t told, failed;
     tl_str text;         /* what is told next */
     bool begun;          /* the head of the table is written */
-    int64_t columns;     /* of tables: that it has from their files */
+    tl_strings columns;  /* of tables: that it has from their files */
     bool ended;          /* the model, or standard output, has failed: nothing goes on */
 } tli_asking;
 

@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <string.h>
 
 #include <tilth/zoo/table.h>
 
@@ -37,29 +38,48 @@ static tl_status add_row(tli_asking *a, const tl_table_answer *row)
 
 /* --- as a table: the rows of the file, with the answers behind them ---------------------------- */
 
+/* Rows of several files make one table when their columns are the same. */
+static tl_status check_names(const tli_asking *a, const tl_table *t)
+{
+    if (t->columns != a->columns.count)
+        return TL_FAIL(TL_EINVAL, "'%s' has %" PRId64 " columns, and the file before it %" PRId64 ": they do not make one "
+                                  "table; ask for them one by one", t->name, t->columns, a->columns.count);
+    for (int64_t i = 0; i < t->columns; i++)
+        if (strcmp(t->names[i], a->columns.items[i]) != 0)
+            return TL_FAIL(TL_EINVAL, "column %" PRId64 " of '%s' is called '%s', and that of the file before it '%s': they "
+                                      "do not make one table; ask for them one by one", i + 1, t->name, t->names[i],
+                           a->columns.items[i]);
+    return TL_OK;
+}
+
 static tl_status add_head(tli_asking *a, const tl_table *t, const tl_table_schema *schema)
 {
-    if (a->begun && t->columns == a->columns) return TL_OK;
-    if (a->begun)
-        return TL_FAIL(TL_EINVAL, "'%s' has %" PRId64 " columns, and the file before it %" PRId64 ": they do not make one "
-                                  "table; ask for them one by one", t->name, t->columns, a->columns);
+    if (a->begun) return check_names(a, t);
+    const char **names = tl_arena_array(a->run->arena, t->columns, sizeof *names);
+    if (!names) return TL_ENOMEM;
     for (int64_t i = 0; i < t->columns; i++) {
-        tli_csv_add(&a->text, t->names[i]);
+        if (!(names[i] = tl_arena_strdup(a->run->arena, t->names[i]))) return TL_ENOMEM;
+        tli_csv_add(&a->text, names[i]);
         tl_str_addc(&a->text, ',');
     }
-    char *name = tl_arena_printf(a->names, "predicted %s", schema->target);
+    char *name = tl_arena_printf(a->run->arena, "predicted %s", schema->target);
     if (!name) return TL_ENOMEM;
     tli_csv_add(&a->text, name);
     tl_str_add(&a->text, schema->kind == TL_TABLE_CLASSIFICATION ? ",probability\n" : "\n");
-    a->columns = t->columns;
+    a->columns = (tl_strings){names, t->columns};
     a->begun = true;
     return TL_OK;
 }
 
+static tl_status begin_table(const tl_table *t, void *payload)
+{
+    tli_asking *a = payload;
+    const tl_table_task_config *task = tl_predictor_finished(a->p)->params->task.value;
+    return a->flags->csv ? add_head(a, t, task->schema) : TL_OK;
+}
+
 static tl_status add_cells(tli_asking *a, const tl_table_answer *row)
 {
-    const tl_table_task_config *task = tl_predictor_finished(a->p)->params->task.value;
-    TL_TRY(add_head(a, row->table, task->schema));
     for (int64_t i = 0; i < row->table->columns; i++) {
         tl_str cell = TL_STR_INIT;
         tl_cell_write(&cell, &row->cells[i]);
@@ -93,7 +113,7 @@ tl_status tli_ask_table(tli_asking *a, const char *path)
     const tl_finished *f = tl_predictor_finished(a->p);
     tl_status st = tl_table_predict(&(tl_table_predict_args){.model = f->trainer->model, .task = f->params->task.value,
                                                              .engine = tl_strategy_engine(f->strategy), .path = path,
-                                                             .row = tell_row, .payload = a});
+                                                             .begin = begin_table, .row = tell_row, .payload = a});
     tl_status rest = tli_ask_flush(a); // what came before something that cannot be read is told
     return st == TL_OK ? rest : st;
 }

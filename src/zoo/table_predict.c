@@ -11,6 +11,33 @@
 
 enum { USUAL_BATCH = 256 };
 
+/* --- a table that was not there in the training ------------------------------------------------ */
+
+static tl_status open_bound(tl_table **out, tl_table_coder *coder, const tl_query *q, const tl_table_args *args)
+{
+    if (q->data) TL_TRY(tl_table_from_memory(out, q->file ? q->file : "query", q->data, q->size, args));
+    else TL_TRY(tl_table_open(out, q->file, args));
+    tl_status st = tl_table_coder_bind(coder, *out, false);
+    if (st != TL_OK) tl_table_free(out);
+    return st;
+}
+
+tl_status tli_table_open_asked(tl_table **out, tl_table_coder *coder, const tl_task_config *task, const tl_query *q)
+{
+    const tl_data_config *data = task->train_data ? task->train_data : task->validation_data;
+    tl_table_args args = data ? tli_table_args_of((const tl_table_data_config *)data) : (tl_table_args){0};
+    tl_status st = open_bound(out, coder, q, &(tl_table_args){.header = args.header});
+    if (st == TL_OK || st == TL_ENOMEM || !args.delimiter) return st;
+    tl_error first; // says more, for people look at the file with the delimiter that it seems to have
+    tl_error_save(&first);
+    tl_status again = open_bound(out, coder, q, &args);
+    if (again == TL_OK || again == TL_ENOMEM) return again;
+    tl_error_restore(&first);
+    return st;
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
 /* Rows that wait for their answers. Cells are the table's until the next row, so they are copied. */
 typedef struct waiting {
     const tl_table_predict_args *args;
@@ -99,29 +126,35 @@ static tl_status answer_all(waiting *w)
     return st;
 }
 
-static tl_status predict(waiting *w)
+/* Rows that came before one that cannot be read have their answers. */
+static tl_status answer_file(waiting *w)
 {
     const tl_cell *cells;
-    const tl_task_config *task = &w->args->task->base;
-    const tl_data_config *data = task->train_data ? task->train_data : task->validation_data;
-    const tl_table_args args = data ? tli_table_args_of((const tl_table_data_config *)data) : (tl_table_args){0};
-    TL_TRY(tl_table_open(&w->table, w->args->path, &(tl_table_args){.header = args.header}));
-    TL_TRY(tl_table_coder_new(&w->coder, w->schema));
-    TL_TRY(tl_table_coder_bind(w->coder, w->table, false));
-    TL_TRY(make_room(w));
-    TL_TRY(tl_ctx_new(&w->ctx, w->args->engine));
     tl_arena_mark texts = tl_arena_begin(w->texts);
-    tl_status st = TL_OK;
-    for (bool more = true; st == TL_OK && more;) {
+    tl_status st = TL_OK, rest = TL_OK;
+    tl_error error;
+    for (bool more = true; st == TL_OK && rest == TL_OK && more;) {
         st = tl_table_next(w->table, &cells, &more);
-        if (st == TL_OK && more) st = add_row(w, cells);
-        if (st != TL_OK || (more && w->count < w->room)) continue;
-        st = answer_all(w);
+        if (st == TL_OK && more) rest = add_row(w, cells);
+        if (rest != TL_OK || (st == TL_OK && more && w->count < w->room)) continue;
+        if (st != TL_OK) tl_error_save(&error);
+        rest = answer_all(w);
+        if (st != TL_OK && rest == TL_OK) tl_error_restore(&error);
         tl_arena_end(w->texts, texts);
         texts = tl_arena_begin(w->texts);
     }
     tl_arena_end(w->texts, texts);
-    return st;
+    return rest == TL_OK ? st : rest;
+}
+
+static tl_status predict(waiting *w)
+{
+    TL_TRY(tl_table_coder_new(&w->coder, w->schema));
+    TL_TRY(tli_table_open_asked(&w->table, w->coder, &w->args->task->base, &(tl_query){.file = w->args->path}));
+    TL_TRY(make_room(w));
+    TL_TRY(tl_ctx_new(&w->ctx, w->args->engine));
+    if (w->args->begin) TL_TRY(w->args->begin(w->table, w->args->payload));
+    return answer_file(w);
 }
 
 tl_status tl_table_predict(const tl_table_predict_args *args)

@@ -11,31 +11,30 @@ static const tl_table_schema *schema_of(const tl_task *t)
     return ((const tl_table_task_config *)t->config)->schema;
 }
 
-static tl_status one_row(tl_table *table, const tl_cell **cells)
+/* One query has one answer. */
+static tl_status code_one_row(const tl_table_coder *coder, tl_table *table, float *numbers, int32_t *categories)
 {
     bool more = true;
-    TL_TRY(tl_table_next(table, cells, &more));
-    return more ? TL_OK : TL_FAIL(TL_EINVAL, "there is no row: expected the names of the columns, and a line of values");
+    const tl_cell *cells;
+    TL_TRY(tl_table_next(table, &cells, &more));
+    if (!more) return TL_FAIL(TL_EINVAL, "there is no row: expected the names of the columns, and a line of values");
+    tl_table_coder_row(coder, table, cells, numbers, categories);
+    TL_TRY(tl_table_next(table, &cells, &more));
+    return more ? TL_FAIL(TL_EINVAL, "there is more than one row: ask about each in a query of its own") : TL_OK;
 }
 
 tl_status tli_table_prepare_query(const tl_task *t, const tl_query *q, void *const *inputs)
 {
     const tl_table_schema *schema = schema_of(t);
-    const tl_task_config *task = t->config;
-    const tl_data_config *data = task->train_data ? task->train_data : task->validation_data;
     tl_table_widths widths = tl_table_schema_widths(schema);
-    tl_table_args args = {.header = data ? ((const tl_table_data_config *)data)->header : TL_HEADER_AUTO};
     float *numbers = widths.numbers ? inputs[0] : NULL;
     int32_t *categories = widths.categories ? inputs[widths.numbers ? 1 : 0] : NULL;
     tl_table *table = NULL;
     tl_table_coder *coder = NULL;
-    const tl_cell *cells;
     tl_status st;
-    TL_TRY_DONE(st, tl_table_from_memory(&table, q->file ? q->file : "query", q->data, q->size, &args));
     TL_TRY_DONE(st, tl_table_coder_new(&coder, schema));
-    TL_TRY_DONE(st, tl_table_coder_bind(coder, table, false));
-    TL_TRY_DONE(st, one_row(table, &cells));
-    tl_table_coder_row(coder, table, cells, numbers, categories);
+    TL_TRY_DONE(st, tli_table_open_asked(&table, coder, t->config, q));
+    st = code_one_row(coder, table, numbers, categories);
 done:
     tl_table_coder_free(&coder);
     tl_table_free(&table);

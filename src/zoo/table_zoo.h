@@ -11,6 +11,10 @@
 
 /* How the files of a data section are read. */
 tl_table_args tli_table_args_of(const tl_table_data_config *data);
+/* A table that a model is asked about, from memory or from the file, with the coder bound to it. What separates its cells is
+ * found out; where columns lack then, it is what the run was told. */
+TL_NODISCARD tl_status tli_table_open_asked(tl_table **out, tl_table_coder *coder, const tl_task_config *task,
+                                            const tl_query *q);
 /* Whether a section names files. */
 bool tli_table_is_named(const tl_data_config *data);
 

@@ -2,6 +2,7 @@
 #include "tool/tool_lab.h"
 
 #include <tilth/base/rng.h>
+#include <tilth/builtin/predictor.h>
 
 #define TABLE "train", "--experiment=table", "--mode=train_and_eval", "--progress=bar", "tilth.jit=false", "tilth.seed=1", \
               "tilth.threads=1"
@@ -54,6 +55,71 @@ static void test_one_command(void **state)
     run("eval", "--model_dir=run", "--checkpoint=best", "task.validation_data.input_path=plants.csv");
     ended(0, "");
     assert_null(strstr(tl_str_text(&tool_log), "left out: name"));
+}
+
+/* Files of other columns, rows that cannot be read, no rows, a delimiter that is not found out. */
+static void test_tables_that_are_asked_about(void **state)
+{
+    (void)state;
+    write_plants("plants.csv", 100);
+    run(TABLE, "--model_dir=run", "task.train_data.input_path=plants.csv", "trainer.train_steps=2");
+    ended(0, "");
+    put_text("one.csv", "soil,height\nclay,0.9\n");
+    put_text("turned.csv", "height,soil\n0.9,clay\n");
+    run("predict", "--model_dir=run", "--csv", "one.csv", "turned.csv");
+    ended(1, "column 1 of 'turned.csv' is called 'height', and that of the file before it 'soil': they do not make one table");
+    assert_null(strstr(out, "0.9,clay"));
+    run("predict", "--model_dir=run", "one.csv", "turned.csv"); // no table
+    ended(0, "");
+    put_text("bad.csv", "soil,height\nclay,0.9\nsand,0.1\nclay\nclay,0.7\n");
+    run("predict", "--model_dir=run", "--csv", "bad.csv");
+    ended(1, "bad.csv:4: the row has 1 cell, and the first line has 2");
+    has("\nclay,0.9,");
+    has("\nsand,0.1,");
+    assert_non_null(strstr(err, "1 could not be read, as told above; 2 could"));
+    put_text("empty.csv", "soil,height\n");
+    run("predict", "--model_dir=run", "--csv", "empty.csv");
+    ended(0, "");
+    assert_string_equal(out, "soil,height,predicted kind,probability\n");
+    // A delimiter that nobody finds out is that of the run; one that is found goes on being found.
+    tl_str colons = TL_STR_INIT;
+    tl_str_add(&colons, "soil:height:kind\n");
+    for (int i = 0; i < 40; i++) tl_str_addf(&colons, "%s:%d.5:%s\n", i % 3 ? "clay" : "sand", i % 7, i % 7 > 3 ? "tree" : "herb");
+    put_text("colons.txt", tl_str_text(&colons));
+    tl_str_deinit(&colons);
+    run(TABLE, "--model_dir=other", "task.train_data.input_path=colons.txt", "task.train_data.delimiter=:",
+        "task.validation_data.delimiter=:", "trainer.train_steps=2");
+    ended(0, "");
+    run("predict", "--model_dir=other", "--csv", "colons.txt");
+    ended(0, "");
+    has("soil,height,kind,predicted kind,probability\nsand,0.5,herb,");
+    run("predict", "--model_dir=other", "one.csv");
+    ended(0, "");
+    put_text("lacks.csv", "soil,size\nclay,0.9\n");
+    run("predict", "--model_dir=other", "lacks.csv");
+    ended(1, "'lacks.csv' has no column 'height', which the model needs");
+}
+
+/* A query is a row: of more than one nobody would know which was answered. */
+static void test_queries_are_rows(void **state)
+{
+    (void)state;
+    static const char one[] = "soil,height\nclay,0.9\n", two[] = "soil,height\nclay,0.9\nsand,0.1\n", none[] = "soil,height\n";
+    const tl_query q[] = {{.data = one, .size = sizeof one - 1}, {.data = two, .size = sizeof two - 1},
+                          {.data = none, .size = sizeof none - 1}};
+    tl_predictor *p;
+    tl_predictions *answers;
+    write_plants("plants.csv", 100);
+    run(TABLE, "--model_dir=run", "task.train_data.input_path=plants.csv", "trainer.train_steps=2");
+    ended(0, "");
+    assert_ok(tl_predictor_open(&p, NULL, "run", NULL));
+    assert_ok(tl_predictor_run(&answers, p, q, 3));
+    assert_int_equal(answers->items[0].status, TL_OK);
+    assert_int_equal(answers->items[1].status, TL_EINVAL);
+    text_has(answers->items[1].message, "there is more than one row: ask about each in a query of its own");
+    text_has(answers->items[2].message, "there is no row");
+    tl_predictions_free(&answers);
+    tl_predictor_free(&p);
 }
 
 static void test_where_values_come_from(void **state)
@@ -138,6 +204,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TOOL_TEST(test_one_command),
+        TOOL_TEST(test_tables_that_are_asked_about),
+        TOOL_TEST(test_queries_are_rows),
         TOOL_TEST(test_where_values_come_from),
         TOOL_TEST(test_an_export_replaces_an_older_one),
         TOOL_TEST(test_mistakes_are_told),

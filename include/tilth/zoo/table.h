@@ -97,11 +97,14 @@ typedef struct tl_table_predict_args {
     tl_engine *engine;
     const char *path;
     int64_t batch_size;               /* (optional: 256) */
+    /* (optional) Called once before the rows, of which there may be none. */
+    tl_status (*begin)(const tl_table *table, void *payload);
     tl_table_answer_fn *row;          /* called for each row, in order; a failure ends it, and is handed on */
     void *payload;
 } tl_table_predict_args;
 /* The file needs the columns that the model was trained with, by their names; others, and the target, may be there or
- * not. Values that the training data did not have count as one that is rare. */
+ * not. Values that the training data did not have count as one that is rare. Rows before one that cannot be read are
+ * answered. */
 TL_API TL_NODISCARD tl_status tl_table_predict(const tl_table_predict_args *args);
 
 /* The task and the experiment, ready for a registry. */
