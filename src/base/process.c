@@ -46,8 +46,10 @@ static int set_streams(posix_spawn_file_actions_t *actions, const tli_process_ar
 static int set_signals(posix_spawnattr_t *attributes)
 {
     sigset_t none, every;
+    struct sigaction hangup;
     sigemptyset(&none);
     sigfillset(&every);
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN) sigdelset(&every, SIGHUP); // as by nohup
     int error = posix_spawnattr_setflags(attributes,
                                          POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     if (!error) error = posix_spawnattr_setpgroup(attributes, 0);

@@ -15,7 +15,7 @@ typedef struct tli_process_args {
 } tli_process_args;
 
 /* In a group of its own: signals of a terminal are for us, and it can be ended with all that it has started. It handles
- * signals as a new program does. 0, or an errno. */
+ * signals as a new program does; a SIGHUP that is ignored stays so. 0, or an errno. */
 int tli_process_start(pid_t *out, const tli_process_args *args);
 
 #endif

@@ -22,9 +22,15 @@ TL_NODISCARD tl_status tli_words_of(const tl_word **out, int64_t *count, tli_run
 TL_NODISCARD tl_status tli_experiment_words(tl_config *config, tli_run *run);
 /* For --helpfull: the keys of the experiment that is named. */
 TL_NODISCARD tl_status tli_experiment_help(tli_run *run, const tl_parse_options *parse);
-/* A training that lacks settings is told all of them at once, and what would do (train/lacks.h). */
-TL_NODISCARD tl_status tli_check_lacks(tli_run *run, tl_config *config, const tl_parse_options *parse,
-                                       const tl_train_flags *flags);
+/* A command that trains, as it was given. */
+typedef struct tli_lacking_args {
+    const char *command; /* its name */
+    const tl_parse_options *parse;
+    const tl_train_flags *flags; /* with a mode */
+    tl_strings more;             /* (optional) words of its own flags */
+} tli_lacking_args;
+/* A training that lacks settings is told all of them at once, and the command that would do (train/lacks.h). */
+TL_NODISCARD tl_status tli_check_lacks(tli_run *run, tl_config *config, const tli_lacking_args *args);
 /* A word as a shell takes it: as it is, or in quotes. NULL without memory. */
 const char *tli_quoted(tli_run *run, const char *word);
 /* What words mean, for the usage of commands that take them. */

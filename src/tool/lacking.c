@@ -1,9 +1,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include <tilth/base/vec.h>
 #include <tilth/train/lacks.h>
 
 #include "tool/experiment.h"
+#include "tool/flag_words.h"
 
 const char *tli_quoted(tli_run *run, const char *word)
 {
@@ -40,21 +42,36 @@ static bool is_lacking(const tl_lacks *lacks, const char *word)
     return false;
 }
 
+static bool begins_with(const char *word, const char *begin)
+{
+    return strncmp(word, begin, strlen(begin)) == 0;
+}
+
+static tl_status add_flags(tl_str *out, tli_run *run, const tli_lacking_args *args, const char *line)
+{
+    tli_word_list words = {0};
+    tl_status st = tli_train_words(&words, run, args->flags, args->parse);
+    for (int64_t i = 0; i < words.count && st == TL_OK; i++)
+        if (!begins_with(words.items[i], "--experiment=") && !begins_with(words.items[i], "--mode="))
+            st = add_word(out, run, line, NULL, words.items[i]);
+    TL_VEC_FREE(&words);
+    for (int64_t i = 0; i < args->more.count && st == TL_OK; i++) st = add_word(out, run, line, NULL, args->more.items[i]);
+    return st;
+}
+
 /* The command as it was given, and what it lacks. */
-static tl_status add_command(tl_str *out, tli_run *run, const tl_parse_options *parse, const tl_train_flags *flags,
-                             const tl_lacks *lacks)
+static tl_status add_command(tl_str *out, tli_run *run, const tli_lacking_args *args, const tl_lacks *lacks)
 {
     static const char line[] = " \\\n      ";
+    const tl_train_flags *flags = args->flags;
     int64_t count;
     const tl_flag_word *words = tl_flags_words(run->flags, &count);
     TL_TRY(add_word(out, run, "    ", NULL, run->tool->program));
-    tl_str_add(out, " train");
-    TL_TRY(add_word(out, run, " ", "--experiment", parse->experiment));
+    tl_str_addf(out, " %s", args->command);
+    TL_TRY(add_word(out, run, " ", "--experiment", args->parse->experiment));
     TL_TRY(add_word(out, run, " ", "--mode", flags->mode));
     TL_TRY(add_word(out, run, " ", "--model_dir", flags->model_dir ? flags->model_dir : "runs/mine"));
-    for (int64_t i = 0; i < parse->config_file.count; i++)
-        TL_TRY(add_word(out, run, line, "--config_file", parse->config_file.items[i]));
-    if (*parse->params_override) TL_TRY(add_word(out, run, line, "--params_override", parse->params_override));
+    TL_TRY(add_flags(out, run, args, line));
     for (int64_t i = 0; i < count; i++)
         if (!is_lacking(lacks, words[i].text)) TL_TRY(add_word(out, run, line, NULL, words[i].text));
     for (int64_t i = 0; i < lacks->count; i++)
@@ -79,19 +96,20 @@ static void leave_what_data_says(tl_lacks *lacks)
     }
 }
 
-tl_status tli_check_lacks(tli_run *run, tl_config *config, const tl_parse_options *parse, const tl_train_flags *flags)
+tl_status tli_check_lacks(tli_run *run, tl_config *config, const tli_lacking_args *args)
 {
+    const char *experiment = args->parse->experiment;
     tl_lacks lacks = {.arena = run->arena};
     tl_str text = TL_STR_INIT;
-    TL_TRY(tl_experiment_lacks(&lacks, config, run->registry, flags->mode));
-    if (tl_experiment_completes(run->registry, parse->experiment)) leave_what_data_says(&lacks);
+    TL_TRY(tl_experiment_lacks(&lacks, config, run->registry, args->flags->mode));
+    if (tl_experiment_completes(run->registry, experiment)) leave_what_data_says(&lacks);
     int64_t count = tl_lacks_count(&lacks);
     if (!count) return TL_OK;
-    tl_str_addf(&text, "the experiment '%s' lacks %" PRId64 " setting%s:\n", parse->experiment, count,
+    tl_str_addf(&text, "the experiment '%s' lacks %" PRId64 " setting%s:\n", experiment, count,
                 count == 1 ? "" : "s");
     add_list(&text, &lacks);
     tl_str_add(&text, "  With these it runs:\n");
-    tl_status st = add_command(&text, run, parse, flags, &lacks);
+    tl_status st = add_command(&text, run, args, &lacks);
     if (lacks.hint) tl_str_addf(&text, "\n  %s", lacks.hint);
     if (st == TL_OK) st = tl_str_status(&text);
     if (st == TL_OK) st = TL_FAIL(TL_EINVAL, "%s", tl_str_text(&text));

@@ -20,7 +20,10 @@
 
 #include "base/folder.h"
 #include "base/process.h"
+#include "io/run_lock.h"
 #include "tool/experiment.h"
+#include "tool/flag_words.h"
+#include "train/experiment_impl.h"
 
 static const tl_field sweep_fields[] = {
     TL_F(tli_sweep_flags, grid, .help = "KEY=V1,V2,...: values of a key that are all tried; with several keys, all "
@@ -59,6 +62,7 @@ typedef struct sweep {
     const char *variables[2]; /* of their environment */
     char program[4096];
     int heard; /* signals that were handed on */
+    tli_run_lock *lock; /* of the folder: the same sweep twice would be in its own way */
 } sweep;
 
 static const tli_sweep_flags *flags_of(const sweep *s)
@@ -68,28 +72,12 @@ static const tli_sweep_flags *flags_of(const sweep *s)
 
 /* --- the command that each run is ------------------------------------------------------------- */
 
-/* A command for notifications is nothing that makes a sweep another one, and may hold a secret. */
-static bool is_private(const char *word)
-{
-    static const char *const names[] = {"tilth.notify=", "+tilth.notify=", "++tilth.notify="};
-    for (int i = 0; i < TL_COUNT(names); i++)
-        if (strncmp(word, names[i], strlen(names[i])) == 0) return true;
-    return false;
-}
-
 static tl_status collect_common(sweep *s)
 {
     tli_run *run = s->run;
-    const tl_main_options *o = run->tool->options;
     int64_t count;
     const tl_flag_word *words = tl_flags_words(run->flags, &count);
-    TL_TRY(tli_flag_words(&s->common, run->arena, &tl_train_flags_desc, &s->flags, "model_dir"));
-    TL_TRY(tli_flag_words(&s->common, run->arena, &tl_parse_options_desc, run->given[EXPERIMENT], NULL));
-    if (o->flags) TL_TRY(tli_flag_words(&s->common, run->arena, o->flags, o->flags_value, NULL));
-    for (int64_t i = 0; i < run->plugins.count; i++) {
-        const char *word = tl_arena_printf(run->arena, "--plugin=%s", run->plugins.items[i]);
-        if (!word || !TL_VEC_PUSH(&s->common, word)) return TL_ENOMEM;
-    }
+    TL_TRY(tli_train_words(&s->common, run, &s->flags, run->given[EXPERIMENT]));
     for (int64_t i = 0; i < count; i++)
         if (!TL_VEC_PUSH(&s->common, words[i].text)) return TL_ENOMEM;
     return TL_OK;
@@ -102,13 +90,43 @@ static tl_status collect_arguments(tli_word_list *out, const sweep *s)
     flags.jobs = 1;
     flags.metric = (tl_strings){0};
     TL_TRY(tli_flag_words(out, s->run->arena, &tli_sweep_flags_desc, &flags, NULL));
-    for (int64_t i = 0; i < s->common.count; i++)
-        if (!is_private(s->common.items[i]) && !TL_VEC_PUSH(out, s->common.items[i])) return TL_ENOMEM;
+    for (int64_t i = 0; i < s->common.count; i++) {
+        const char *word;
+        TL_TRY(tli_sweep_public(&word, s->run->arena, s->common.items[i]));
+        if (word && !TL_VEC_PUSH(out, word)) return TL_ENOMEM;
+    }
     return TL_OK;
 }
 
-/* Each configuration is tried before the first run begins: what is wrong is told at once. */
-static tl_status check_run(sweep *s, tl_strings words)
+/* --- each configuration is tried before the first run begins: what is wrong is told at once ---- */
+
+/* Whether a word may change what an experiment finds in its data. */
+static bool is_of_data(const char *word)
+{
+    while (*word == '+' || *word == '~') word++;
+    return strncmp(word, "task", 4) == 0 && strncmp(word, "task.model", 10) != 0;
+}
+
+static bool have_same_data(tl_strings a, tl_strings b)
+{
+    for (int64_t i = 0; i < a.count; i++) // all runs set the same keys
+        if (is_of_data(a.items[i]) && strcmp(a.items[i], b.items[i]) != 0) return false;
+    return true;
+}
+
+static tl_status check_lacks(sweep *s, tl_config *config)
+{
+    tli_word_list own = {0};
+    tl_status st = tli_flag_words(&own, s->run->arena, &tli_sweep_flags_desc, flags_of(s), NULL);
+    if (st == TL_OK)
+        st = tli_check_lacks(s->run, config, &(tli_lacking_args){.command = "sweep", .parse = s->run->given[EXPERIMENT],
+                                                                 .flags = &s->flags, .more = {own.items, own.count}});
+    TL_VEC_FREE(&own);
+    return st;
+}
+
+/* `known`: the data was looked at for an earlier run, which may take long, and is told. */
+static tl_status check_run(sweep *s, tl_strings words, bool known)
 {
     tl_config *config;
     tl_word *all = tl_arena_array(s->run->arena, words.count, sizeof *all);
@@ -118,10 +136,33 @@ static tl_status check_run(sweep *s, tl_strings words)
     tl_status st = tli_experiment_words(config, s->run);
     const tl_parse_options *parse = s->run->given[EXPERIMENT];
     if (st == TL_OK) st = tl_config_words(config, all, words.count);
-    if (st == TL_OK) st = tl_experiment_finish(config, s->run->registry, parse->experiment);
+    if (st == TL_OK)
+        st = known ? tli_experiment_settle(config, s->run->registry)
+                   : tl_experiment_finish(config, s->run->registry, parse->experiment);
+    if (st == TL_OK && !known) st = check_lacks(s, config);
     tl_config_free(&config);
     return st;
 }
+
+static tl_status check_runs(sweep *s, const tli_sweep *plan)
+{
+    const tl_parse_options *parse = s->run->given[EXPERIMENT];
+    bool completes = tl_experiment_completes(s->run->registry, parse->experiment);
+    tl_gin *gin;
+    tl_status st = TL_OK;
+    TL_TRY(tl_run_bindings(&gin, s->run->registry, NULL, s->flags.gin_file, s->flags.gin_params));
+    tl_gin *outer = tl_gin_set_current(gin);
+    for (int64_t i = 0; i < plan->count && st == TL_OK; i++) {
+        bool known = false;
+        for (int64_t k = 0; k < i && completes && !known; k++) known = have_same_data(plan->items[i].words, plan->items[k].words);
+        st = check_run(s, plan->items[i].words, known);
+    }
+    tl_gin_set_current(outer);
+    tl_gin_free(&gin);
+    return st;
+}
+
+/* --- the jobs --------------------------------------------------------------------------------- */
 
 static tl_status make_jobs(sweep *s, const tli_sweep *plan)
 {
@@ -221,6 +262,16 @@ static const char *last_words(sweep *s, const job *j)
     return line ? line : "";
 }
 
+static const int handed_on[] = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
+
+static bool is_handed_on(int number)
+{
+    for (int i = 0; i < TL_COUNT(handed_on); i++)
+        if (handed_on[i] == number) return true;
+    return false;
+}
+
+/* A signal ends a run that is not far enough to save. */
 static void end_job(sweep *s, job *j, int status)
 {
     tl_str time = TL_STR_INIT;
@@ -232,9 +283,9 @@ static void end_job(sweep *s, job *j, int status)
     } else if (exited && WEXITSTATUS(status) == TL_EXIT_STOPPED) {
         j->fate = STOPPED;
         say(s, j, "stopped, and saved");
-    } else if (s->heard > 1 && !exited) {
+    } else if (s->heard && !exited && is_handed_on(WTERMSIG(status))) {
         j->fate = STOPPED;
-        say(s, j, "stopped at once");
+        say(s, j, s->heard > 1 ? "stopped at once" : "stopped before it had begun");
     } else {
         j->fate = FAILED;
         say(s, j, "failed (%s %d), see %s: %s", exited ? "exit code" : "signal",
@@ -302,16 +353,20 @@ static tl_status work(sweep *s)
     return st;
 }
 
+/* A SIGHUP that is ignored, as by nohup, stays so. */
 static tl_status work_with_signals(sweep *s)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
-    struct sigaction ours = {.sa_handler = catch}, before[TL_COUNT(numbers)];
+    struct sigaction ours = {.sa_handler = catch}, before[TL_COUNT(handed_on)];
     struct sigaction plain = {.sa_handler = SIG_DFL}, children; // or nobody could be asked how they ended
     caught = caught_count = 0;
     sigaction(SIGCHLD, &plain, &children);
-    for (int i = 0; i < TL_COUNT(numbers); i++) sigaction(numbers[i], &ours, &before[i]);
+    for (int i = 0; i < TL_COUNT(handed_on); i++) {
+        sigaction(handed_on[i], NULL, &before[i]);
+        bool wanted = handed_on[i] != SIGHUP || before[i].sa_handler != SIG_IGN;
+        if (wanted) sigaction(handed_on[i], &ours, NULL);
+    }
     tl_status st = work(s);
-    for (int i = 0; i < TL_COUNT(numbers); i++) sigaction(numbers[i], &before[i], NULL);
+    for (int i = 0; i < TL_COUNT(handed_on); i++) sigaction(handed_on[i], &before[i], NULL);
     sigaction(SIGCHLD, &children, NULL);
     return st;
 }
@@ -382,10 +437,12 @@ static tl_status begin(sweep *s, tli_word_list *arguments)
     if (!s->flags.model_dir || !*s->flags.model_dir)
         return TL_FAIL(TL_EINVAL, "no folder is named for the runs: say --model_dir=FOLDER");
     TL_TRY(tli_sweep_plan(&plan, s->run->arena, flags_of(s)));
-    for (int64_t i = 0; i < plan.count; i++) TL_TRY(check_run(s, plan.items[i].words));
+    TL_TRY(check_runs(s, &plan));
     TL_TRY(find_program(s));
     TL_TRY(collect_common(s));
     TL_TRY(collect_arguments(arguments, s));
+    TL_TRY(tl_mkdirs(s->flags.model_dir));
+    TL_TRY(tli_run_lock_take(&s->lock, s->flags.model_dir));
     TL_TRY(tli_sweep_keep(&plan, s->run->arena, s->flags.model_dir, (tl_strings){arguments->items, arguments->count}));
     TL_TRY(make_jobs(s, &plan));
     return share_threads(s);
@@ -401,6 +458,7 @@ static tl_status run_sweep(tli_run *run)
     if (s.flags.model_dir) st = tli_folder_hold_new(&hold, s.flags.model_dir);
     if (st == TL_OK) st = begin(&s, &arguments);
     if (st == TL_OK) st = run_all(&s);
+    tli_run_lock_release(&s.lock);
     tli_folder_hold_free(&hold);
     TL_VEC_FREE(&arguments);
     TL_VEC_FREE(&s.common);

@@ -30,15 +30,8 @@ TL_NODISCARD tl_status tli_sweep_plan(tli_sweep *out, tl_arena *arena, const tli
 /* Takes names and values of the runs from FOLDER/sweep.json. When there is none, `out` stays as it is, and is written
  * there. `arguments` are what the command said; TL_EEXISTS when the file is of another command. */
 TL_NODISCARD tl_status tli_sweep_keep(tli_sweep *out, tl_arena *arena, const char *folder, tl_strings arguments);
-
-/* Words of a command line, in an arena. */
-typedef struct tli_word_list {
-    const char **items;
-    int64_t count, capacity;
-} tli_word_list;
-/* Flags of a described struct that are not at their defaults, as "--name=value"; but for one of that name, which may be
- * NULL. */
-TL_NODISCARD tl_status tli_flag_words(tli_word_list *out, tl_arena *arena, const tl_desc *desc, const void *value,
-                                      const char *but);
+/* A word of the command as it stands in that file; NULL when it does not. A command for notifications is nothing that makes
+ * a sweep another one, and may hold a secret: it is left out wherever it is given. */
+TL_NODISCARD tl_status tli_sweep_public(const char **out, tl_arena *arena, const char *word);
 
 #endif

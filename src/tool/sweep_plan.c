@@ -8,6 +8,8 @@
 #include <tilth/base/file.h>
 #include <tilth/base/rng.h>
 #include <tilth/base/vec.h>
+#include <tilth/desc/config.h>
+#include <tilth/desc/yaml.h>
 
 #include "io/json_text.h"
 #include "tool/sweep.h"
@@ -150,17 +152,29 @@ static tl_status read_axes(axes *out, tl_arena *arena, const tli_sweep_flags *fl
 
 /* --- the runs --------------------------------------------------------------------------------- */
 
-/* Four digits are enough to vary something, and can be read. */
+/* About four digits of the range are enough to vary something, and can be read. Rounding leads to nowhere outside of it. */
+static const char *number_text(const axis *a, tl_arena *arena, double value)
+{
+    char text[40];
+    double narrow = fmax(fabs(a->low), fabs(a->high)) / (a->high - a->low);
+    int digits = 4 + (int)fmax(0, ceil(log10(narrow) - 0.5));
+    snprintf(text, sizeof text, "%.*g", digits < 17 ? digits : 17, value);
+    double rounded = tl_strtod(text, NULL);
+    if (rounded < a->low) tl_double_text(text, a->low);
+    else if (rounded > a->high) tl_double_text(text, a->high);
+    return tl_arena_strdup(arena, text);
+}
+
 static const char *draw(const axis *a, tl_arena *arena, tl_rng *rng)
 {
     double u;
     switch (a->kind) {
     case LOG:
         u = tl_rng_uniform_f64(rng);
-        return tl_arena_printf(arena, "%.4g", exp(log(a->low) + u * (log(a->high) - log(a->low))));
+        return number_text(a, arena, exp(log(a->low) + u * (log(a->high) - log(a->low))));
     case UNIFORM:
         u = tl_rng_uniform_f64(rng);
-        return tl_arena_printf(arena, "%.4g", a->low + u * (a->high - a->low));
+        return number_text(a, arena, a->low + u * (a->high - a->low));
     case WHOLE: {
         int64_t count = (int64_t)(a->high - a->low) + 1;
         return tl_arena_printf(arena, "%" PRId64, (int64_t)a->low + tl_rng_below(rng, count));
@@ -240,6 +254,68 @@ tl_status tli_sweep_plan(tli_sweep *out, tl_arena *arena, const tli_sweep_flags 
 done:
     TL_VEC_FREE(&all);
     return st;
+}
+
+/* --- what others may read --------------------------------------------------------------------- */
+
+/* The map without a key; `v` itself when it has none of that name, NULL without memory. */
+static const tl_value *without(tl_arena *arena, const tl_value *v, const char *key)
+{
+    if (v->kind != TL_VALUE_MAP || !tl_value_get(v, key)) return v;
+    tl_value_pair *kept = tl_arena_array(arena, v->count, sizeof *kept);
+    int64_t count = 0;
+    if (!kept) return NULL;
+    for (int64_t i = 0; i < v->count; i++)
+        if (strcmp(v->pairs[i].key, key) != 0) kept[count++] = v->pairs[i];
+    return tl_value_new_map(arena, v->place, kept, count);
+}
+
+/* tilth: {notify: ...} as well as tilth.notify: ... */
+static const tl_value *without_notify(tl_arena *arena, const tl_value *all)
+{
+    const tl_value *v = without(arena, all, "tilth.notify");
+    const tl_value *own = v ? tl_value_get(v, "tilth") : NULL;
+    if (!own) return v;
+    const tl_value *kept = without(arena, own, "notify");
+    if (kept == own || !kept || !(v = without(arena, v, "tilth"))) return kept ? v : NULL;
+    tl_value_pair *pairs = tl_arena_array(arena, v->count + 1, sizeof *pairs);
+    if (!pairs) return NULL;
+    for (int64_t i = 0; i < v->count; i++) pairs[i] = v->pairs[i];
+    pairs[v->count] = (tl_value_pair){.key = "tilth", .place = v->place, .value = kept};
+    return tl_value_new_map(arena, v->place, pairs, v->count + 1);
+}
+
+/* The word up to `length`, and the value. */
+static tl_status word_of(const char **out, tl_arena *arena, const char *word, size_t length, const tl_value *v)
+{
+    tl_str text = TL_STR_INIT;
+    tl_str_addn(&text, word, length);
+    tl_status st = v ? tl_yaml_write_value(&text, v) : TL_ENOMEM;
+    if (st == TL_OK) st = tl_str_status(&text);
+    if (st == TL_OK && !(*out = tl_str_copy(&text, arena))) st = TL_ENOMEM;
+    tl_str_deinit(&text);
+    return st;
+}
+
+tl_status tli_sweep_public(const char **out, tl_arena *arena, const char *word)
+{
+    static const char flag[] = "--params_override=";
+    const tl_value *v;
+    *out = word;
+    if (!strstr(word, "notify")) return TL_OK;
+    const char *key = word + strspn(word, "+"), *equals = strchr(word, '=');
+    if (strncmp(key, "tilth.notify=", 13) == 0) {
+        *out = NULL;
+        return TL_OK;
+    }
+    bool pairs = strncmp(word, flag, sizeof flag - 1) == 0, own = strncmp(key, "tilth=", 6) == 0;
+    if (!pairs && !own) return TL_OK;
+    tl_status st = pairs ? tl_csv_parse(&v, arena, equals + 1, flag) : TL_EINVAL;
+    if (st == TL_EINVAL) st = tl_yaml_parse(&v, arena, equals + 1, strlen(equals + 1), flag);
+    if (st == TL_ENOMEM) return st;
+    tl_error_clear(); // the name of a file, then
+    if (st != TL_OK || v->kind != TL_VALUE_MAP) return TL_OK;
+    return word_of(out, arena, word, (size_t)(equals + 1 - word), own ? without(arena, v, "notify") : without_notify(arena, v));
 }
 
 /* --- sweep.json ------------------------------------------------------------------------------- */
@@ -372,46 +448,4 @@ tl_status tli_sweep_keep(tli_sweep *out, tl_arena *arena, const char *folder, tl
         return TL_FAIL(TL_EEXISTS, "'%s' is the folder of a run: name another --model_dir for the sweep", folder);
     TL_TRY(tl_mkdirs(folder));
     return write_plan(out, path, arguments);
-}
-
-/* --- flags as words --------------------------------------------------------------------------- */
-
-static tl_status add_word(tli_word_list *out, tl_arena *arena, const tl_field *f, const char *text)
-{
-    const char *word = tl_arena_printf(arena, "--%s=%s", f->name, text);
-    return word && TL_VEC_PUSH(out, word) ? TL_OK : TL_ENOMEM;
-}
-
-static tl_status add_flag(tli_word_list *out, tl_arena *arena, const tl_field *f, const void *member)
-{
-    char number[40];
-    if (f->arity == TL_LIST && f->type == TL_TYPE_STRING) {
-        const tl_strings *all = member;
-        for (int64_t i = 0; i < all->count; i++) TL_TRY(add_word(out, arena, f, all->items[i]));
-        return TL_OK;
-    }
-    if (f->arity != TL_ONE) return TL_OK;
-    switch (f->type) {
-    case TL_TYPE_STRING: return add_word(out, arena, f, *(const char *const *)member);
-    case TL_TYPE_BOOL: return add_word(out, arena, f, *(const bool *)member ? "true" : "false");
-    case TL_TYPE_ENUM: return add_word(out, arena, f, f->names[*(const int *)member]);
-    case TL_TYPE_INT: snprintf(number, sizeof number, "%" PRId64, *(const int64_t *)member); break;
-    case TL_TYPE_DOUBLE: tl_double_text(number, *(const double *)member); break;
-    default: return TL_OK;
-    }
-    return add_word(out, arena, f, number);
-}
-
-tl_status tli_flag_words(tli_word_list *out, tl_arena *arena, const tl_desc *desc, const void *value, const char *but)
-{
-    int64_t count;
-    const tl_field **fields = tl_desc_sorted(arena, desc, &count);
-    if (!fields) return TL_ENOMEM;
-    for (int64_t i = 0; i < count; i++) {
-        bool same;
-        TL_TRY(tl_field_is_default(&same, desc, fields[i], value));
-        if (same || (but && strcmp(fields[i]->name, but) == 0)) continue;
-        TL_TRY(add_flag(out, arena, fields[i], tl_field_at(fields[i], value)));
-    }
-    return TL_OK;
 }

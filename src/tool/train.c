@@ -275,7 +275,8 @@ static tl_status run_train(tli_run *run)
     TL_TRY(check_folder(run, flags));
     TL_TRY(tli_experiment_with_gin(&config, &gin, run, run->given[EXPERIMENT], flags->model_dir, flags->gin_file,
                                    flags->gin_params));
-    tl_status st = tli_check_lacks(run, config, run->given[EXPERIMENT], flags);
+    tl_status st = tli_check_lacks(run, config, &(tli_lacking_args){.command = "train", .parse = run->given[EXPERIMENT],
+                                                                  .flags = flags});
     if (st == TL_OK) st = train(run, config, gin);
     tli_experiment_close(&config, &gin);
     return st;

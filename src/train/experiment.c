@@ -6,6 +6,7 @@
 #include <tilth/base/str.h>
 #include <tilth/desc/gin.h>
 
+#include "train/experiment_impl.h"
 #include "train/schedule_end.h"
 
 static const tl_field experiment_fields[] = {
@@ -224,6 +225,11 @@ tl_status tl_experiment_finish(tl_config *config, const tl_registry *registry, c
     const tl_class *cls;
     TL_TRY(tl_registry_find(&cls, registry, &tl_kind_experiment, experiment));
     TL_TRY(complete(config, cls));
+    return tli_experiment_settle(config, registry);
+}
+
+tl_status tli_experiment_settle(tl_config *config, const tl_registry *registry)
+{
     if (tl_gin_current()) TL_TRY(tl_gin_configure(tl_gin_current(), config));
     TL_TRY(tli_stretch_schedule(config, registry));
     return tl_config_finish(config);

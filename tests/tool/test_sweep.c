@@ -85,6 +85,27 @@ static void test_what_is_drawn(void **state)
     assert_string_equal(s.items[3].words.items[0], "x=2");
 }
 
+/* As many digits as the range needs, and nothing outside of it. */
+static void test_narrow_ranges(void **state)
+{
+    (void)state;
+    tli_sweep s;
+    drawn[0] = "a=uniform(0.12341,0.12344)";
+    drawn[1] = "b=log(0.99999,1)";
+    drawn[2] = "c=uniform(-1000.00002,-1000.00001)";
+    flags.runs = 8;
+    assert_ok(plan(&s));
+    for (int64_t i = 0; i < s.count; i++) {
+        const char *const *words = s.items[i].words.items;
+        double a = strtod(words[0] + 2, NULL), b = strtod(words[1] + 2, NULL), c = strtod(words[2] + 2, NULL);
+        assert_true(a >= 0.12341 && a <= 0.12344);
+        assert_true(b >= 0.99999 && b <= 1);
+        assert_true(c >= -1000.00002 && c <= -1000.00001);
+        for (int64_t k = 0; k < i; k++)
+            for (int n = 0; n < 3; n++) assert_string_not_equal(words[n], s.items[k].words.items[n]);
+    }
+}
+
 static void test_bad_flags(void **state)
 {
     (void)state;
@@ -116,6 +137,33 @@ static void test_bad_flags(void **state)
         if (st == TL_OK || !strstr(tl_error_message(), cases[i].message))
             fail_msg("case %d: '%s', not '%s'", (int)i, tl_error_message(), cases[i].message);
     }
+}
+
+static const char *public_word(const char *word)
+{
+    const char *found;
+    assert_ok(tli_sweep_public(&found, lab_arena, word));
+    return found;
+}
+
+static void test_secrets_stay_out(void **state)
+{
+    (void)state;
+    static const char *const words[] = {
+        "tilth.notify=SECRET", "+tilth.notify=SECRET", "++tilth.notify=SECRET", "tilth={notify: SECRET}",
+        "tilth={notify: SECRET, seed: 1}", "--params_override=tilth.notify='SECRET x',tilth.seed=3",
+        "--params_override={tilth: {notify: SECRET, seed: 3}, trainer: {train_steps: 5}}",
+        "--params_override=tilth.notify: SECRET\ntilth.seed: 3",
+    };
+    for (size_t i = 0; i < TL_COUNT(words); i++) {
+        const char *word = public_word(words[i]);
+        if (word && strstr(word, "SECRET")) fail_msg("'%s' stays '%s'", words[i], word);
+    }
+    assert_null(public_word(words[0]));
+    assert_non_null(strstr(public_word(words[5]), "seed: 3")); // others stay
+    assert_non_null(strstr(public_word(words[6]), "train_steps: 5"));
+    assert_string_equal(public_word("--params_override=notify.yaml"), "--params_override=notify.yaml");
+    assert_string_equal(public_word("trainer.train_steps=5"), "trainer.train_steps=5");
 }
 
 /* --- runs ------------------------------------------------------------------------------------- */
@@ -213,18 +261,18 @@ static void test_a_hostile_file(void **state)
     for (size_t i = 0; i < TL_COUNT(words); i++) {
         char text[512];
         assert_ok(tl_mkdirs("many"));
-        snprintf(text, sizeof text, "{\"arguments\": [\"--grid=tilth.seed=1\", \"--mode=train\", \"--experiment=mock\"],"
+        snprintf(text, sizeof text, "{\"arguments\": [\"--grid=tilth.seed=1\", \"--mode=train\", \"--experiment=vision/local\"],"
                                     " \"runs\": [{\"name\": \"1-seed=1\", \"words\": [%s]}]}", words[i]);
         put_text("many/sweep.json", text);
-        sweep(2, "--grid=tilth.seed=1", "--mode=train");
+        sweep(2, "--experiment=vision/local", "--grid=tilth.seed=1", "--mode=train");
         assert_in("err.txt", "sets other keys than the command says");
     }
-    put_text("many/sweep.json", "{\"arguments\": [\"--grid=tilth.seed=1\", \"--mode=train\", \"--experiment=mock\"], "
+    put_text("many/sweep.json", "{\"arguments\": [\"--grid=tilth.seed=1\", \"--mode=train\", \"--experiment=vision/local\"], "
                                 "\"runs\": [{\"name\": \"../up\", \"words\": [\"tilth.seed=1\"]}]}");
-    sweep(2, "--grid=tilth.seed=1", "--mode=train");
+    sweep(2, "--experiment=vision/local", "--grid=tilth.seed=1", "--mode=train");
     assert_in("err.txt", "has no name of a folder");
     put_text("many/sweep.json", "{\"arguments\": ");
-    sweep(2, "--grid=tilth.seed=1", "--mode=train");
+    sweep(2, "--experiment=vision/local", "--grid=tilth.seed=1", "--mode=train");
     assert_in("err.txt", "many/sweep.json:1: not understood");
     assert_false(tl_file_exists("harm"));
     assert_false(tl_file_exists("up"));
@@ -282,6 +330,87 @@ static void test_it_is_stopped_and_gone_on_with(void **state)
     assert_int_equal(count_in("many/2-seed=2/metrics.jsonl", "\"resumed_from\": \"many/2-seed=2/ckpt-"), 1);
 }
 
+/* What every run would stumble over is told before the first one begins, and leaves no folder. */
+static void test_all_is_checked_at_first(void **state)
+{
+    (void)state;
+    sweep(2, "--grid=tilth.seed=1,2", "--mode=train", "--gin_params=Adam.beta_9 = 3");
+    assert_in("err.txt", "'beta_9'");
+    sweep(2, "--grid=tilth.seed=1,2", "--mode=train", "--experiment=table");
+    assert_in("err.txt", "the experiment 'table' lacks 1 setting:\n    task.train_data.input_path ");
+    assert_in("err.txt", " sweep --experiment=table --mode=train --model_dir=many");
+    assert_in("err.txt", "--grid=tilth.seed=1,2");
+    put_text("t.csv", "x,y\n1,a\n2,b\n3,a\n4,b\n5,a\n6,b\n7,a\n8,b\n9,a\n10,b\n");
+    sweep(2, "--experiment=table", "--grid=task.model.units=[4],[5]", "--mode=train", "--gin_params=TableModel.units = [6]",
+          "task.train_data.input_path=t.csv");
+    assert_in("err.txt", "task.model.units: gin binds another value to it");
+    assert_false(tl_dir_exists("many"));
+    sweep(2, "--experiment=table", "--grid=tilth.seed=1,2,3", "--grid=trainer.train_steps=1,-1", "--mode=train",
+          "task.train_data.input_path=t.csv");
+    assert_int_equal(count_in("err.txt", "t.csv: 10 rows"), 1); // the table is looked at once
+    sweep(2, "--experiment=table", "--grid=task.target=x,y", "--grid=trainer.train_steps=1,-2", "--mode=train",
+          "task.train_data.input_path=t.csv");
+    assert_int_equal(count_in("err.txt", "t.csv: 10 rows"), 1); // that of the next target would come after what is wrong
+}
+
+/* The folder of a sweep is that of one process. */
+static void test_twice_at_once(void **state)
+{
+    (void)state;
+    const char *const words[] = {"--grid=tilth.seed=1,2", "trainer.train_steps=100000000", TINY, NULL};
+    pid_t child = start(words);
+    wait_for("many/1-seed=1/metrics.jsonl", "\"event\": \"train\"");
+    pid_t second = fork();
+    assert_true(second >= 0);
+    if (!second) {
+        const char *argv[40] = {"tilth", "sweep", "--experiment=mock", "--model_dir=many"};
+        for (int n = 4; words[n - 4]; n++) argv[n] = words[n - 4];
+        if (!freopen("second.txt", "w", stdout) || !freopen("second.txt", "a", stderr)) _exit(9);
+        execv(TILTH_PROGRAM, (char *const *)(uintptr_t)argv);
+        _exit(9);
+    }
+    int status;
+    assert_int_equal(waitpid(second, &status, 0), second);
+    assert_int_equal(WEXITSTATUS(status), 2);
+    assert_in("second.txt", "'many' is in use: process ");
+    kill(child, SIGTERM);
+    finish(child, 3);
+    assert_false(tl_file_exists("many/training.lock"));
+}
+
+/* A run that a signal reaches before it listens has not failed. */
+static void test_stopped_at_the_very_beginning(void **state)
+{
+    (void)state;
+    const char *const words[] = {"--grid=tilth.seed=1,2,3", "--jobs=3", "trainer.train_steps=100000000", TINY, NULL};
+    pid_t child = start(words);
+    wait_for("out.txt", "1-seed=1: begins");
+    kill(child, SIGINT);
+    finish(child, 3);
+    assert_int_equal(count_in("out.txt", "failed"), 0);
+}
+
+/* nohup is for the runs as well. */
+static void test_an_ignored_hangup_stays_ignored(void **state)
+{
+    (void)state;
+    const char *const words[] = {"--grid=tilth.seed=1", "trainer.train_steps=3000", TINY, NULL};
+    signal(SIGHUP, SIG_IGN);
+    pid_t child = start(words);
+    signal(SIGHUP, SIG_DFL);
+    wait_for("many/1-seed=1/metrics.jsonl", "\"event\": \"train\"");
+    kill(child, SIGHUP);
+    char *text = read_text("many/training.lock"); // it goes on
+    tl_free(text);
+    text = read_text("many/1-seed=1/training.lock");
+    const char *pid = strstr(text, "pid ");
+    assert_non_null(pid);
+    kill((pid_t)atoi(pid + 4), SIGHUP);
+    tl_free(text);
+    finish(child, 0);
+    assert_in("out.txt", "1-seed=1: done in ");
+}
+
 #define PLAN_TEST(f) cmocka_unit_test_setup_teardown(f, open_plan, tool_close)
 
 int main(void)
@@ -289,11 +418,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         PLAN_TEST(test_a_grid),
         PLAN_TEST(test_what_is_drawn),
+        PLAN_TEST(test_narrow_ranges),
+        PLAN_TEST(test_secrets_stay_out),
         PLAN_TEST(test_bad_flags),
         TOOL_TEST(test_runs_and_a_table),
         TOOL_TEST(test_a_hostile_file),
         TOOL_TEST(test_a_run_that_fails_stops_no_other),
         TOOL_TEST(test_it_is_stopped_and_gone_on_with),
+        TOOL_TEST(test_all_is_checked_at_first),
+        TOOL_TEST(test_twice_at_once),
+        TOOL_TEST(test_stopped_at_the_very_beginning),
+        TOOL_TEST(test_an_ignored_hangup_stays_ignored),
     };
     return cmocka_run_group_tests_name("sweep", tests, NULL, NULL);
 }

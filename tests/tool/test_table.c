@@ -164,6 +164,10 @@ static void test_mistakes_are_told(void **state)
     write_plants("plants.csv", 100);
     run(TABLE, "--model_dir=run");
     ended(2, "the experiment 'table' lacks 1 setting:\n    task.train_data.input_path   ");
+    run(TABLE, "--model_dir=run", "--gin_params=TableModel.units = [5]", "--nostrict_override", "--params_override=tilth.seed=3");
+    ended(2, " train --experiment=table --mode=train_and_eval --model_dir=run \\\n"
+             "      '--gin_params=TableModel.units = [5]' \\\n      --params_override=tilth.seed=3 \\\n"
+             "      --strict_override=false \\\n      tilth.jit=false");
     run(TABLE, "--model_dir=run", "task.train_data.input_path=plants.csv", "task.target=kin");
     ended(2, "task.target: 'plants.csv' has no column 'kin', did you mean 'kind'?; it has name, height, soil, kind");
     assert_ok(tl_file_write_atomic("bad.csv", "a,b\n1,2\n3\n", 10));
