@@ -10,6 +10,8 @@
 #include <tilth/builtin/builtin.h>
 #include <tilth/ops/create.h>
 
+#include "builtin/answers.h"
+
 enum { USUAL_TOP = 5, USUAL_BATCH = 32 };
 
 /* Where one call at a time computes. Seats are made as they are needed, and used again. */
@@ -165,24 +167,27 @@ static const char *name_of(const tl_predictor *p, tl_arena *arena, int64_t class
     return class_id < names->count ? names->items[class_id] : tl_arena_printf(arena, "%" PRId64, class_id);
 }
 
-/* Puts a class where it belongs among the likeliest so far. */
-static void insert(tl_answer *top, int64_t *count, int64_t most, tl_answer one)
+tl_answer *tli_answers_best(tl_arena *arena, int64_t *count, int64_t most, const float *shares, int64_t classes)
 {
-    int64_t at = *count;
-    while (at > 0 && one.probability > top[at - 1].probability) at--;
-    if (at == most) return;
-    if (*count < most) ++*count;
-    memmove(top + at + 1, top + at, (size_t)(*count - 1 - at) * sizeof *top);
-    top[at] = one;
+    if (most < 0 || most > classes) most = classes;
+    tl_answer *top = tl_arena_array(arena, most ? most : 1, sizeof *top);
+    *count = 0;
+    for (int64_t i = 0; top && i < classes; i++) {
+        double share = isnan(shares[i]) ? -1 : (double)shares[i];
+        int64_t at = *count;
+        while (at > 0 && share > top[at - 1].probability) at--;
+        if (at == most) continue;
+        if (*count < most) ++*count;
+        memmove(top + at + 1, top + at, (size_t)(*count - 1 - at) * sizeof *top);
+        top[at] = (tl_answer){.class_id = i, .probability = share};
+    }
+    return top;
 }
 
 static tl_status rank(const tl_predictor *p, tl_prediction *a, tl_arena *arena)
 {
-    int64_t most = p->top < 0 || p->top > a->count ? a->count : p->top;
-    tl_answer *top = tl_arena_array(arena, most ? most : 1, sizeof *top);
+    tl_answer *top = tli_answers_best(arena, &a->top_count, p->top, a->values, a->count);
     if (!top) return TL_ENOMEM;
-    for (int64_t i = 0; i < a->count; i++)
-        insert(top, &a->top_count, most, (tl_answer){i, NULL, isnan(a->values[i]) ? -1 : (double)a->values[i]});
     for (int64_t i = 0; i < a->top_count; i++)
         if (!(top[i].name = name_of(p, arena, top[i].class_id))) return TL_ENOMEM;
     a->top = top;
@@ -193,7 +198,7 @@ static tl_status rank(const tl_predictor *p, tl_prediction *a, tl_arena *arena)
 static tl_status hand_out(calling *k, const tl_tensor *answers, const int64_t *of, int64_t count)
 {
     tl_arena *arena = k->out->arena;
-    if (answers->dtype != TL_F32 || answers->shape.rank != 2 || answers->shape.dims[0] != count)
+    if (!answers || answers->dtype != TL_F32 || answers->shape.rank != 2 || answers->shape.dims[0] != count)
         return TL_FAIL(TL_EINVAL, "the task '%s' must answer with float32[%lld, count]", k->p->run.task->name,
                        (long long)count);
     int64_t width = answers->shape.dims[1];

@@ -3,34 +3,19 @@
 
 #include <tilth/zoo/table.h>
 
+#include "builtin/answers.h"
 #include "tool/confusion.h"
 #include "tool/predict.h"
-
-/* The likeliest classes, best first; of equal ones the lower number. */
-static int64_t choose(tl_answer *top, int64_t most, const tl_table_answer *row, tl_strings names)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < row->classes; i++) {
-        int64_t at = count;
-        while (at > 0 && (double)row->shares[i] > top[at - 1].probability) at--;
-        if (at == most) continue;
-        if (count < most) count++;
-        for (int64_t k = count - 1; k > at; k--) top[k] = top[k - 1];
-        top[at] = (tl_answer){i, names.items[i], row->shares[i]};
-    }
-    return count;
-}
 
 static tl_status add_row(tli_asking *a, const tl_table_answer *row)
 {
     const tl_table_task_config *task = tl_predictor_finished(a->p)->params->task.value;
     float value = (float)row->value;
     tl_prediction p = {.values = row->shares ? row->shares : &value, .count = row->shares ? row->classes : 1};
-    int64_t most = a->flags->top < p.count ? a->flags->top : p.count;
-    tl_answer *top = tl_arena_array(a->names, most, sizeof *top);
+    tl_answer *top = tli_answers_best(a->names, &p.top_count, a->flags->top, row->shares, row->classes);
     char *name = tl_arena_printf(a->names, "%s:%" PRId64, row->table->name, row->line);
     if (!top || !name) return TL_ENOMEM;
-    if (row->shares) p.top_count = choose(top, most, row, task->schema->class_names);
+    for (int64_t i = 0; i < p.top_count; i++) top[i].name = task->schema->class_names.items[top[i].class_id];
     p.top = top;
     tli_ask_tell(a, name, &p);
     return TL_OK;
