@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include <tilth/base/clock.h>
-#include <tilth/base/file.h>
 #include <tilth/nn/metrics.h>
 #include <tilth/train/metrics_file.h>
 
@@ -230,8 +229,7 @@ static tl_status write_confusion(const tli_confusion *k, const destination *to)
 {
     tl_str text = TL_STR_INIT;
     add_confusion(&text, k, to->form);
-    tl_status st = tl_str_status(&text);
-    if (st == TL_OK) st = tl_file_write_atomic(to->file, tl_str_text(&text), text.length);
+    tl_status st = tli_write_file(to->file, &text);
     tl_str_deinit(&text);
     return st;
 }

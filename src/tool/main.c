@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <tilth/base/file.h>
 #include <tilth/builtin/builtin.h>
 #include <tilth/desc/logging_flags.h>
 
@@ -63,6 +64,13 @@ tl_status tli_tool_damaged(void)
     tl_error error;
     tl_error_save(&error);
     return TL_FAIL(TL_EIO, "%s", error.text);
+}
+
+tl_status tli_write_file(const char *path, const tl_str *text)
+{
+    TL_TRY(tl_str_status(text));
+    tl_status st = tl_file_write_atomic(path, tl_str_text(text), text->length);
+    return st == TL_OK || st == TL_ENOMEM ? st : tli_tool_damaged();
 }
 
 /* --- streams ------------------------------------------------------------------------------------ */

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <tilth/base/file.h>
 #include <tilth/base/vec.h>
 
 #include "base/clean.h"
@@ -19,7 +18,7 @@ typedef struct plot_flags {
 static const tl_field plot_fields[] = {
     TL_F(plot_flags, metric, .help = "a metric to be drawn; may be repeated. Else the losses of training and of "
                                      "evaluations"),
-    TL_F(plot_flags, svg, .flags = TL_FIELD_NULLABLE, .help = "file to draw into, instead of the terminal"),
+    TL_F(plot_flags, svg, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH, .help = "file to draw into, instead of the terminal"),
     TL_F(plot_flags, height, .i = 18, TL_RANGE(4, 200), .help = "rows of the drawing in the terminal"),
     TL_F_END,
 };
@@ -124,8 +123,7 @@ static tl_status draw_svg(plot *p, tli_figure *f, const char *path)
 {
     tl_str text = TL_STR_INIT;
     tli_figure_svg(&text, f);
-    tl_status st = tl_str_status(&text);
-    if (st == TL_OK) st = tl_file_write_atomic(path, tl_str_text(&text), text.length);
+    tl_status st = tli_write_file(path, &text);
     if (st == TL_OK)
         tl_str_addf(&p->run->text, "%s: %" PRId64 " curve%s\n", path, f->count, f->count == 1 ? "" : "s");
     tl_str_deinit(&text);

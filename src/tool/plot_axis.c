@@ -13,6 +13,15 @@ static double round_up(double step)
     return power * (times <= 1.0000001 ? 1 : times <= 2.0000001 ? 2 : times <= 5.0000001 ? 5 : 10);
 }
 
+static void set_ticks(tli_axis *a, int wanted, bool whole)
+{
+    a->step = round_up((a->high - a->low) / wanted);
+    if (whole && a->step < 1) a->step = 1;
+    a->first = ceil(a->low / a->step - 1e-9) * a->step;
+    double count = floor((a->high - a->first) / a->step + 1e-9) + 1;
+    a->count = count > 0 && count <= MOST_TICKS ? (int)count : 0;
+}
+
 tli_axis tli_axis_of(double least, double greatest, int ticks, bool whole)
 {
     if (least < -GREATEST) least = -GREATEST;
@@ -23,11 +32,11 @@ tli_axis tli_axis_of(double least, double greatest, int ticks, bool whole)
         least -= whole && least >= 1 ? 1 : whole ? 0 : around;
     }
     tli_axis a = {.low = least, .high = greatest};
-    a.step = round_up((greatest - least) / (ticks > 1 ? ticks : 1));
-    if (whole && a.step < 1) a.step = 1;
-    a.first = ceil(least / a.step - 1e-9) * a.step;
-    double count = floor((greatest - a.first) / a.step + 1e-9) + 1;
-    a.count = count > 0 && count < MOST_TICKS ? (int)count : 0;
+    int wanted = ticks < 1 ? 1 : ticks > MOST_TICKS / 2 ? MOST_TICKS / 2 : ticks;
+    for (; wanted <= MOST_TICKS; wanted *= 2) { // one tick alone says nothing
+        set_ticks(&a, wanted, whole);
+        if (a.count >= 2 || (whole && a.step <= 1)) break;
+    }
     return a;
 }
 
@@ -37,11 +46,12 @@ double tli_axis_tick(const tli_axis *a, int index)
     return fabs(value) < a->step * 1e-9 ? 0 : value;
 }
 
+/* As many digits as tell a tick from the next one. */
 void tli_axis_label(char *out, size_t size, const tli_axis *a, double value)
 {
-    double most = fmax(fabs(a->low), fabs(a->high));
-    int digits = (int)fmax(0, -floor(log10(a->step) + 1e-9));
-    if (most >= 1e7 || digits > 6) snprintf(out, size, "%.4g", value);
+    double most = fmax(fabs(a->low), fabs(a->high)), last = floor(log10(a->step) + 1e-9);
+    int digits = (int)fmin(fmax(0, -last), 400), figures = (int)fmin(fmax(4, floor(log10(most)) - last + 1), 15);
+    if (most >= 1e7 || digits > 6) snprintf(out, size, "%.*g", figures, value);
     else snprintf(out, size, "%.*f", digits, value);
 }
 

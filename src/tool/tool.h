@@ -69,6 +69,10 @@ tl_status tli_run_verb(tli_run *run, const tli_verb *verbs, int64_t count, const
 /* The last failure again, as one of a damaged file: TL_EIO. */
 tl_status tli_tool_damaged(void);
 
+/* Writes a file that the command line names. One that cannot be written is TL_EIO, whatever is the matter: the command was
+ * done, and its exit code is 1. */
+tl_status tli_write_file(const char *path, const tl_str *text);
+
 /* Runs the command line and gives the exit code. */
 int tli_tool_main(const tli_tool *tool, int argc, char *const *argv);
 /* Writes text for people to the standard output at once, for commands that go on for long. */

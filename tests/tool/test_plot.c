@@ -1,6 +1,8 @@
 /* `tilth plot`: curves as text and as SVG. */
 #include "tool/past_runs.h"
 
+#include "tool/plot.h"
+
 static void use_locale(const char *locale)
 {
     setenv("LC_ALL", locale, 1);
@@ -109,9 +111,42 @@ static void test_svg(void **state)
     assert_null(strstr(text, "http://www.w3.org/1999")); // nothing is loaded
     tl_free(text);
     run("plot", "runs/a", "--svg=no/such/folder/a.svg");
-    ended(2, "no/such/folder/a.svg");
+    ended(1, "no/such/folder/a.svg");
+    assert_ok(tl_mkdirs("folder"));
+    run("plot", "runs/a", "--svg=folder");
+    ended(1, "folder");
+    setenv("HOME", ".", 1);
+    run("plot", "runs/a", "--svg=~/home.svg");
+    ended(0, "");
+    assert_true(tl_file_exists("home.svg"));
     run("plot", "runs/a", "--svg=");
     ended(2, "--svg: the name of a file is missing");
+}
+
+/* However low the drawing and however close the values: ticks are told apart. */
+static void test_labels(void **state)
+{
+    (void)state;
+    static const struct { double least, greatest; int ticks; bool whole; } cases[] = {
+        {-5.0000001, -5, 6, false}, {-5.0000001, -5, 1, false}, {0.31, 0.79, 1, false}, {1e9, 1e9 + 1, 6, false},
+        {0, 1, 1, true}, {99999990, 100000000, 9, true}, {0.001, 0.002, 200, false}, {1e-7, 2e-7, 3, false},
+    };
+    for (size_t i = 0; i < TL_COUNT(cases); i++) {
+        tli_axis a = tli_axis_of(cases[i].least, cases[i].greatest, cases[i].ticks, cases[i].whole);
+        char before[32] = "", label[32];
+        if (a.count < 2) fail_msg("case %d: %d ticks", (int)i, a.count);
+        for (int k = 0; k < a.count; k++) {
+            tli_axis_label(label, sizeof label, &a, tli_axis_tick(&a, k));
+            assert_string_not_equal(label, before);
+            strcpy(before, label);
+        }
+    }
+    past_run("runs/a", 0.1, 32, 0.5);
+    use_locale("C");
+    run("plot", "runs/a", "--metric=accuracy", "--height=5");
+    ended(0, "");
+    has("\n0.4 +");
+    has("\n0.5 +");
 }
 
 /* One point, one value, no step, the greatest numbers there are, and more points than there are dots. */
@@ -165,7 +200,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TOOL_TEST(test_signs), TOOL_TEST(test_dots_where_they_can_be_shown),
-        TOOL_TEST(test_without_a_metric_it_is_the_losses), TOOL_TEST(test_svg), TOOL_TEST(test_strange_curves),
+        TOOL_TEST(test_without_a_metric_it_is_the_losses), TOOL_TEST(test_svg), TOOL_TEST(test_labels), TOOL_TEST(test_strange_curves),
     };
     return cmocka_run_group_tests_name("plot", tests, NULL, NULL);
 }
