@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "tool/svg.h"
+
 /* --- tables ----------------------------------------------------------------------------------- */
 
 void tli_csv_add(tl_str *out, const char *text)
@@ -61,19 +63,12 @@ typedef struct layout {
 enum { SHOWN_NAME = 24 }; /* letters of a name */
 #define LETTER 0.6       /* width of one, of the size of the font */
 
-static int64_t letters(const char *text)
-{
-    int64_t count = 0;
-    for (; *text; text++) count += ((unsigned char)*text & 0xc0) != 0x80;
-    return count;
-}
-
 static layout lay_out(const tli_confusion *k)
 {
     layout l = {.cell = k->classes <= 12 ? 54 : k->classes <= 30 ? 36 : 14, .numbers = k->classes <= 30};
     int64_t longest = 1;
     for (int64_t i = 0; i < k->classes; i++) {
-        int64_t n = letters(k->names[i]);
+        int64_t n = tli_svg_letters(k->names[i]);
         longest = n > longest ? n : longest;
     }
     if (longest > SHOWN_NAME) longest = SHOWN_NAME;
@@ -82,23 +77,6 @@ static layout lay_out(const tli_confusion *k)
     l.top = 64 + (double)longest * l.font * LETTER * 0.72 + l.font;
     l.right = 64 + (double)longest * l.font * LETTER * 0.72;
     return l;
-}
-
-/* A text of XML; a name that is too long is cut. */
-static void add_text(tl_str *out, const char *text)
-{
-    int64_t room = letters(text) > SHOWN_NAME ? SHOWN_NAME - 1 : SHOWN_NAME;
-    for (; *text; text++) {
-        bool begins = ((unsigned char)*text & 0xc0) != 0x80;
-        if (begins && room-- == 0) {
-            tl_str_add(out, "\xe2\x80\xa6"); // an ellipsis
-            return;
-        }
-        if (*text == '<') tl_str_add(out, "&lt;");
-        else if (*text == '&') tl_str_add(out, "&amp;");
-        else if ((unsigned char)*text < 0x20) tl_str_addc(out, ' ');
-        else tl_str_addc(out, *text);
-    }
 }
 
 /* From white over the hue to its dark end: blue where the answer is right, orange where it is wrong. */
@@ -130,9 +108,9 @@ static void add_cell(tl_str *out, const tli_confusion *k, const layout *l, int64
     add_colour(out, shown, right);
     tl_str_add(out, "\"><title>");
     tl_str_addf(out, "%.0f of ", count);
-    add_text(out, k->names[row]);
+    tli_svg_text(out, k->names[row], SHOWN_NAME);
     tl_str_add(out, right ? " recognised" : " taken for ");
-    if (!right) add_text(out, k->names[column]);
+    if (!right) tli_svg_text(out, k->names[column], SHOWN_NAME);
     tl_str_addf(out, " (%.1f%%)</title></rect>\n", share * 100);
     if (!l->numbers || count <= 0) return;
     tl_str_addf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\"%s>%.0f</text>\n", x + l->cell / 2,
@@ -146,7 +124,7 @@ static void add_row(tl_str *out, const tli_confusion *k, const layout *l, int64_
     double sum = 0, y = l->top + (double)row * l->cell + l->cell / 2 + l->font * 0.36;
     for (int64_t i = 0; i < k->classes; i++) sum += counts[i];
     tl_str_addf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">", l->left - 8, y);
-    add_text(out, k->names[row]);
+    tli_svg_text(out, k->names[row], SHOWN_NAME);
     tl_str_add(out, "</text>\n");
     for (int64_t i = 0; i < k->classes; i++) add_cell(out, k, l, row, i, sum);
     if (sum > 0)
@@ -158,7 +136,7 @@ static void add_column_name(tl_str *out, const tli_confusion *k, const layout *l
 {
     double x = l->left + ((double)column + 0.5) * l->cell, y = l->top - 8;
     tl_str_addf(out, "<text x=\"%.1f\" y=\"%.1f\" transform=\"rotate(-45 %.1f %.1f)\">", x, y, x, y);
-    add_text(out, k->names[column]);
+    tli_svg_text(out, k->names[column], SHOWN_NAME);
     tl_str_add(out, "</text>\n");
 }
 

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/utf8.h"
 #include "tool/plot.h"
+#include "tool/svg.h"
 
 /* Of the drawing, in its own units. */
 enum { WIDTH = 860, LEFT = 76, TOP = 44, PLOT_WIDTH = 740, PLOT_HEIGHT = 360, AXIS_HEIGHT = 52, LEGEND_ROW = 20 };
@@ -23,22 +23,6 @@ static const char *dash_of(const tli_figure *f, int64_t series)
 {
     const tli_series *s = &f->series[series];
     return dashes[(s->dash + s->colour / TL_COUNT(colours)) % TL_COUNT(dashes)];
-}
-
-static void add_escaped(tl_str *out, const char *text)
-{
-    for (int length; *text; text += length ? length : 1) {
-        length = tli_utf8_length(text);
-        switch (length > 1 ? 0 : length ? *text : -1) {
-        case 0: tl_str_addn(out, text, (size_t)length); break;
-        case -1: tl_str_add(out, TLI_UTF8_REPLACEMENT); break;
-        case '&': tl_str_add(out, "&amp;"); break;
-        case '<': tl_str_add(out, "&lt;"); break;
-        case '>': tl_str_add(out, "&gt;"); break;
-        case '"': tl_str_add(out, "&quot;"); break;
-        default: tl_str_addc(out, (unsigned char)*text < 0x20 ? ' ' : *text);
-        }
-    }
 }
 
 static double x_of(const tli_figure *f, int64_t step)
@@ -160,7 +144,7 @@ static void add_legend(tl_str *out, const tli_figure *f, int columns)
         int y = TOP + PLOT_HEIGHT + AXIS_HEIGHT + (int)(i / columns) * LEGEND_ROW + 8;
         tl_str_addf(out, "<path d=\"M%d %dh26\" stroke=\"%s\" stroke-width=\"3\"%s/><text x=\"%d\" y=\"%d\">", x, y - 4,
                     colour_of(f, i), dash_of(f, i), x + 34, y);
-        add_escaped(out, f->series[i].label);
+        tli_svg_text(out, f->series[i].label, 0);
         tl_str_add(out, "</text>\n");
     }
     tl_str_add(out, "</g>\n");
@@ -176,7 +160,7 @@ void tli_figure_svg(tl_str *out, tli_figure *f)
                      "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
                 WIDTH, height, WIDTH, height);
     tl_str_addf(out, "<text x=\"%d\" y=\"27\" font-size=\"16\" fill=\"#222\">", LEFT);
-    add_escaped(out, f->title);
+    tli_svg_text(out, f->title, 0);
     tl_str_add(out, "</text>\n");
     add_axes(out, f);
     for (int64_t i = 0; i < f->count; i++) add_series(out, f, i);

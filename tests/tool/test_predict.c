@@ -12,6 +12,8 @@
 #include <tilth/io/png.h>
 #include <tilth/io/tfrecord.h>
 
+#include "tool/confusion.h"
+
 enum { SIDE = 16 };
 static uint8_t pixels[4][SIDE * SIDE];
 
@@ -354,6 +356,21 @@ static void test_confusion(void **state)
     ended(2, "expected csv, svg or json, or the name of a file");
     run("eval", "--model_dir=run", "--confusion=csv", "--json");
     ended(2, "both go to standard output");
+    run("eval", "--model_dir=run", "--confusion=nowhere/c.svg", "task.validation_data.synthetic_examples=64");
+    ended(1, "nowhere/c.svg");
+}
+
+/* A picture is XML in UTF-8, whatever classes are called. */
+static void test_names_in_a_picture(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a<\xff\"&", "a name of far more letters than can be shown \xc3\xa4"};
+    static const double counts[] = {1, 2, 3, 4};
+    tl_str text = TL_STR_INIT;
+    tli_confusion_svg(&text, &(tli_confusion){.names = names, .counts = counts, .classes = 2});
+    text_has(tl_str_text(&text), ">a&lt;\xef\xbf\xbd&quot;&amp;</text>");
+    text_has(tl_str_text(&text), ">a name of far more lett\xe2\x80\xa6</text>");
+    tl_str_deinit(&text);
 }
 
 /* The lines of a run's metrics.jsonl, and the last of them. */
@@ -687,6 +704,7 @@ int main(void)
         TOOL_TEST(test_rows_of_a_table),
         TOOL_TEST(test_eval_as_json),
         TOOL_TEST(test_confusion),
+        TOOL_TEST(test_names_in_a_picture),
         TOOL_TEST(test_an_evaluation_is_an_event_of_the_run),
         TOOL_TEST(test_records_are_decoded_as_in_evaluations),
         TOOL_TEST(test_a_run_of_train_net),
