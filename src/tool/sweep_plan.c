@@ -278,6 +278,7 @@ static const tl_value *without_notify(tl_arena *arena, const tl_value *all)
     if (!own) return v;
     const tl_value *kept = without(arena, own, "notify");
     if (kept == own || !kept || !(v = without(arena, v, "tilth"))) return kept ? v : NULL;
+    if (!kept->count) return v;
     tl_value_pair *pairs = tl_arena_array(arena, v->count + 1, sizeof *pairs);
     if (!pairs) return NULL;
     for (int64_t i = 0; i < v->count; i++) pairs[i] = v->pairs[i];
@@ -315,7 +316,9 @@ tl_status tli_sweep_public(const char **out, tl_arena *arena, const char *word)
     if (st == TL_ENOMEM) return st;
     tl_error_clear(); // the name of a file, then
     if (st != TL_OK || v->kind != TL_VALUE_MAP) return TL_OK;
-    return word_of(out, arena, word, (size_t)(equals + 1 - word), own ? without(arena, v, "notify") : without_notify(arena, v));
+    v = own ? without(arena, v, "notify") : without_notify(arena, v);
+    *out = NULL;
+    return v && !v->count ? TL_OK : word_of(out, arena, word, (size_t)(equals + 1 - word), v);
 }
 
 /* --- sweep.json ------------------------------------------------------------------------------- */

@@ -160,6 +160,8 @@ static void test_secrets_stay_out(void **state)
         if (word && strstr(word, "SECRET")) fail_msg("'%s' stays '%s'", words[i], word);
     }
     assert_null(public_word(words[0]));
+    assert_null(public_word(words[3]));
+    assert_null(public_word("--params_override=tilth.notify=SECRET"));
     assert_non_null(strstr(public_word(words[5]), "seed: 3")); // others stay
     assert_non_null(strstr(public_word(words[6]), "train_steps: 5"));
     assert_string_equal(public_word("--params_override=notify.yaml"), "--params_override=notify.yaml");
@@ -394,21 +396,25 @@ static void test_stopped_at_the_very_beginning(void **state)
 static void test_an_ignored_hangup_stays_ignored(void **state)
 {
     (void)state;
-    const char *const words[] = {"--grid=tilth.seed=1", "trainer.train_steps=3000", TINY, NULL};
+    static const char file[] = "many/1-seed=1/metrics.jsonl";
+    const char *const words[] = {"--grid=tilth.seed=1", "trainer.train_steps=100000000", TINY, NULL};
     signal(SIGHUP, SIG_IGN);
     pid_t child = start(words);
     signal(SIGHUP, SIG_DFL);
-    wait_for("many/1-seed=1/metrics.jsonl", "\"event\": \"train\"");
-    kill(child, SIGHUP);
-    char *text = read_text("many/training.lock"); // it goes on
-    tl_free(text);
-    text = read_text("many/1-seed=1/training.lock");
+    wait_for(file, "\"event\": \"train\"");
+    char *text = read_text("many/1-seed=1/training.lock");
     const char *pid = strstr(text, "pid ");
     assert_non_null(pid);
+    kill(child, SIGHUP);
     kill((pid_t)atoi(pid + 4), SIGHUP);
     tl_free(text);
-    finish(child, 0);
-    assert_in("out.txt", "1-seed=1: done in ");
+    int before = count_in(file, "\"event\": \"train\""), now = before;
+    for (int i = 0; i < 12000 && now < before + 20; i++, rest()) now = count_in(file, "\"event\": \"train\"");
+    assert_true(now >= before + 20); // both go on
+    kill(child, SIGTERM);
+    finish(child, 3);
+    assert_in("out.txt", "1-seed=1: stopped, and saved");
+    assert_int_equal(count_in("err.txt", "Terminated ended the sweep"), 1);
 }
 
 #define PLAN_TEST(f) cmocka_unit_test_setup_teardown(f, open_plan, tool_close)
