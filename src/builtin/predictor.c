@@ -194,7 +194,7 @@ static tl_status rank(const tl_predictor *p, tl_prediction *a, tl_arena *arena)
     return TL_OK;
 }
 
-/* The rows of a batch's answers, each to whose it is. */
+/* The rows of a batch's answers, each to whose it is. NULL: the task has given none. */
 static tl_status hand_out(calling *k, const tl_tensor *answers, const int64_t *of, int64_t count)
 {
     tl_arena *arena = k->out->arena;

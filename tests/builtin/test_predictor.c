@@ -293,27 +293,48 @@ static const tl_task_class number_task = {
     .build_model = build_model, .prepare_query = prepare_number};
 static const tl_experiment_class number_experiment = {
     .cls = {.class_size = sizeof(tl_experiment_class), .name = "number", .help = "a number"}, .task = &number_desc};
-static const tl_entry entries[] = {{&tl_kind_task, &number_task.cls}, {&tl_kind_experiment, &number_experiment.cls}};
+
+static tl_tensor *say_nothing(const tl_task *t, tl_ctx *c, const tl_tensors *outputs)
+{
+    (void)t, (void)c, (void)outputs;
+    return NULL;
+}
+static const tl_desc silent_desc = {.name = "silent", .help = "nothing", .size = sizeof(tl_task_config),
+                                    .base = &tl_task_config_desc};
+static const tl_task_class silent_task = {
+    .cls = TL_CLASS(tl_task_class, "silent", &number_task.cls, tl_task, &silent_desc, .help = "says nothing"),
+    .build_answers = say_nothing};
+static const tl_experiment_class silent_experiment = {
+    .cls = {.class_size = sizeof(tl_experiment_class), .name = "silent", .help = "nothing"}, .task = &silent_desc};
+static const tl_entry entries[] = {{&tl_kind_task, &number_task.cls}, {&tl_kind_experiment, &number_experiment.cls},
+                                   {&tl_kind_task, &silent_task.cls}, {&tl_kind_experiment, &silent_experiment.cls}};
 static const tl_module module = {TL_MODULE_HEAD("number"), entries, TL_COUNT(entries)};
 
-static void test_a_task_that_answers_with_numbers(void **state)
+/* A run in the folder 'numbers', of one of these. */
+static tl_predictor *open_numbers(const char *experiment)
 {
-    (void)state;
     tl_predictor *p;
     tl_state *empty;
-    const tl_query q[] = {{.data = "21", .size = 2}, {.data = "x", .size = 1}, {.data = "-1.5", .size = 4}};
+    int64_t step = 3;
+    uint64_t seed = 1;
     assert_ok(tl_registry_add(lab_registry, &module));
     assert_ok(tl_mkdirs("numbers"));
     assert_ok(tl_file_write_atomic("numbers/params.yaml", "tilth: {threads: 1}\nruntime: {distribution_strategy: off}\n", 58));
-    assert_ok(tl_file_write_atomic("numbers/experiment.txt", "number\n", 7));
-    int64_t step = 3;
-    uint64_t seed = 1;
+    assert_ok(tl_file_write_atomic("numbers/experiment.txt", experiment, strlen(experiment)));
     assert_ok(tl_state_new(&empty));
     assert_ok(tl_state_bind_int(empty, "global_step", &step));
     assert_ok(tl_state_bind_words(empty, "seed", &seed, 1));
     assert_ok(tl_checkpoint_save("numbers/ckpt-3.safetensors", empty, NULL));
     tl_state_free(&empty);
     assert_ok(tl_predictor_open(&p, lab_registry, "numbers", &(tl_predictor_args){.checkpoint = "ckpt-3"}));
+    return p;
+}
+
+static void test_a_task_that_answers_with_numbers(void **state)
+{
+    (void)state;
+    const tl_query q[] = {{.data = "21", .size = 2}, {.data = "x", .size = 1}, {.data = "-1.5", .size = 4}};
+    tl_predictor *p = open_numbers("number");
     assert_false(tl_predictor_form(p).classes);
     tl_predictions *answers = ask(p, q, 3);
     assert_int_equal(answers->items[0].count, 1);
@@ -322,6 +343,16 @@ static void test_a_task_that_answers_with_numbers(void **state)
     assert_string_equal(answers->items[1].message, "'x' is no number");
     assert_near(answers->items[2].values[0], -3, 0);
     tl_predictions_free(&answers);
+    tl_predictor_free(&p);
+}
+
+static void test_a_task_that_says_nothing(void **state)
+{
+    (void)state;
+    tl_predictions *answers;
+    tl_predictor *p = open_numbers("silent");
+    assert_fails(tl_predictor_run(&answers, p, &(tl_query){.data = "21", .size = 2}, 1), TL_EINVAL,
+                 "must answer with float32[1, count]");
     tl_predictor_free(&p);
 }
 
@@ -337,6 +368,7 @@ int main(void)
         LAB_TEST(test_a_bad_query_is_alone_in_its_failure),
         LAB_TEST(test_what_cannot_be_opened),
         LAB_TEST(test_a_task_that_answers_with_numbers),
+        LAB_TEST(test_a_task_that_says_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
