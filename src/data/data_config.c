@@ -16,7 +16,7 @@ static const tl_field data_fields[] = {
     TL_F(tl_data_config, input_path, .s = "", .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .accept = TL_ACCEPT_STRING | TL_ACCEPT_LIST | TL_ACCEPT_MAP,
          .help = "files to read: a path or a pattern with * and ?, several separated by commas, a "
-                 "list of such, or a map of names to such for mixtures"),
+                 "list of them, or a map of names to such for mixtures"),
     TFDS_ROW(tfds_name, "a dataset", .s = "", .accept = TL_ACCEPT_STRING | TL_ACCEPT_MAP),
     TFDS_ROW(tfds_split, "a part of a dataset", .s = ""),
     TFDS_ROW(tfds_data_dir, "the folder", .s = ""),
@@ -92,19 +92,19 @@ static tl_status check_paths(const char *key, const tl_value *v)
     return TL_OK;
 }
 
-static bool is_given(const tl_value *v)
+bool tl_paths_given(const tl_value *paths)
 {
-    if (!v || tl_value_is_null(v)) return false;
-    return v->kind == TL_VALUE_SCALAR ? *v->text != '\0' : v->count > 0;
+    if (!paths || tl_value_is_null(paths)) return false;
+    return paths->kind == TL_VALUE_SCALAR ? *paths->text != '\0' : paths->count > 0;
 }
 
 static tl_status check_data(const void *value)
 {
     const tl_data_config *c = value;
     const tl_value *path = c->input_path;
-    if (is_given(path) && is_given(c->tfds_name))
+    if (tl_paths_given(path) && tl_paths_given(c->tfds_name))
         return TL_FAIL(TL_EINVAL, "input_path: it and tfds_name exclude each other: clear one of them");
-    if (!is_given(path)) return TL_OK;
+    if (!tl_paths_given(path)) return TL_OK;
     if (path->kind != TL_VALUE_MAP) return check_paths("input_path", path);
     for (int64_t i = 0; i < path->count; i++)
         TL_TRY_NOTE(check_paths(path->pairs[i].key, path->pairs[i].value), "input_path");

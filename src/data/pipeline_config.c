@@ -139,12 +139,6 @@ static tl_status open_source(const tl_pipeline_reader *reader, tl_arena *arena, 
     return open(reader->open_self, name, paths.items, paths.count, out);
 }
 
-static bool is_given(const tl_value *v)
-{
-    if (!v || tl_value_is_null(v)) return false;
-    return v->kind == TL_VALUE_SCALAR ? *v->text != '\0' : v->count > 0;
-}
-
 static tl_status read_weights(tl_pipeline_args *into, tl_arena *arena, const tl_value *path,
                               const tl_value *weights)
 {
@@ -170,14 +164,14 @@ static tl_status read_sources(tl_pipeline_args *into, tl_arena *arena, const tl_
 {
     const tl_value *path = config->input_path;
     const char *section = reader->section ? reader->section : "", *dot = reader->section ? "." : "";
-    if (!is_given(path))
+    if (!tl_paths_given(path))
         return TL_FAIL(TL_EINVAL, "%s%sinput_path is empty: name the files to read", section, dot);
     bool mixed = path->kind == TL_VALUE_MAP;
     int64_t count = mixed ? path->count : 1;
     into->sources = tl_arena_array(arena, count, sizeof *into->sources);
     if (!into->sources) return TL_ENOMEM;
     into->weights = NULL;
-    if (mixed && is_given(reader->weights)) TL_TRY(read_weights(into, arena, path, reader->weights));
+    if (mixed && tl_paths_given(reader->weights)) TL_TRY(read_weights(into, arena, path, reader->weights));
     else if (mixed && training && count > 1)
         return TL_FAIL(TL_EINVAL, "input_path has %" PRId64
                        " names to be mixed, but there are no weights to mix them with", count);

@@ -36,19 +36,12 @@ static tl_status classes_of(tl_strings *out, tl_arena *arena, const tl_image_dat
     return TL_OK;
 }
 
-bool tli_image_data_given(const tl_image_data_config *data)
-{
-    const tl_value *v = data->base.input_path;
-    if (!v || tl_value_is_null(v)) return false;
-    return v->kind == TL_VALUE_SCALAR ? *v->text != '\0' : v->count > 0;
-}
-
 tl_status tl_image_classes(tl_strings *out, tl_arena *arena, const tl_image_data_config *data, const char *section)
 {
     const tl_value *path = data->base.input_path;
     *out = (tl_strings){0};
     bool named = data->file_type == TL_IMAGES_FOLDER || data->file_type == TL_IMAGES_TFRECORD;
-    if (!named || !tli_image_data_given(data)) return TL_OK;
+    if (!named || !tl_paths_given(path)) return TL_OK;
     if (path->kind != TL_VALUE_MAP) {
         TL_TRY_NOTE(classes_of(out, arena, data, path), "%s.input_path", section);
         return TL_OK;

@@ -6,7 +6,5 @@
 
 /* Names without a number are fine when there are none at all. */
 TL_NODISCARD tl_status tli_image_check_classes(tl_strings names, int64_t num_classes);
-/* Whether files are named. */
-bool tli_image_data_given(const tl_image_data_config *data);
 
 #endif

@@ -12,16 +12,11 @@ typedef struct known {
     int64_t classes;    /* 0: not known */
 } known;
 
-static bool is_empty(const tl_value *path)
-{
-    return !path || (path->kind == TL_VALUE_SCALAR && !(path->text && *path->text));
-}
-
 static known look(tl_arena *arena, const tl_image_data_config *d)
 {
     known k = {0};
     tl_image_folder folder;
-    if (!d || is_empty(d->base.input_path) || d->base.input_path->kind != TL_VALUE_SCALAR) return k;
+    if (!d || !tl_paths_given(d->base.input_path) || d->base.input_path->kind != TL_VALUE_SCALAR) return k;
     k.path = d->base.input_path->text;
     if (!tl_dir_exists(k.path)) return k;
     if (tl_image_folder_list(&folder, arena, &(tl_image_folder_args){.path = k.path}) == TL_OK) {
@@ -35,7 +30,7 @@ static known look(tl_arena *arena, const tl_image_data_config *d)
 
 static bool has_path(const tl_image_data_config *d)
 {
-    return d->file_type == TL_IMAGES_SYNTHETIC || !is_empty(d->base.input_path) || !is_empty(d->base.tfds_name);
+    return d->file_type == TL_IMAGES_SYNTHETIC || tl_paths_given(d->base.input_path) || tl_paths_given(d->base.tfds_name);
 }
 
 static tl_status lacks_of_data(tl_lacks *into, const tl_image_data_config *d, const char *section, const known *k,

@@ -73,7 +73,7 @@ static tl_status find_classes(image_task *m)
     m->classes = m->config->class_names;
     if (m->classes.count) return TL_OK;
     if (train) TL_TRY(tl_image_classes(&m->classes, m->base.arena, train, "task.train_data"));
-    if ((train && tli_image_data_given(train)) || !validation) return TL_OK;
+    if ((train && tl_paths_given(train->base.input_path)) || !validation) return TL_OK;
     return tl_image_classes(&m->classes, m->base.arena, validation, "task.validation_data");
 }
 

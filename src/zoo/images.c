@@ -1,7 +1,6 @@
 /* The experiment `images`: own images in one command. What is not said is found in the data. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include <tilth/base/file.h>
@@ -10,7 +9,6 @@
 #include "zoo/image_survey.h"
 #include "zoo/zoo.h"
 
-#define SOURCE "the data" /* where values came from, for `params --explain` */
 
 static const double usual_holdout = 0.2;
 enum {
@@ -35,34 +33,21 @@ static const tl_experiment_config *experiment_of(const filling *f)
     return tl_config_value(f->config);
 }
 
-static tl_status set(filling *f, const char *key, const char *format, ...) TL_PRINTF(3, 4);
-static tl_status set(filling *f, const char *key, const char *format, ...)
-{
-    char value[256];
-    va_list args;
-    if (tl_config_is_given(f->config, key)) return TL_OK;
-    va_start(args, format);
-    vsnprintf(value, sizeof value, format, args);
-    va_end(args);
-    const char *word = tl_arena_printf(f->arena, "%s=%s", key, value);
-    return word ? tl_config_word(f->config, word, SOURCE) : TL_ENOMEM;
-}
-
-/* The same for train_data and validation_data; the latter may be null. */
+/* For train_data and validation_data; the latter may be null. */
 static tl_status set_data(filling *f, const char *key, const char *value)
 {
     const tl_task_config *task = experiment_of(f)->task.value;
     const char *train = tl_arena_printf(f->arena, "task.train_data.%s", key);
     const char *validation = tl_arena_printf(f->arena, "task.validation_data.%s", key);
     if (!train || !validation) return TL_ENOMEM;
-    TL_TRY(set(f, train, "%s", value));
-    return task->validation_data ? set(f, validation, "%s", value) : TL_OK;
+    TL_TRY(tli_choose(f->config, train, "%s", value));
+    return task->validation_data ? tli_choose(f->config, validation, "%s", value) : TL_OK;
 }
 
 /* Texts as they are, whatever characters they have: a value at task.KEY, or task.SECTION.KEY. */
 static tl_status put(filling *f, const char *section, const char *key, const tl_value *value)
 {
-    const tl_place place = {.source = SOURCE};
+    const tl_place place = {.source = TLI_THE_DATA};
     const tl_value_pair last = {.key = key, .place = place, .value = value};
     const tl_value *map = value ? tl_value_new_map(f->arena, place, &last, 1) : NULL;
     const tl_value_pair middle = {.key = section, .place = place, .value = map};
@@ -74,14 +59,14 @@ static tl_status put(filling *f, const char *section, const char *key, const tl_
 
 static tl_status put_path(filling *f, const char *section, const tl_value *path)
 {
-    const tl_place place = {.source = SOURCE};
+    const tl_place place = {.source = TLI_THE_DATA};
     bool one = path->kind == TL_VALUE_SCALAR;
     return put(f, section, "input_path", one ? tl_value_new_scalar(f->arena, place, path->text, true) : path);
 }
 
 static tl_status put_names(filling *f, tl_strings names)
 {
-    const tl_place place = {.source = SOURCE};
+    const tl_place place = {.source = TLI_THE_DATA};
     const tl_value **items = tl_arena_array(f->arena, names.count, sizeof *items);
     if (!items) return TL_ENOMEM;
     for (int64_t i = 0; i < names.count; i++)
@@ -90,11 +75,6 @@ static tl_status put_names(filling *f, tl_strings names)
 }
 
 /* --- where it lies ---------------------------------------------------------------------------- */
-
-static bool is_empty(const tl_value *path)
-{
-    return !path || tl_value_is_null(path) || (path->kind == TL_VALUE_SCALAR && !*path->text);
-}
 
 static bool is_path(const tl_value *value, const char *path)
 {
@@ -127,7 +107,7 @@ static tl_status find_parts(filling *f)
                     || is_path(task->validation_data->input_path, other);
         if (!free || !tl_dir_exists(other) || !has_folders(f->arena, other)) continue;
         TL_LOG_INFO("'%s' is divided: '%s' is trained with, '%s' is for validation", path->text, train, other);
-        const tl_place place = {.source = SOURCE};
+        const tl_place place = {.source = TLI_THE_DATA};
         TL_TRY(put(f, "train_data", "input_path", tl_value_new_scalar(f->arena, place, train, true)));
         return put(f, "validation_data", "input_path", tl_value_new_scalar(f->arena, place, other, true));
     }
@@ -143,7 +123,7 @@ static tl_status set_file_type(filling *f, const char *section, const tl_data_co
     if (!key) return TL_ENOMEM;
     if (tl_config_is_given(f->config, key)) return TL_OK;
     TL_TRY_NOTE(tli_survey_file_type(&type, f->arena, data->input_path), "task.%s.input_path", section);
-    return set(f, key, "%s", names[type]);
+    return tli_choose(f->config, key, "%s", names[type]);
 }
 
 /* Where nothing is said of validation, a part of the data is held out for it. */
@@ -154,12 +134,13 @@ static tl_status set_paths(filling *f)
     const char *share = "task.train_data.holdout";
     TL_TRY(set_file_type(f, "train_data", task->train_data));
     if (!task->validation_data) return TL_OK;
-    if (!is_empty(task->validation_data->input_path)) return set_file_type(f, "validation_data", task->validation_data);
+    if (tl_paths_given(task->validation_data->input_path))
+        return set_file_type(f, "validation_data", task->validation_data);
     TL_TRY(put_path(f, "validation_data", train->base.input_path));
     TL_TRY(set_file_type(f, "validation_data", task->validation_data));
     if (train->file_type == TL_IMAGES_SYNTHETIC) return TL_OK;
-    TL_TRY(set(f, share, "%g", usual_holdout));
-    return set(f, "task.validation_data.holdout", "%.17g", train->holdout);
+    TL_TRY(tli_choose(f->config, share, "%g", usual_holdout));
+    return tli_choose(f->config, "task.validation_data.holdout", "%.17g", train->holdout);
 }
 
 /* --- what suits it ---------------------------------------------------------------------------- */
@@ -182,8 +163,9 @@ static tl_status set_model(filling *f, const tli_survey *s)
 {
     int64_t size[2];
     choose_size(size, s);
-    TL_TRY(set(f, "task.model.num_classes", "%" PRId64, s->class_count));
-    TL_TRY(set(f, "task.model.input_size", "[%" PRId64 ",%" PRId64 ",%" PRId64 "]", size[0], size[1], s->channels));
+    TL_TRY(tli_choose(f->config, "task.model.num_classes", "%" PRId64, s->class_count));
+    TL_TRY(tli_choose(f->config, "task.model.input_size", "[%" PRId64 ",%" PRId64 ",%" PRId64 "]", size[0], size[1],
+                      s->channels));
     const tl_image_model_config *m = ((const tl_task_config *)experiment_of(f)->task.value)->model.value;
     if (!m || !m->backbone.type || strcmp(m->backbone.type, "cnn") != 0 || m->input_size.count != 3) return TL_OK;
     // Poolings until the map is about 4 x 4.
@@ -195,10 +177,10 @@ static tl_status set_model(filling *f, const tli_survey *s)
         tl_str_addf(&filters, "%s%" PRId64, filters.length ? "," : "", count);
     if (!filters.length) tl_str_addf(&filters, "%" PRId64, count);
     tl_status st = tl_str_status(&filters);
-    if (st == TL_OK) st = set(f, "task.model.backbone.cnn.filters", "[%s]", tl_str_text(&filters));
+    if (st == TL_OK) st = tli_choose(f->config, "task.model.backbone.cnn.filters", "[%s]", tl_str_text(&filters));
     tl_str_deinit(&filters);
     // What small images show is in the middle, and where its parts lie matters; in photos it may be anywhere.
-    if (st == TL_OK && small) st = set(f, "task.model.backbone.cnn.units", "[128]");
+    if (st == TL_OK && small) st = tli_choose(f->config, "task.model.backbone.cnn.units", "[128]");
     return st;
 }
 
@@ -230,15 +212,15 @@ static tl_status set_changes(filling *f, const tli_survey *s)
     bool fits = s->one_size && s->height == height && s->width == width, colored = s->channels == 3;
     char number[32];
     if (fits) {
-        TL_TRY(set(f, "task.train_data.aug_crop", "false"));
-        TL_TRY(set(f, "task.train_data.aug_pad", "%" PRId64, side / 14 > 0 ? side / 14 : 1));
+        TL_TRY(tli_choose(f->config, "task.train_data.aug_crop", "false"));
+        TL_TRY(tli_choose(f->config, "task.train_data.aug_pad", "%" PRId64, side / 14 > 0 ? side / 14 : 1));
     } else {
-        TL_TRY(set(f, "task.train_data.crop_area_range", "%s", colored ? "[0.65,1]" : "[0.85,1]"));
+        TL_TRY(tli_choose(f->config, "task.train_data.crop_area_range", "%s", colored ? "[0.65,1]" : "[0.85,1]"));
         snprintf(number, sizeof number, "%" PRId64, side + side / 4);
         TL_TRY(set_data(f, "shorter_side", number));
     }
-    TL_TRY(set(f, "task.train_data.aug_rand_hflip", "%s", colored ? "true" : "false"));
-    if (colored) TL_TRY(set(f, "task.train_data.color_jitter", "0.3"));
+    TL_TRY(tli_choose(f->config, "task.train_data.aug_rand_hflip", "%s", colored ? "true" : "false"));
+    if (colored) TL_TRY(tli_choose(f->config, "task.train_data.color_jitter", "0.3"));
     // Decoded once and kept, where there is room.
     double kept = (double)(side + side / 4) * (double)(side + side / 4) * 1.5 * (double)s->channels * (double)s->count;
     return set_data(f, "cache", kept < CACHE_BYTES ? "true" : "false");
@@ -262,10 +244,11 @@ static tl_status set_batches(filling *f, int64_t examples)
 {
     int64_t batch = examples >= MANY ? 128 : examples >= 2000 ? 64 : examples >= 128 ? 32 : at_least(examples / 4, 2);
     const tl_task_config *task = experiment_of(f)->task.value;
-    TL_TRY(set(f, "task.train_data.global_batch_size", "%" PRId64, batch));
-    TL_TRY(set(f, "task.train_data.shuffle_buffer_size", "%" PRId64, at_least(examples < 100000 ? examples : 100000, 1)));
+    TL_TRY(tli_choose(f->config, "task.train_data.global_batch_size", "%" PRId64, batch));
+    TL_TRY(tli_choose(f->config, "task.train_data.shuffle_buffer_size", "%" PRId64,
+                      at_least(examples < 100000 ? examples : 100000, 1)));
     if (!task->validation_data) return TL_OK;
-    return set(f, "task.validation_data.global_batch_size", "%" PRId64, 2 * batch);
+    return tli_choose(f->config, "task.validation_data.global_batch_size", "%" PRId64, 2 * batch);
 }
 
 /* Intervals are multiples of a loop, and the training of an interval, unless somebody has said how long it is. */
@@ -279,13 +262,13 @@ static tl_status set_steps(filling *f, int64_t examples)
     int64_t steps = given ? at_least(t->train_steps, 1) : at_least(epochs_for(examples) * epoch, 100);
     int64_t interval = at_least((steps + EVALUATIONS - 1) / EVALUATIONS, given ? 1 : epoch);
     if (interval > steps) interval = steps;
-    TL_TRY(set(f, "trainer.steps_per_loop", "%" PRId64, interval > 100 ? (interval + 4) / 5 : interval));
+    TL_TRY(tli_choose(f->config, "trainer.steps_per_loop", "%" PRId64, interval > 100 ? (interval + 4) / 5 : interval));
     int64_t loop = at_least(t->steps_per_loop, 1);
     interval = (interval + loop - 1) / loop * loop;
-    TL_TRY(set(f, "trainer.train_steps", "%" PRId64, (steps + interval - 1) / interval * interval));
-    TL_TRY(set(f, "trainer.validation_interval", "%" PRId64, interval));
-    TL_TRY(set(f, "trainer.summary_interval", "%" PRId64, loop));
-    return set(f, "trainer.checkpoint_interval", "%" PRId64, interval);
+    TL_TRY(tli_choose(f->config, "trainer.train_steps", "%" PRId64, (steps + interval - 1) / interval * interval));
+    TL_TRY(tli_choose(f->config, "trainer.validation_interval", "%" PRId64, interval));
+    TL_TRY(tli_choose(f->config, "trainer.summary_interval", "%" PRId64, loop));
+    return tli_choose(f->config, "trainer.checkpoint_interval", "%" PRId64, interval);
 }
 
 static tl_status set_schedule(filling *f)
@@ -293,10 +276,11 @@ static tl_status set_schedule(filling *f)
     const tl_trainer_config *t = experiment_of(f)->trainer.value;
     const tl_optimization_config *o = &t->optimizer_config;
     if (o->learning_rate.type && strcmp(o->learning_rate.type, "cosine") == 0)
-        TL_TRY(set(f, "trainer.optimizer_config.learning_rate.cosine.decay_steps", "%" PRId64,
-                   at_least(t->train_steps, 1)));
+        TL_TRY(tli_choose(f->config, "trainer.optimizer_config.learning_rate.cosine.decay_steps", "%" PRId64,
+                          at_least(t->train_steps, 1)));
     if (o->warmup.type && strcmp(o->warmup.type, "linear") == 0)
-        TL_TRY(set(f, "trainer.optimizer_config.warmup.linear.warmup_steps", "%" PRId64, t->train_steps / 20));
+        TL_TRY(tli_choose(f->config, "trainer.optimizer_config.warmup.linear.warmup_steps", "%" PRId64,
+                          t->train_steps / 20));
     return TL_OK;
 }
 
@@ -359,7 +343,7 @@ static tl_status complete(tl_config *config)
     filling f = {config, tl_config_arena(config)};
     const tl_image_task_config *task = experiment_of(&f)->task.value;
     tli_survey survey;
-    if (!task || !task->base.train_data || is_empty(task->base.train_data->input_path)) return TL_OK;
+    if (!task || !task->base.train_data || !tl_paths_given(task->base.train_data->input_path)) return TL_OK;
     TL_TRY(find_parts(&f));
     if (is_complete(&f)) return TL_OK;
     TL_TRY(set_paths(&f));

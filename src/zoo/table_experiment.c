@@ -1,35 +1,17 @@
 /* The experiment `table`: a file is enough. What nobody has set is chosen by the data. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include <tilth/base/log.h>
 #include <tilth/desc/yaml.h>
 
 #include "zoo/table_zoo.h"
+#include "zoo/zoo.h"
 
-#define THE_DATA "the data"
 enum { FEW_ROWS = 1000 }; /* below that it is all about not learning them by heart */
 
 /* --- choices ---------------------------------------------------------------------------------- */
-
-/* Sets a key, unless somebody has. */
-static tl_status choose(tl_config *c, const char *key, const char *format, ...) TL_PRINTF(3, 4);
-static tl_status choose(tl_config *c, const char *key, const char *format, ...)
-{
-    tl_str word = TL_STR_INIT;
-    va_list args;
-    if (tl_config_is_given(c, key)) return TL_OK;
-    tl_str_addf(&word, "%s=", key);
-    va_start(args, format);
-    tl_str_addv(&word, format, args);
-    va_end(args);
-    tl_status st = tl_str_status(&word);
-    if (st == TL_OK) st = tl_config_word(c, tl_str_text(&word), THE_DATA);
-    tl_str_deinit(&word);
-    return st;
-}
 
 static int64_t clamp(double value, int64_t least, int64_t most)
 {
@@ -52,8 +34,8 @@ static int64_t units_for(int64_t rows)
 static tl_status choose_model(tl_config *c, int64_t rows)
 {
     long long units = (long long)units_for(rows);
-    TL_TRY(choose(c, "task.model.units", "[%lld,%lld]", units, units));
-    return choose(c, "task.model.dropout_rate", "%g", rows < FEW_ROWS ? 0.4 : 0.1);
+    TL_TRY(tli_choose(c, "task.model.units", "[%lld,%lld]", units, units));
+    return tli_choose(c, "task.model.dropout_rate", "%g", rows < FEW_ROWS ? 0.4 : 0.1);
 }
 
 static const tl_experiment_config *params_of(const tl_config *c)
@@ -64,19 +46,19 @@ static const tl_experiment_config *params_of(const tl_config *c)
 static tl_status choose_steps(tl_config *c, int64_t rows)
 {
     enum { EVALUATIONS = 40 };
-    TL_TRY(choose(c, "task.train_data.global_batch_size", "%" PRId64, batch_for(rows)));
-    TL_TRY(choose(c, "task.validation_data.global_batch_size", "%" PRId64, clamp((double)rows, 16, 1024)));
+    TL_TRY(tli_choose(c, "task.train_data.global_batch_size", "%" PRId64, batch_for(rows)));
+    TL_TRY(tli_choose(c, "task.validation_data.global_batch_size", "%" PRId64, clamp((double)rows, 16, 1024)));
     const tl_task_config *task = params_of(c)->task.value;
     int64_t batch = task->train_data ? task->train_data->global_batch_size : 1;
     int64_t passes = clamp(4000 / sqrt((double)rows), 10, 200);
     int64_t interval = clamp((double)rows * (double)passes / (double)(batch > 0 ? batch : 1) / EVALUATIONS, 5, 100000);
-    TL_TRY(choose(c, "trainer.train_steps", "%" PRId64, interval * EVALUATIONS));
+    TL_TRY(tli_choose(c, "trainer.train_steps", "%" PRId64, interval * EVALUATIONS));
     const tl_trainer_config *trainer = params_of(c)->trainer.value;
     interval = clamp((double)trainer->train_steps / EVALUATIONS, 1, 100000);
-    TL_TRY(choose(c, "trainer.validation_interval", "%" PRId64, interval));
-    TL_TRY(choose(c, "trainer.steps_per_loop", "%" PRId64, interval));
-    TL_TRY(choose(c, "trainer.summary_interval", "%" PRId64, trainer->steps_per_loop));
-    return choose(c, "trainer.checkpoint_interval", "%" PRId64, 5 * interval);
+    TL_TRY(tli_choose(c, "trainer.validation_interval", "%" PRId64, interval));
+    TL_TRY(tli_choose(c, "trainer.steps_per_loop", "%" PRId64, interval));
+    TL_TRY(tli_choose(c, "trainer.summary_interval", "%" PRId64, trainer->steps_per_loop));
+    return tli_choose(c, "trainer.checkpoint_interval", "%" PRId64, 5 * interval);
 }
 
 static bool is_type(const tl_oneof *chosen, const char *type)
@@ -92,11 +74,11 @@ static tl_status choose_optimizer(tl_config *c, int64_t rows)
     const tl_optimization_config *o = &trainer->optimizer_config;
     int64_t steps = trainer->train_steps > 0 ? trainer->train_steps : 1;
     if (is_type(&o->optimizer, "adamw"))
-        TL_TRY(choose(c, OPTIMIZATION "optimizer.adamw.weight_decay_rate", "%g", rows < FEW_ROWS ? 0.1 : 0.01));
+        TL_TRY(tli_choose(c, OPTIMIZATION "optimizer.adamw.weight_decay_rate", "%g", rows < FEW_ROWS ? 0.1 : 0.01));
     if (is_type(&o->learning_rate, "cosine"))
-        TL_TRY(choose(c, OPTIMIZATION "learning_rate.cosine.decay_steps", "%" PRId64, steps));
+        TL_TRY(tli_choose(c, OPTIMIZATION "learning_rate.cosine.decay_steps", "%" PRId64, steps));
     if (!is_type(&o->warmup, "linear")) return TL_OK;
-    return choose(c, OPTIMIZATION "warmup.linear.warmup_steps", "%" PRId64, clamp((double)steps / 20, 1, 10000));
+    return tli_choose(c, OPTIMIZATION "warmup.linear.warmup_steps", "%" PRId64, clamp((double)steps / 20, 1, 10000));
 }
 
 /* --- the schema ------------------------------------------------------------------------------- */
@@ -140,7 +122,7 @@ static tl_status put_schema(tl_config *c, const tl_table_schema *schema)
     }
     TL_TRY_DONE(st, tl_str_status(&text));
     TL_TRY_DONE(st, tl_str_status(&whole));
-    st = tl_config_yaml(c, tl_str_text(&whole), THE_DATA);
+    st = tl_config_yaml(c, tl_str_text(&whole), TLI_THE_DATA);
 done:
     tl_str_deinit(&text);
     tl_str_deinit(&whole);
@@ -162,8 +144,8 @@ static tl_status complete(tl_config *c)
         TL_LOG_INFO("%s", found.report);
         if (found.warnings) TL_LOG_WARNING("%s", found.warnings);
         TL_TRY(put_schema(c, &schema));
-        TL_TRY(choose(c, "task.train_data.header", "%s", found.has_header ? "first_line" : "none"));
-        TL_TRY(choose(c, "task.validation_data.header", "%s", found.has_header ? "first_line" : "none"));
+        TL_TRY(tli_choose(c, "task.train_data.header", "%s", found.has_header ? "first_line" : "none"));
+        TL_TRY(tli_choose(c, "task.validation_data.header", "%s", found.has_header ? "first_line" : "none"));
     }
     int64_t rows = found.rows - found.held_out;
     TL_TRY(choose_model(c, rows));

@@ -29,9 +29,7 @@ typedef struct table_task {
 
 bool tli_table_is_named(const tl_data_config *data)
 {
-    const tl_value *p = data ? data->input_path : NULL;
-    if (!p || tl_value_is_null(p)) return false;
-    return p->kind == TL_VALUE_SCALAR ? *p->text != '\0' : p->count > 0;
+    return data && tl_paths_given(data->input_path);
 }
 
 tl_table_args tli_table_args_of(const tl_table_data_config *data)

@@ -170,8 +170,12 @@ static void test_what_lacks_is_told_at_once(void **state)
     run("train", "--experiment=image_classification", "--mode=train_and_eval", "--model_dir=run");
     for (int64_t i = 0; i < TL_COUNT(keys); i++) ended(2, keys[i]);
     assert_false(tl_dir_exists("run"));
-    run("train", "--experiment=images", "--mode=train_and_eval", "--model_dir=run");
-    ended(2, "lacks 1 setting:\n    task.train_data.input_path ");
+    static const char *const nothing[] = {"task.train_data.input_path=''", "task.train_data.input_path=null",
+                                          "task.train_data.input_path=[]", "task.train_data.input_path={}"};
+    for (int64_t i = 0; i < TL_COUNT(nothing); i++) { // is one and the same
+        run("train", "--experiment=images", "--mode=train_and_eval", "--model_dir=run", nothing[i]);
+        ended(2, "lacks 1 setting:\n    task.train_data.input_path ");
+    }
 }
 
 static void test_the_example_works(void **state)

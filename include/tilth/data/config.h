@@ -19,7 +19,7 @@
 TL_BEGIN
 
 typedef struct tl_data_config {
-    /* A pattern, several separated by commas, a list of such, a map of names to such, or NULL. */
+    /* A pattern, several separated by commas, a list of them, a map of names to such, or NULL. */
     const tl_value *input_path;
     const tl_value *tfds_name; /* a string or a map */
     const char *tfds_split;
@@ -48,6 +48,9 @@ typedef struct tl_data_config {
 } tl_data_config;
 
 extern TL_API const tl_desc tl_data_config_desc;
+
+/* Whether a value of it such as input_path says anything: NULL, null, an empty text, list or map do not. */
+TL_API bool tl_paths_given(const tl_value *paths);
 
 TL_END
 
