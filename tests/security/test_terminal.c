@@ -213,14 +213,18 @@ static void test_data(void **state)
 {
     (void)state;
     assert_ok(tl_mkdirs("images/" EVIL));
-    assert_ok(tl_mkdirs("images/" RAW));
+    assert_ok(tl_mkdirs("images/two"));
     write_png("images/" EVIL "/one.png");
-    write_png("images/" RAW "/two.png");
+    write_png("images/two/" RAW ".png");
     run("data", "show", "images");
     ended(0, "");
     all_is_clean();
     has(EVIL_SHOWN);
-    has(RAW_SHOWN);
+    assert_ok(tl_mkdirs("unreadable/" RAW)); // no name of a class
+    write_png("unreadable/" RAW "/two.png");
+    run("data", "show", "unreadable");
+    ended(2, RAW_SHOWN);
+    all_is_clean();
     run("data", "show", "--json", "images");
     ended(0, "");
     all_is_clean();
