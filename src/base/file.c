@@ -77,8 +77,14 @@ int tli_write_all(int fd, struct iovec *pieces, int count)
  * named so as well. */
 static bool names_stream(const char *path)
 {
-    return strcmp(path, "/dev/stdin") == 0 || strcmp(path, "/dev/null") == 0 || strncmp(path, "/dev/fd/", 8) == 0
-           || strncmp(path, "/proc/self/fd/", 14) == 0;
+    static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+    for (int64_t i = 0; i < TL_COUNT(folders); i++) {
+        size_t length = strlen(folders[i]);
+        if (strncmp(path, folders[i], length) != 0) continue;
+        const char *number = path + length; // and nothing else: no way back up
+        return *number && !number[strspn(number, "0123456789")];
+    }
+    return strcmp(path, "/dev/stdin") == 0 || strcmp(path, "/dev/null") == 0;
 }
 
 static tl_status check_regular(const struct stat *info, const char *path)

@@ -27,8 +27,11 @@ static uintptr_t page;
 
 static tli_mapping_guard *find(uintptr_t place)
 {
-    for (tli_mapping_guard *g = atomic_load(&all); g; g = g->next)
-        if (place >= atomic_load(&g->start) && place < atomic_load(&g->end)) return g;
+    for (tli_mapping_guard *g = atomic_load(&all); g; g = g->next) {
+        uintptr_t start = atomic_load(&g->start), end = atomic_load(&g->end);
+        // Used again meanwhile, it has another start: that is set before the end.
+        if (place >= start && place < end && atomic_load(&g->start) == start) return g;
+    }
     return NULL;
 }
 

@@ -86,6 +86,7 @@ struct tl_gin {
     /* texts */
     struct { const char **items; int64_t count, capacity; } paths;
     const char *plugin_path; /* NULL: imports load nothing */
+    bool no_includes;
     bool skip_all;
     tl_map skip_names;
     const tli_gin_file *file; /* being read */

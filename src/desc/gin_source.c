@@ -143,6 +143,11 @@ tl_status tl_gin_add_path(tl_gin *gin, const char *folder)
     return copy && TL_VEC_PUSH(&gin->paths, copy) ? TL_OK : TL_ENOMEM;
 }
 
+void tl_gin_refuse_includes(tl_gin *gin, bool refuse)
+{
+    gin->no_includes = refuse;
+}
+
 /* --- modules --------------------------------------------------------------------------------- */
 
 tl_status tl_gin_allow_plugins(tl_gin *gin, const char *path)

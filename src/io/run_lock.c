@@ -68,6 +68,8 @@ static void line_of(char *out, size_t size, const char *text, const char *key)
     }
 }
 
+#define HOST_LETTERS "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz.-_"
+
 static tl_status refuse(const char *path, const char *folder, int fd)
 {
     char text[HOLDER] = "", pid[32], host[128], since[32];
@@ -76,7 +78,10 @@ static tl_status refuse(const char *path, const char *folder, int fd)
     line_of(pid, sizeof pid, text, "pid ");
     line_of(host, sizeof host, text, "host ");
     line_of(since, sizeof since, text, "since ");
-    if (!*pid || !*host)
+    // It is for people to type, and whoever can write the file wrote it.
+    bool believable = *pid && !pid[strspn(pid, "0123456789")] && *host && !host[strspn(host, HOST_LETTERS)]
+                      && !since[strspn(since, "0123456789-:T Z+")];
+    if (!believable)
         return TL_FAIL(TL_EEXISTS, "'%s' is in use: another process trains in it (it has '%s'). Wait for it, or name "
                                    "another folder", folder, path);
     return TL_FAIL(TL_EEXISTS, "'%s' is in use: process %s on %s has been training in it since %s. Wait for it, end it "

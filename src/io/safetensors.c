@@ -415,9 +415,9 @@ static tl_status fail_unreadable(const tl_safetensors *f, const tl_safetensors_e
     return st;
 }
 
-static tl_status check_bools(const tl_safetensors *f, const tl_safetensors_entry *e)
+static tl_status check_bools(const tl_safetensors *f, const tl_safetensors_entry *e, const void *data)
 {
-    const unsigned char *bytes = e->data;
+    const unsigned char *bytes = data;
     if (e->dtype != TL_BOOL) return TL_OK;
     for (size_t i = 0; i < e->bytes; i++)
         if (bytes[i] > 1)
@@ -461,7 +461,7 @@ tl_status tli_safetensors_check(const tl_tensor *to, const tl_safetensors *f,
         tl_str_deinit(&found);
         return st;
     }
-    return check_bools(f, e);
+    return check_bools(f, e, e->data);
 }
 
 tl_status tli_safetensors_copy(tl_tensor *to, const tl_safetensors *f,
@@ -474,7 +474,9 @@ tl_status tli_safetensors_copy(tl_tensor *to, const tl_safetensors *f,
         convert(to->dtype, l.data, e->dtype, e->data, tl_tensor_count(to));
     else if (e->bytes)
         memcpy(l.data, e->data, e->bytes);
+    tl_status st = to->dtype == e->dtype ? check_bools(f, e, l.data) : TL_OK; // the file may have changed since
     tl_lease_end(&l);
+    TL_TRY(st);
     return tl_file_mapping_check(&f->mapping, f->path); // no zeros for what was cut meanwhile
 }
 

@@ -9,6 +9,8 @@
 #define NOTE "gin"
 #define NOTE_FILE "bindings.gin"
 
+/* The folder may be a stranger's. It names plug-ins by their names alone, and they come from where the user's are; we write
+ * no `include`. */
 static tl_status read_stored(tl_gin *gin, const char *model_dir)
 {
     tl_arena *arena;
@@ -17,7 +19,9 @@ static tl_status read_stored(tl_gin *gin, const char *model_dir)
     TL_TRY(tl_arena_new(&arena));
     const char *path = tl_path_join(arena, model_dir, NOTE_FILE);
     tl_status st = path ? tl_notes_read(&text, arena, model_dir, NOTE_FILE) : TL_ENOMEM;
+    tl_gin_refuse_includes(gin, true);
     if (st == TL_OK && text) st = tl_gin_parse(gin, text, path);
+    tl_gin_refuse_includes(gin, false);
     tl_arena_free(&arena);
     return st;
 }

@@ -255,6 +255,7 @@ static void test_read_waits_for_no_pipe(void **state)
     assert_fails(tl_file_map(&map, "pipe"), TL_EINVAL, "'pipe': it is a pipe");
     assert_int_equal(symlink("/dev/zero", "link"), 0);
     assert_fails(tl_file_read(&data, NULL, "link", LIMIT), TL_EINVAL, "'link': it is a device");
+    assert_fails(tl_file_read(&data, NULL, "/proc/self/fd/../../../dev/zero", LIMIT), TL_EINVAL, "it is a device");
     assert_ok(tl_file_read(&data, NULL, "/dev/null", LIMIT)); // for who wants no file
     assert_string_equal(data, "");
     tl_free(data);

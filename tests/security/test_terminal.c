@@ -51,12 +51,15 @@ static void test_what_is_cleaned(void **state)
         {"\xe2\x94\x81 \xc3\xa9 \xf0\x9f\x8c\xb1", "\xe2\x94\x81 \xc3\xa9 \xf0\x9f\x8c\xb1"}, // 9b is part of them
         {"\xe2\x9b", "\xe2\\x9b"},                                                            // cut
         {"\xc2", "\xc2"},
+        {"a\nI1116 12:00:00.000000 1 run.c:1] all is well", "a\\x0aI1116 12:00:00.000000 1 run.c:1] all is well"}, // no line
+        {"a\nI11 6\nI1116", "a\nI11 6\nI1116"},
+        {"\xe2\x80\xaetxt\xe2\x81\xa9\xe2\x80\xa9", "\\u202etxt\\u2069\xe2\x80\xa9"}, // read from the right
         {"\xc0\x9b", "\xc0\\x9b"}, // over-long
         {"", ""},
     };
     for (int64_t i = 0; i < TL_COUNT(cases); i++) {
         tl_str clean = TL_STR_INIT;
-        char *printed, place[64];
+        char *printed, place[96];
         size_t size;
         FILE *to = open_memstream(&printed, &size);
         tli_add_clean(&clean, cases[i].text, strlen(cases[i].text));

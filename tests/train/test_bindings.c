@@ -219,6 +219,22 @@ static void test_bindings_of_a_folder_are_read_untold(void **state)
     assert_fails(tl_run_bindings(&gin, lab_registry, "run", none, none), TL_ENOTFOUND, "run/bindings.gin:1:1");
 }
 
+/* Which files are read is not for the folder of a run to say. */
+static void test_bindings_of_a_folder_include_nothing(void **state)
+{
+    (void)state;
+    static const char text[] = "include '/dev/stdin'\n", other[] = "Adam.beta_1 = 0.5\n";
+    const tl_strings none = {NULL, 0};
+    const char *files[] = {"own.gin"};
+    assert_ok(tl_mkdirs("run"));
+    assert_ok(tl_file_write_atomic("run/bindings.gin", text, strlen(text)));
+    assert_fails(tl_run_bindings(&gin, lab_registry, "run", none, none), TL_EINVAL,
+                 "run/bindings.gin:1:1: '/dev/stdin' is not included");
+    assert_ok(tl_file_write_atomic("other.gin", other, strlen(other)));
+    assert_ok(tl_file_write_atomic("own.gin", "include 'other.gin'\n", 20)); // the user's may
+    assert_ok(tl_run_bindings(&gin, lab_registry, "run", (tl_strings){files, 1}, none));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_test, close_test)
 
 int main(void)
@@ -232,6 +248,7 @@ int main(void)
         TEST(test_what_nothing_uses_is_told_with_the_reason),
         TEST(test_one_of_the_command_line_is_refused),
         TEST(test_bindings_of_a_folder_are_read_untold),
+        TEST(test_bindings_of_a_folder_include_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

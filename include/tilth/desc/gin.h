@@ -107,6 +107,8 @@ TL_API TL_NODISCARD tl_status tl_gin_add_path(tl_gin *gin, const char *folder);
 /* Lets `import a.b.c` load `libtilth-c.so` when no module of that name is there, from the folders
  * in `path` (separated by ':'); NULL takes them from the environment variable TILTH_PLUGIN_PATH. */
 TL_API TL_NODISCARD tl_status tl_gin_allow_plugins(tl_gin *gin, const char *path);
+/* From here on, `include` is an error, or is not: a text that may be a stranger's has no say in which files are read. */
+TL_API void tl_gin_refuse_includes(tl_gin *gin, bool refuse);
 /* From here on, bindings of unknown configurables are left out instead of being errors: all of
  * them, or those of the given names. Unknown imports are left out with either. */
 TL_API void tl_gin_skip_unknown(tl_gin *gin, bool skip);
