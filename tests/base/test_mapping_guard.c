@@ -1,4 +1,5 @@
-/* Mapped files that are cut short: zeros and a message, no signal. needs: threads */
+/* Mapped files that are cut short: zeros and a message, no signal. Not for ThreadSanitizer, which takes the mapping of zeros for
+ * a write. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>

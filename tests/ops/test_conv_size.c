@@ -173,6 +173,7 @@ static void sizes(void **state)
     const tl_backend_class *const *all = tl_cpu_backends(&count);
     (void)state;
     for (int k = 0; k < CASES; k++) {
+        if (THREAD_SANITIZED && !test_takes(k, 4)) continue;
         each_run(&tl_backend_reference, 1, &cases[k], TL_F64, keep_exact);
         for (int64_t b = 0; b < count; b++)
             for (int d = 0; d < 3; d++) {
