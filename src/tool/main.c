@@ -156,6 +156,13 @@ tl_status tli_write_form(const tli_tool *tool, const tl_str *text, tli_form form
     return as_it_is ? write_bytes(tool, text) : tli_write_out(tool, text);
 }
 
+tl_status tli_tell_now(tli_run *run)
+{
+    TL_TRY(tli_write_form(run->tool, &run->text, run->form));
+    tl_str_cut(&run->text, 0);
+    return TL_OK;
+}
+
 /* --- one command -------------------------------------------------------------------------------- */
 
 typedef struct common {

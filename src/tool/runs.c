@@ -604,10 +604,3 @@ tl_status tli_past_runs_problems(const tli_past_runs *runs)
     tl_str_deinit(&all);
     return st;
 }
-
-tl_status tli_tell_now(tli_run *run)
-{
-    TL_TRY(tli_write_form(run->tool, &run->text, run->form));
-    tl_str_cut(&run->text, 0);
-    return TL_OK;
-}

@@ -77,8 +77,6 @@ TL_NODISCARD tl_status tli_past_runs_find(const char **out, const tli_past_runs 
 /* What was wrong, as one failure; TL_OK when nothing was. */
 TL_NODISCARD tl_status tli_past_runs_problems(const tli_past_runs *runs);
 
-/* The command's output now, since more may fail: what is in the run's text. */
-TL_NODISCARD tl_status tli_tell_now(tli_run *run);
 
 /* --- comparing (compare.c) -------------------------------------------------------------------- */
 

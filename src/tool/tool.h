@@ -79,6 +79,8 @@ int tli_tool_main(const tli_tool *tool, int argc, char *const *argv);
 tl_status tli_write_out(const tli_tool *tool, const tl_str *text);
 /* The same for text of that form. */
 tl_status tli_write_form(const tli_tool *tool, const tl_str *text, tli_form form);
+/* The command's output now, since more may fail: what is in the run's text. */
+TL_NODISCARD tl_status tli_tell_now(tli_run *run);
 
 /* A row for each number of the logs, of which `decimals` are shown, behind `indent` columns; the values stand below each
  * other, however long the names are. `but` (or NULL) is left out. */
