@@ -218,6 +218,11 @@ static tl_status copy_apart(const char *path)
     return st;
 }
 
+static bool is_denial(int error)
+{
+    return error == EACCES || error == EPERM || error == EROFS;
+}
+
 /* *again: what was in the way is not any more. */
 static tl_status make_way(int folder, const char *name, const char *path, int error, bool *again)
 {
@@ -239,8 +244,10 @@ static tl_status try_to_open(int *fd, struct stat *info, int folder, const char 
 {
     int flags = O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (args->fresh ? O_EXCL : 0);
     *again = false;
-    *fd = openat(folder, name, flags | (args->read_back ? O_RDWR : O_WRONLY | O_APPEND), 0666);
+    flags |= (args->read_back ? O_RDWR : O_WRONLY) | (args->read_back && !args->append ? 0 : O_APPEND);
+    *fd = openat(folder, name, flags, 0666);
     if (*fd < 0 && args->fresh && errno == EEXIST) return TLI_FAIL_SYSTEM(EEXIST, "make", path);
+    if (*fd < 0 && args->denied) *args->denied = is_denial(errno);
     if (*fd < 0) return make_way(folder, name, path, errno, again);
     if (fstat(*fd, info) != 0) return TLI_FAIL_SYSTEM(errno, "look at", path);
     if (!S_ISREG(info->st_mode)) return fail_kind(path, info->st_mode);
@@ -255,6 +262,7 @@ tl_status tli_open_own(int *fd, struct stat *info, const char *path, const tli_o
     int folder;
     bool again = true;
     *fd = -1;
+    if (args->denied) *args->denied = false;
     tl_status st = tli_folder_open_of(&folder, &name, path);
     for (int i = 0; i < TRIES && st == TL_OK && again; i++) {
         st = try_to_open(fd, info, folder, name, path, args, &again);

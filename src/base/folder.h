@@ -33,13 +33,14 @@ TL_NODISCARD tl_status tli_folder_open_of(int *fd, const char **name, const char
 /* Opens the folder itself. */
 TL_NODISCARD tl_status tli_folder_open(int *fd, const char *path);
 
-/* Opens a file to append to or, with `read_back`, to write at any place and to read as well; it is made when it is not
- * there, and with `fresh` it must not be there (TL_EEXISTS). A symbolic link of that name is replaced by a file of our
+/* Opens a file to append to or, with `read_back`, to write at any place and to read as well (with `append`, at its end
+ * again); it is made when it is not there, and with `fresh` it must not be there (TL_EEXISTS). A symbolic link of that name is replaced by a file of our
  * own, and so is, by a copy, a file that has other names elsewhere: what they lead to stays as it is. What is no regular
  * file is refused. */
 typedef struct tli_open_args {
-    bool fresh, read_back;
+    bool fresh, read_back, append;
     bool keep_names; /* a file with other names is handed out as it is */
+    bool *denied;    /* NULL, or told whether it failed because we may not write there */
 } tli_open_args;
 TL_NODISCARD tl_status tli_open_own(int *fd, struct stat *info, const char *path, const tli_open_args *args);
 

@@ -13,6 +13,7 @@
 #include <tilth/base/log.h>
 
 #include "base/file_io.h"
+#include "base/folder.h"
 #include "io/append.h"
 #include "io/json_lines.h"
 #include "io/json_text.h"
@@ -405,10 +406,16 @@ static tl_status write_whole(int fd, const char *path, const char *text, size_t 
 /* Runs of others, and what is kept for good, may be looked at: there is nothing to add to. */
 static tl_status add_text(const char *path, const tl_str *text)
 {
-    int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0 && (errno == EACCES || errno == EPERM || errno == EROFS)) return TL_OK;
-    if (fd < 0) return TLI_FAIL_SYSTEM(errno, "open", path);
-    tl_status st = write_whole(fd, path, text->data, text->length);
+    struct stat info;
+    int fd;
+    bool denied;
+    tl_status st = tli_open_own(&fd, &info, path, &(tli_open_args){.read_back = true, .append = true, .denied = &denied});
+    if (st != TL_OK && denied) {
+        tl_error_clear();
+        return TL_OK;
+    }
+    TL_TRY(st);
+    st = write_whole(fd, path, text->data, text->length);
     if (close(fd) != 0 && st == TL_OK) st = TLI_FAIL_SYSTEM(errno, "close", path);
     return st;
 }

@@ -110,10 +110,16 @@ static void train_net(void)
                          "        backbone: {type: mlp, mlp: {units: [8]}}}\n"
                          "dataloader:\n"
                          "  train: {file_type: synthetic, synthetic_examples: 50}\n"
+                         "  test: [{file_type: synthetic, synthetic_examples: 20}]\n"
                          "optim: {_target_: SGD, lr: 0.1}\n"
                          "train: {train_iter: 4, train_micro_batch_size: 5, output_dir: run, evaluation: {enabled: false}}\n"
                          "tilth: {jit: false}\n");
     run("train_net", "--config-file=net.yaml");
+}
+
+static void evaluate_net(void)
+{
+    run("train_net", "--config-file=net.yaml", "--eval-only", "train.evaluation.enabled=true", "train.resume=true");
 }
 
 static void test_files_of_train_net(void **state)
@@ -134,6 +140,56 @@ static void test_files_of_train_net(void **state)
     victim_is_unharmed();
     assert_true(is_link("run/previous-1")); // it is in nobody's way
     logged("it was moved to 'run/previous-2'");
+}
+
+static void evaluate_run(void)
+{
+    run("eval", "--model_dir=run");
+}
+
+/* An evaluation is noted in the run's metrics.jsonl, and nowhere else. */
+static void check_evaluation(void (*evaluate)(void))
+{
+    struct stat info;
+    put_link("../victim/model.safetensors", "run/metrics.jsonl");
+    evaluate();
+    ended(0, "");
+    victim_is_unharmed();
+    assert_false(is_link("run/metrics.jsonl"));
+    assert_true(tl_file_exists("run/metrics.jsonl"));
+    put_link("../made", "run/metrics.jsonl"); // it leads nowhere yet
+    evaluate();
+    ended(0, "");
+    assert_false(tl_file_exists("made"));
+    unlink("run/metrics.jsonl");
+    assert_int_equal(link("victim/model.safetensors", "run/metrics.jsonl"), 0);
+    evaluate();
+    ended(0, "");
+    victim_is_unharmed();
+    assert_int_equal(stat("victim/model.safetensors", &info), 0);
+    assert_int_equal(info.st_nlink, 1);
+    unlink("run/metrics.jsonl");
+    assert_int_equal(mkfifo("run/metrics.jsonl", 0666), 0);
+    evaluate();
+    ended(0, "");
+    logged("cannot write 'run/metrics.jsonl': it is a pipe");
+}
+
+static void test_evaluations(void **state)
+{
+    (void)state;
+    make_victim();
+    begin_run("run");
+    check_evaluation(evaluate_run);
+}
+
+static void test_evaluations_of_train_net(void **state)
+{
+    (void)state;
+    make_victim();
+    train_net();
+    ended(0, "");
+    check_evaluation(evaluate_net);
 }
 
 /* As a program of its own: it starts itself. */
@@ -257,6 +313,8 @@ int main(void)
         TOOL_TEST(test_linked_folders_are_refused),
         TOOL_TEST(test_the_folder_itself_may_be_a_link),
         TOOL_TEST(test_files_of_train_net),
+        TOOL_TEST(test_evaluations),
+        TOOL_TEST(test_evaluations_of_train_net),
         TOOL_TEST(test_logs_of_a_sweep),
         TOOL_TEST(test_names_of_logs_that_were_guessed),
         TOOL_TEST(test_folders_that_become_links),
