@@ -13,12 +13,22 @@
 
 #include "base/file_io.h"
 
-enum { OPENING = O_RDONLY | O_DIRECTORY | O_CLOEXEC, TRIES = 10 };
+enum {
+    OPENING = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+    PLACE = O_PATH | O_CLOEXEC, /* to go on from, and to look at: needs no right to read */
+    TRIES = 10,
+    MOST_LINKS = 40,
+    MOST_LEVELS = 4096,
+    ROOM_FOR_RUN = 512 /* of its name in messages */
+};
 
 /* --- held folders ------------------------------------------------------------------------------- */
 
 struct tli_folder_hold {
     tli_folder_hold *next;
+    int fd; /* -1: it was not there so far */
+    dev_t device;
+    ino_t inode;
     size_t length;
     char path[]; /* without slashes at its end */
 };
@@ -26,20 +36,54 @@ struct tli_folder_hold {
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 static tli_folder_hold *held;
 
+/* From then on it is that folder, whatever gets its name, and wherever we stand. */
+static void settle(tli_folder_hold *h)
+{
+    struct stat info;
+    if (h->fd >= 0 || (h->fd = open(h->path, PLACE | O_DIRECTORY)) < 0) return;
+    if (fstat(h->fd, &info) != 0) {
+        close(h->fd);
+        h->fd = -1;
+        return;
+    }
+    h->device = info.st_dev;
+    h->inode = info.st_ino;
+}
+
+static bool is_root(const tli_folder_hold *h)
+{
+    struct stat root;
+    return h->fd >= 0 && stat("/", &root) == 0 && root.st_dev == h->device && root.st_ino == h->inode;
+}
+
+static void free_hold(tli_folder_hold *h)
+{
+    if (h->fd >= 0) close(h->fd);
+    tl_free(h);
+}
+
 tl_status tli_folder_hold_new(tli_folder_hold **out, const char *path)
 {
     size_t length = strlen(path);
+    *out = NULL;
     while (length > 0 && path[length - 1] == '/') length--;
+    if (!length) return TL_OK; // everything lies in the root, and the links that systems are made of
     tli_folder_hold *h = tl_alloc(sizeof *h + length + 1);
-    *out = h;
     if (!h) return TL_FAIL_NOMEM(sizeof *h + length + 1);
+    h->fd = -1;
     h->length = length;
     memcpy(h->path, path, length);
     h->path[length] = '\0';
+    settle(h);
+    if (is_root(h)) {
+        free_hold(h);
+        return TL_OK;
+    }
     pthread_mutex_lock(&guard);
     h->next = held;
     held = h;
     pthread_mutex_unlock(&guard);
+    *out = h;
     return TL_OK;
 }
 
@@ -53,101 +97,234 @@ void tli_folder_hold_free(tli_folder_hold **hold)
         break;
     }
     pthread_mutex_unlock(&guard);
-    tl_free(*hold);
+    free_hold(*hold);
     *hold = NULL;
 }
 
-/* How much of the path names the outermost held folder that it lies in; SIZE_MAX: it lies in none. */
-static size_t held_part(const char *path)
+static bool any_is_held(void)
 {
-    size_t shortest = SIZE_MAX;
     pthread_mutex_lock(&guard);
-    for (const tli_folder_hold *h = held; h; h = h->next)
-        if (h->length < shortest && strncmp(path, h->path, h->length) == 0 && path[h->length] == '/') shortest = h->length;
+    bool any = held != NULL;
     pthread_mutex_unlock(&guard);
-    return shortest;
+    return any;
 }
 
 /* --- walking ------------------------------------------------------------------------------------ */
 
-static tl_status fail_step(int folder, const char *name, int error, const char *path, size_t root, size_t end)
+/* Outside of held folders links are followed; from the first held folder on the way none is, however the way there is
+ * written. */
+typedef struct walk {
+    int at;           /* the folder that was reached */
+    bool make;        /* folders that are not there */
+    bool inside;      /* of a held folder */
+    bool unsure;      /* not inside by the way we came, but perhaps by where it led */
+    int links;        /* followed so far */
+    const char *path; /* the whole, for messages */
+    char run[ROOM_FOR_RUN]; /* the held folder's name */
+} walk;
+
+static void enter(walk *w, const char *run)
 {
-    struct stat info;
-    if (fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode))
-        return TL_FAIL(TL_EINVAL, "'%.*s' is a symbolic link, and nothing is written through links that lie in the folder "
-                                  "of a run, '%.*s': put a folder in its place, or name another folder for the run",
-                       (int)end, path, (int)(root ? root : 1), path);
-    if (error == ENOTDIR)
-        return TL_FAIL(TL_EEXISTS, "'%.*s' is no directory: a file of that name is there", (int)end, path);
-    tl_status st = TLI_FAIL_SYSTEM(error, "open the directory", path);
-    return tl_error_note(st, "'%.*s'", (int)end, path);
+    w->inside = true;
+    w->unsure = false;
+    snprintf(w->run, sizeof w->run, "%s", run);
 }
 
-/* From *fd to the folder of that name in it. */
-static tl_status step_into(int *fd, char *name, bool make, const char *path, size_t root, size_t end)
+/* How much of path[0 .. length) is the name of the outermost held folder that it begins with, and w->at that folder, or
+ * -1 as long as it is not there. SIZE_MAX: it begins with none. */
+static size_t begin_in_held(walk *w, const char *path, size_t length)
 {
-    if (strcmp(name, "..") == 0)
-        return TL_FAIL(TL_EINVAL, "'%s' leads out of the folder of a run, '%.*s'", path, (int)(root ? root : 1), path);
-    int next = openat(*fd, name, OPENING | O_NOFOLLOW);
-    if (next < 0 && errno == ENOENT && make && (mkdirat(*fd, name, 0777) == 0 || errno == EEXIST))
-        next = openat(*fd, name, OPENING | O_NOFOLLOW);
-    if (next < 0) return fail_step(*fd, name, errno, path, root, end);
-    close(*fd);
-    *fd = next;
+    const tli_folder_hold *found = NULL;
+    pthread_mutex_lock(&guard);
+    for (tli_folder_hold *h = held; h; h = h->next) {
+        settle(h);
+        bool begins = h->length <= length && strncmp(path, h->path, h->length) == 0
+                      && (h->length == length || path[h->length] == '/');
+        if (begins && (!found || h->length < found->length)) found = h;
+    }
+    size_t root = found ? found->length : SIZE_MAX;
+    if (found && found->fd >= 0) w->at = fcntl(found->fd, F_DUPFD_CLOEXEC, 0);
+    if (found && w->at >= 0) enter(w, found->path);
+    pthread_mutex_unlock(&guard);
+    return root;
+}
+
+static bool is_held(walk *w, const struct stat *info)
+{
+    bool found = false;
+    pthread_mutex_lock(&guard);
+    for (tli_folder_hold *h = held; h && !found; h = h->next) {
+        settle(h);
+        found = h->fd >= 0 && h->device == info->st_dev && h->inode == info->st_ino;
+        if (found) enter(w, h->path);
+    }
+    pthread_mutex_unlock(&guard);
+    return found;
+}
+
+/* Looks at the folder that was reached, and at all above it. */
+static void look_above(walk *w)
+{
+    struct stat info, below = {0};
+    int at = fcntl(w->at, F_DUPFD_CLOEXEC, 0);
+    w->unsure = false;
+    for (int i = 0; i < MOST_LEVELS && at >= 0 && fstat(at, &info) == 0 && !is_held(w, &info); i++) {
+        if (i > 0 && info.st_dev == below.st_dev && info.st_ino == below.st_ino) break; // the root
+        below = info;
+        int above = openat(at, "..", PLACE | O_DIRECTORY);
+        close(at);
+        at = above;
+    }
+    if (at >= 0) close(at);
+}
+
+/* Takes the descriptor. */
+static void arrive(walk *w, int fd)
+{
+    if (w->at >= 0) close(w->at);
+    w->at = fd;
+}
+
+/* text[0 .. end) is as far as it went. */
+static tl_status fail_step(const walk *w, const char *name, int error, const char *text, size_t end)
+{
+    struct stat info;
+    if (w->inside && fstatat(w->at, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode))
+        return TL_FAIL(TL_EINVAL, "'%.*s' is a symbolic link, and nothing is written through links that lie in the folder "
+                                  "of a run, '%s': put a folder in its place, or name another folder for the run",
+                       (int)end, text, w->run);
+    if (error == ENOTDIR)
+        return TL_FAIL(TL_EEXISTS, "'%.*s' is no directory: a file of that name is there", (int)end, text);
+    tl_status st = TLI_FAIL_SYSTEM(error, "open the directory", w->path);
+    return tl_error_note(st, "'%.*s'", (int)end, text);
+}
+
+/* The folder of that name, or the link: -1, and errno. */
+static int open_step(const walk *w, const char *name)
+{
+    int next = openat(w->at, name, PLACE | O_NOFOLLOW);
+    if (next < 0 && errno == ENOENT && w->make && (mkdirat(w->at, name, 0777) == 0 || errno == EEXIST))
+        next = openat(w->at, name, PLACE | O_NOFOLLOW);
+    return next;
+}
+
+static tl_status walk_on(walk *w, const char *text, size_t from, size_t to);
+
+/* The system follows it, by its own rules; we look whether that leads through a held folder. */
+static tl_status follow(walk *w, const char *name, const char *text, size_t end)
+{
+    char target[4096];
+    tl_error before;
+    int there = openat(w->at, name, PLACE | O_DIRECTORY);
+    ssize_t length = there < 0 ? -1 : readlinkat(w->at, name, target, sizeof target - 1);
+    int error = length < 0 ? errno : length == 0 || length >= (ssize_t)sizeof target - 1 || ++w->links > MOST_LINKS ? ELOOP : 0;
+    if (error) {
+        if (there >= 0) close(there);
+        return fail_step(w, name, error, text, end);
+    }
+    target[length] = '\0';
+    tl_error_save(&before);
+    tl_status st = walk_on(w, target, 0, (size_t)length);
+    if (w->inside) {
+        close(there);
+        return st;
+    }
+    tl_error_restore(&before); // links of /proc say what cannot be walked
+    arrive(w, there);
+    w->unsure = true;
     return TL_OK;
 }
 
-/* Opens path[0 .. length), of which path[0 .. root) is held. `text` is a copy that may be cut. */
-static tl_status walk(int *fd, char *text, size_t root, size_t length, bool make, const char *path)
+static tl_status step(walk *w, const char *name, const char *text, size_t end)
 {
-    char after = text[root];
-    tl_status st = TL_OK;
-    text[root] = '\0';
-    if (make && root) st = tl_mkdirs(text);
-    if (st == TL_OK && (*fd = open(root ? text : "/", OPENING)) < 0) st = TLI_FAIL_SYSTEM(errno, "open the directory", text);
-    text[root] = after;
-    for (size_t at = root, end; st == TL_OK && at < length; at = end) {
-        while (at < length && text[at] == '/') at++;
-        for (end = at; end < length && text[end] != '/';) end++;
-        after = text[end];
-        text[end] = '\0';
-        if (end > at && strcmp(text + at, ".") != 0) st = step_into(fd, text + at, make, path, root, end);
-        text[end] = after;
+    struct stat info;
+    const bool up = strcmp(name, "..") == 0;
+    if (w->unsure && !up) look_above(w);
+    if (w->inside && up) return TL_FAIL(TL_EINVAL, "'%s' leads out of the folder of a run, '%s'", w->path, w->run);
+    int next = open_step(w, name);
+    if (next < 0) return fail_step(w, name, errno, text, end);
+    int error = fstat(next, &info) != 0 ? errno : S_ISDIR(info.st_mode) ? 0 : ENOTDIR;
+    if (error) {
+        close(next);
+        return error == ENOTDIR && S_ISLNK(info.st_mode) && !w->inside ? follow(w, name, text, end)
+                                                                       : fail_step(w, name, error, text, end);
     }
-    return st;
+    arrive(w, next);
+    if (up) w->unsure = true;
+    else if (!w->inside) (void)is_held(w, &info);
+    return TL_OK;
 }
 
-/* The folder path[0 .. length). */
-static tl_status open_part(int *fd, const char *path, size_t length, bool make)
+/* Goes along text[from .. to). */
+static tl_status walk_on(walk *w, const char *text, size_t from, size_t to)
 {
-    size_t root = held_part(path);
-    *fd = -1;
+    char name[256];
+    if (from == 0) {
+        const bool absolute = to > 0 && text[0] == '/';
+        if (absolute || w->at < 0) arrive(w, open(absolute ? "/" : ".", PLACE | O_DIRECTORY));
+        if (w->at < 0) return TLI_FAIL_SYSTEM(errno, "open the directory of", w->path);
+    }
+    for (size_t at = from, end; at < to; at = end) {
+        while (at < to && text[at] == '/') at++;
+        for (end = at; end < to && text[end] != '/';) end++;
+        if (end == at || (end == at + 1 && text[at] == '.')) continue;
+        if (end - at >= sizeof name) return fail_step(w, ".", ENAMETOOLONG, text, end);
+        memcpy(name, text + at, end - at);
+        name[end - at] = '\0';
+        TL_TRY(step(w, name, text, end));
+    }
+    return TL_OK;
+}
+
+/* To the folder path[0 .. length). */
+static tl_status walk_to(walk *w, const char *path, size_t length)
+{
+    size_t root = begin_in_held(w, path, length);
+    if (root != SIZE_MAX && w->at < 0) { // to be made, or not there
+        w->unsure = path[0] != '/';
+        TL_TRY(walk_on(w, path, 0, root));
+        char run[ROOM_FOR_RUN];
+        snprintf(run, sizeof run, "%.*s", (int)root, path);
+        enter(w, run);
+    }
+    if (root != SIZE_MAX) return root < length ? walk_on(w, path, root, length) : TL_OK;
+    w->unsure = length == 0 || path[0] != '/';
+    return walk_on(w, path, 0, length);
+}
+
+static tl_status open_plainly(int *fd, const char *path, size_t length)
+{
     char *text = tl_alloc(length + 2);
     if (!text) return TL_FAIL_NOMEM(length + 2);
     memcpy(text, length ? path : ".", length ? length : 1);
     text[length ? length : 1] = '\0';
-    tl_status st = TL_OK;
-    if (root <= length)
-        st = walk(fd, text, root, length, make, path);
-    else if ((*fd = open(text, OPENING)) < 0)
-        st = TLI_FAIL_SYSTEM(errno, "open the directory of", path);
-    if (st != TL_OK && *fd >= 0) {
-        close(*fd);
-        *fd = -1;
-    }
+    *fd = open(text, OPENING);
+    int error = *fd < 0 ? errno : 0;
     tl_free(text);
+    return error ? TLI_FAIL_SYSTEM(error, "open the directory of", path) : TL_OK;
+}
+
+/* The folder path[0 .. length). */
+static tl_status open_part(int *fd, const char *path, size_t length)
+{
+    walk w = {.at = -1, .path = path};
+    *fd = -1;
+    if (!any_is_held()) return open_plainly(fd, path, length);
+    tl_status st = walk_to(&w, path, length);
+    if (st == TL_OK && (*fd = openat(w.at, ".", OPENING)) < 0) st = TLI_FAIL_SYSTEM(errno, "open the directory of", path);
+    if (w.at >= 0) close(w.at);
     return st;
 }
 
 tl_status tli_folder_open_of(int *fd, const char **name, const char *path)
 {
     *name = tl_path_basename(path);
-    return open_part(fd, path, (size_t)(*name - path), false);
+    return open_part(fd, path, (size_t)(*name - path));
 }
 
 tl_status tli_folder_open(int *fd, const char *path)
 {
-    return open_part(fd, path, strlen(path), false);
+    return open_part(fd, path, strlen(path));
 }
 
 /* --- making ------------------------------------------------------------------------------------- */
@@ -183,11 +360,11 @@ static tl_status make_folders(const char *path)
 
 tl_status tl_mkdirs(const char *path)
 {
-    int fd;
-    if (held_part(path) == SIZE_MAX) return tl_dir_exists(path) ? TL_OK : make_folders(path);
-    TL_TRY(open_part(&fd, path, strlen(path), true));
-    close(fd);
-    return TL_OK;
+    walk w = {.at = -1, .make = true, .path = path};
+    if (!*path || !any_is_held()) return tl_dir_exists(path) ? TL_OK : make_folders(path);
+    tl_status st = walk_to(&w, path, strlen(path));
+    if (w.at >= 0) close(w.at);
+    return st;
 }
 
 /* --- files of our own --------------------------------------------------------------------------- */

@@ -7,8 +7,11 @@
  *
  * While a folder is held, nothing that this process writes, makes, renames or removes below it goes through a symbolic
  * link: a folder on the way that is one is refused, with its name. The held folder itself may be a link, and so may
- * those above it. Whether a path lies in a held folder is seen by how it is written: "runs/one/train/x" begins with
- * "runs/one". Paths below no held folder are taken as they are. Reading follows links as ever.
+ * those above it. How the way to it is written does not matter: "./runs/one/train", "/home/me/runs/one/train", and a
+ * link to it all lead into runs/one. Paths below no held folder are taken as they are. Reading follows links as ever.
+ *
+ * As soon as the folder is there its descriptor is kept: "runs/one/x" is written to that folder, also after a chdir, or
+ * when something else has got its name.
  *
  * Every function that changes the file system begins with tli_folder_open_of, and goes on from the descriptor that it
  * hands out.
@@ -22,7 +25,8 @@
 #include <sys/stat.h>
 
 typedef struct tli_folder_hold tli_folder_hold;
-/* The folder need not be there yet. Held twice, it is held until both are gone. */
+/* The folder need not be there yet. Held twice, it is held until both are gone. The root is not held (*out is NULL then):
+ * everything lies in it. */
 TL_NODISCARD tl_status tli_folder_hold_new(tli_folder_hold **out, const char *path);
 /* NULL is fine. */
 void tli_folder_hold_free(tli_folder_hold **hold);

@@ -285,6 +285,126 @@ static void test_folders_that_become_links(void **state)
     assert_ok(tl_mkdirs("run/deep")); // nobody's run
 }
 
+/* Whether a path leads into the folder of a run does not hang on how it is written. */
+static void test_other_spellings(void **state)
+{
+    (void)state;
+    static const char *const held[] = {"run", "./run", "deep/../run/", "linked", "gone/../run"};
+    static const char *const ways[] = {"run/out", "./run/out", ".//run/./out/", "deep/../run/out", "linked/out", "to_out",
+                                       "above/run/out", "deep/up/run/out"};
+    char here[4096], absolute[4200];
+    assert_non_null(getcwd(here, sizeof here));
+    snprintf(absolute, sizeof absolute, "%s/run/out", here);
+    make_victim();
+    assert_ok(tl_mkdirs("run"));
+    assert_ok(tl_mkdirs("deep"));
+    put_link("../victim", "run/out");
+    put_link("run", "linked");
+    put_link("run/out", "to_out"); // of ours, but through one of theirs
+    put_link(here, "above");
+    put_link("..", "deep/up");
+    for (int h = 0; h < TL_COUNT(held); h++) {
+        tli_folder_hold *hold;
+        assert_ok(tli_folder_hold_new(&hold, held[h]));
+        const bool known = strncmp(held[h], "gone", 4) != 0;
+        for (int i = 0; i <= TL_COUNT(ways) && known; i++) {
+            const char *way = i < TL_COUNT(ways) ? ways[i] : absolute, *file = tl_path_join(lab_arena, way, "file");
+            assert_fails(tl_file_write_atomic(file, "x", 1), TL_EINVAL, "is a symbolic link, and nothing is written");
+            assert_fails(tl_mkdirs(file), TL_EINVAL, "is a symbolic link, and nothing is written");
+        }
+        assert_ok(tl_mkdirs("deep/up/deep/new/er")); // not in the run
+        assert_ok(tl_file_write_atomic("./linked/file", "x", 1)); // in it, and through no link that lies in it
+        tli_folder_hold_free(&hold);
+    }
+    victim_is_unharmed();
+    holds("run/file", "x");
+}
+
+/* By where we stand: in the run, below it, and beside it. */
+static void test_runs_that_we_stand_in(void **state)
+{
+    (void)state;
+    tli_folder_hold *hold;
+    make_victim();
+    assert_ok(tl_mkdirs("run/sub/deeper"));
+    put_link("../../victim", "run/sub/out");
+    assert_ok(tli_folder_hold_new(&hold, "run"));
+    assert_int_equal(chdir("run/sub"), 0);
+    assert_fails(tl_file_write_atomic("out/file", "x", 1), TL_EINVAL, "'out' is a symbolic link");
+    assert_fails(tl_file_write_atomic("../sub/out/file", "x", 1), TL_EINVAL, "'../sub/out' is a symbolic link");
+    assert_int_equal(chdir("deeper"), 0);
+    assert_fails(tl_file_write_atomic("../out/file", "x", 1), TL_EINVAL, "'../out' is a symbolic link");
+    assert_ok(tl_file_write_atomic("../file", "x", 1));
+    assert_ok(tl_file_write_atomic("../../../beside", "x", 1)); // whoever stands in a run may name what lies beside it
+    assert_int_equal(chdir("../../.."), 0);
+    tli_folder_hold_free(&hold);
+    victim_is_unharmed();
+    assert_true(tl_file_exists("beside") && tl_file_exists("run/sub/file"));
+}
+
+/* The folder is what it was when it was named: its name may lead elsewhere by now. */
+static void test_names_that_lead_elsewhere(void **state)
+{
+    (void)state;
+    tli_folder_hold *hold;
+    assert_ok(tl_mkdirs("other/run"));
+    assert_ok(tli_folder_hold_new(&hold, "run"));
+    assert_ok(tl_mkdirs("run"));
+    assert_int_equal(chdir("other"), 0);
+    assert_ok(tl_mkdirs("run/sub"));
+    assert_ok(tl_file_write_atomic("run/sub/file", "x", 1));
+    assert_int_equal(chdir(".."), 0);
+    assert_false(tl_file_exists("other/run/sub"));
+    holds("run/sub/file", "x");
+    assert_int_equal(rename("run", "moved"), 0);
+    put_link("other/run", "run");
+    assert_ok(tl_file_write_atomic("run/more", "x", 1));
+    tli_folder_hold_free(&hold);
+    assert_false(tl_file_exists("other/run/more"));
+    holds("moved/more", "x");
+}
+
+/* Everything lies in the root, links of the system as well. */
+static void test_the_root_is_not_held(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"/", "//", "/.", "/usr/.."};
+    char here[4096];
+    assert_non_null(getcwd(here, sizeof here));
+    assert_ok(tl_mkdirs("real"));
+    put_link("real", "linked");
+    const char *file = tl_path_join(lab_arena, here, "linked/file");
+    for (int i = 0; i < TL_COUNT(names); i++) {
+        tli_folder_hold *hold;
+        assert_ok(tli_folder_hold_new(&hold, names[i]));
+        assert_ok(tl_file_write_atomic(file, "x", 1));
+        tli_folder_hold_free(&hold);
+    }
+}
+
+static void test_exports_into_a_run(void **state)
+{
+    (void)state;
+    make_victim();
+    begin_run("run");
+    put_link("../victim", "run/exported");
+    char here[4096], to[4200];
+    assert_non_null(getcwd(here, sizeof here));
+    snprintf(to, sizeof to, "--to=%s/run/exported", here);
+    run("export", "--model_dir=run", "--to=./run/exported");
+    ended(2, "'./run/exported' is a symbolic link");
+    run("export", "--model_dir=run", to);
+    ended(2, "is a symbolic link");
+    run("export", "--model_dir=./run", "--to=run/exported");
+    ended(2, "'run/exported' is a symbolic link");
+    victim_is_unharmed();
+    assert_int_equal(chdir("run"), 0);
+    run("export", "--model_dir=.", "--to=../exported");
+    ended(0, "");
+    assert_int_equal(chdir(".."), 0);
+    assert_true(tl_file_exists("exported/model.safetensors"));
+}
+
 /* Old exports are removed with all that is in them; not with what links in them lead to. */
 static void test_old_exports(void **state)
 {
@@ -318,6 +438,11 @@ int main(void)
         TOOL_TEST(test_logs_of_a_sweep),
         TOOL_TEST(test_names_of_logs_that_were_guessed),
         TOOL_TEST(test_folders_that_become_links),
+        TOOL_TEST(test_other_spellings),
+        TOOL_TEST(test_runs_that_we_stand_in),
+        TOOL_TEST(test_names_that_lead_elsewhere),
+        TOOL_TEST(test_the_root_is_not_held),
+        TOOL_TEST(test_exports_into_a_run),
         TOOL_TEST(test_old_exports),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
