@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -384,72 +385,130 @@ static tl_status fail_kind(const char *path, mode_t mode)
                    tli_kind_of_file(mode));
 }
 
-/* A file of other names is changed under all of them: this name gets a copy, and its mode. */
-static tl_status copy_apart(const char *path)
+/* A file of ours that is about to be opened. */
+typedef struct opening {
+    int folder;
+    const char *name, *path;
+    const tli_open_args *args;
+    bool again; /* what was in the way is not any more */
+} opening;
+
+static tl_status fail_opening(const opening *o, int error, const char *verb)
 {
-    tl_file_mapping file = TL_FILE_MAPPING_INIT;
-    TL_TRY(tl_file_map(&file, path));
-    tl_status st = tl_file_write_atomic(path, file.data, file.size);
-    tl_file_unmap(&file);
-    if (st == TL_OK) TL_LOG_WARNING("'%s' had other names (hard links): it is a copy now, and they stay as they are", path);
+    if (o->args->denied) *o->args->denied = error == EACCES || error == EPERM || error == EROFS;
+    return TLI_FAIL_SYSTEM(error, verb, o->path);
+}
+
+/* The first `size` bytes. 0, or an errno. */
+static int copy_bytes(int to, int from, off_t size)
+{
+    char buffer[1 << 14];
+    for (off_t left = size; left > 0;) {
+        ssize_t got = read(from, buffer, left < (off_t)sizeof buffer ? (size_t)left : sizeof buffer);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return errno;
+        if (got == 0) break; // it was cut short meanwhile
+        struct iovec piece = tli_piece(buffer, (size_t)got);
+        int error = tli_write_all(to, &piece, 1);
+        if (error) return error;
+        left -= got;
+    }
+    return 0;
+}
+
+static tl_status put_copy(const opening *o, int from, const struct stat *info)
+{
+    char temp[300];
+    snprintf(temp, sizeof temp, ".%.200s.%016llx.tmp", o->name, (unsigned long long)tli_random_bits());
+    int to = openat(o->folder, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (to < 0) return fail_opening(o, errno, "make a temporary file beside");
+    int error = copy_bytes(to, from, info->st_size);
+    if (!error && fchmod(to, info->st_mode & 0777) != 0) error = errno;
+    if (!error && fsync(to) != 0 && errno != EINVAL) error = errno;
+    if (close(to) != 0 && !error && errno != EINTR) error = errno;
+    if (!error && renameat(o->folder, temp, o->folder, o->name) != 0) error = errno;
+    if (!error) return TL_OK;
+    unlinkat(o->folder, temp, 0);
+    return fail_opening(o, error, "make a copy of");
+}
+
+/* A file of other names is changed under all of them: this name gets a copy, and its mode. What is copied is the file that
+ * was opened, not what may have taken its name since. */
+static tl_status copy_apart(opening *o, const struct stat *opened)
+{
+    struct stat info;
+    int from = openat(o->folder, o->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    o->again = true;
+    if (from < 0) return errno == EACCES || errno == EPERM ? fail_opening(o, errno, "make a copy of") : TL_OK;
+    tl_status st = TL_OK;
+    if (fstat(from, &info) == 0 && info.st_dev == opened->st_dev && info.st_ino == opened->st_ino) {
+        st = put_copy(o, from, &info);
+        if (st == TL_OK)
+            TL_LOG_WARNING("'%s' had other names (hard links): it is a copy now, and they stay as they are", o->path);
+    }
+    close(from);
     return st;
 }
 
-static bool is_denial(int error)
+/* In a folder that people share: the system says no more than that it is not permitted. */
+static tl_status fail_of_others(const opening *o, const struct stat *info)
 {
-    return error == EACCES || error == EPERM || error == EROFS;
+    char memory[1024], owner[64];
+    struct passwd user, *found = NULL;
+    if (getpwuid_r(info->st_uid, &user, memory, sizeof memory, &found) == 0 && found)
+        snprintf(owner, sizeof owner, "%.60s", user.pw_name);
+    else
+        snprintf(owner, sizeof owner, "user %u", (unsigned)info->st_uid);
+    if (o->args->denied) *o->args->denied = true;
+    return TL_FAIL(TL_EIO, "cannot write '%s': it belongs to %s, and its mode (%03o) does not let you: ask its owner to let the "
+                           "group write to it (chmod g+w), or name another folder",
+                   o->path, owner, (unsigned)info->st_mode & 0777);
 }
 
-/* *again: what was in the way is not any more. */
-static tl_status make_way(int folder, const char *name, const char *path, int error, bool *again)
+static tl_status make_way(opening *o, int error)
 {
     struct stat info;
-    *again = error == EINTR;
-    if (*again) return TL_OK;
-    if (fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) != 0) return TLI_FAIL_SYSTEM(error, "open", path);
-    if (!S_ISLNK(info.st_mode))
-        return S_ISREG(info.st_mode) || S_ISDIR(info.st_mode) ? TLI_FAIL_SYSTEM(error, "open", path)
-                                                              : fail_kind(path, info.st_mode);
-    if (unlinkat(folder, name, 0) != 0 && errno != ENOENT) return TLI_FAIL_SYSTEM(errno, "replace the link", path);
-    TL_LOG_WARNING("'%s' was a symbolic link: it is a file of its own now, and what it led to stays as it is", path);
-    *again = true;
+    o->again = error == EINTR;
+    if (o->again) return TL_OK;
+    if (fstatat(o->folder, o->name, &info, AT_SYMLINK_NOFOLLOW) != 0) return fail_opening(o, error, "open");
+    if (S_ISREG(info.st_mode) && error == EACCES && info.st_uid != geteuid()) return fail_of_others(o, &info);
+    if (S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)) return fail_opening(o, error, "open");
+    if (!S_ISLNK(info.st_mode)) return fail_kind(o->path, info.st_mode);
+    if (unlinkat(o->folder, o->name, 0) != 0 && errno != ENOENT) return fail_opening(o, errno, "replace the link");
+    TL_LOG_WARNING("'%s' was a symbolic link: it is a file of its own now, and what it led to stays as it is", o->path);
+    o->again = true;
     return TL_OK;
 }
 
-static tl_status try_to_open(int *fd, struct stat *info, int folder, const char *name, const char *path,
-                             const tli_open_args *args, bool *again)
+static tl_status try_to_open(int *fd, struct stat *info, opening *o)
 {
+    const tli_open_args *args = o->args;
     int flags = O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (args->fresh ? O_EXCL : 0);
-    *again = false;
+    o->again = false;
     flags |= (args->read_back ? O_RDWR : O_WRONLY) | (args->read_back && !args->append ? 0 : O_APPEND);
-    *fd = openat(folder, name, flags, 0666);
-    if (*fd < 0 && args->fresh && errno == EEXIST) return TLI_FAIL_SYSTEM(EEXIST, "make", path);
-    if (*fd < 0 && args->denied) *args->denied = is_denial(errno);
-    if (*fd < 0) return make_way(folder, name, path, errno, again);
-    if (fstat(*fd, info) != 0) return TLI_FAIL_SYSTEM(errno, "look at", path);
-    if (!S_ISREG(info->st_mode)) return fail_kind(path, info->st_mode);
-    if (info->st_nlink <= 1 || args->keep_names) return TL_OK;
-    *again = true;
-    return copy_apart(path);
+    *fd = openat(o->folder, o->name, flags, 0666);
+    if (*fd < 0 && args->fresh && errno == EEXIST) return TLI_FAIL_SYSTEM(EEXIST, "make", o->path);
+    if (*fd < 0) return make_way(o, errno);
+    if (fstat(*fd, info) != 0) return TLI_FAIL_SYSTEM(errno, "look at", o->path);
+    if (!S_ISREG(info->st_mode)) return fail_kind(o->path, info->st_mode);
+    return info->st_nlink <= 1 || args->keep_names ? TL_OK : copy_apart(o, info);
 }
 
 tl_status tli_open_own(int *fd, struct stat *info, const char *path, const tli_open_args *args)
 {
-    const char *name;
-    int folder;
-    bool again = true;
+    opening o = {.folder = -1, .path = path, .args = args, .again = true};
     *fd = -1;
     if (args->denied) *args->denied = false;
-    tl_status st = tli_folder_open_of(&folder, &name, path);
-    for (int i = 0; i < TRIES && st == TL_OK && again; i++) {
-        st = try_to_open(fd, info, folder, name, path, args, &again);
-        if ((st != TL_OK || again) && *fd >= 0) {
+    tl_status st = tli_folder_open_of(&o.folder, &o.name, path);
+    for (int i = 0; i < TRIES && st == TL_OK && o.again; i++) {
+        st = try_to_open(fd, info, &o);
+        if ((st != TL_OK || o.again) && *fd >= 0) {
             close(*fd);
             *fd = -1;
         }
     }
-    if (folder >= 0) close(folder);
-    if (st == TL_OK && again) st = TL_FAIL(TL_EIO, "cannot open '%s': somebody puts links in its place, again and again", path);
+    if (o.folder >= 0) close(o.folder);
+    if (st == TL_OK && o.again) st = TL_FAIL(TL_EIO, "cannot open '%s': somebody puts links in its place, again and again", path);
     return st;
 }
 

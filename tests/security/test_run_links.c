@@ -1,6 +1,9 @@
 /* Links in the folder of a run: whoever has put them there does not say where we write. */
 #include "security/run_lab.h"
 
+#include <fcntl.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -8,6 +11,26 @@
 #include <tilth/train/actions.h>
 
 #include "base/folder.h"
+
+/* Stands in for the C library's: when this name has been opened something else takes it. */
+static struct {
+    const char *name;
+} exchange;
+
+int openat(int folder, const char *name, int flags, ...)
+{
+    va_list more;
+    va_start(more, flags);
+    mode_t mode = flags & O_CREAT ? va_arg(more, mode_t) : 0;
+    va_end(more);
+    int fd = (int)syscall(SYS_openat, folder, name, flags, mode);
+    if (fd >= 0 && exchange.name && strcmp(name, exchange.name) == 0) {
+        exchange.name = NULL;
+        (void)!unlinkat(folder, name, 0);
+        (void)!symlinkat("../victim/model.safetensors", folder, name);
+    }
+    return fd;
+}
 
 static void test_files_of_a_run(void **state)
 {
@@ -405,6 +428,66 @@ static void test_exports_into_a_run(void **state)
     assert_true(tl_file_exists("exported/model.safetensors"));
 }
 
+/* Between our two looks at a file somebody puts a link to a secret of ours in its place. */
+static void test_files_exchanged_while_they_are_copied(void **state)
+{
+    (void)state;
+    struct stat info;
+    int fd;
+    make_victim();
+    assert_ok(tl_mkdirs("run"));
+    put_text("bait", "bait\n");
+    assert_int_equal(link("bait", "run/metrics.jsonl"), 0);
+    assert_int_equal(link("bait", "second"), 0); // it still has other names when it has lost this one
+    exchange.name = "metrics.jsonl";
+    assert_ok(tli_open_own(&fd, &info, "run/metrics.jsonl", &(tli_open_args){0}));
+    close(fd);
+    assert_null(exchange.name); // it was
+    assert_false(is_link("run/metrics.jsonl"));
+    holds("run/metrics.jsonl", "");
+    victim_is_unharmed();
+}
+
+/* A copy is as open to others as the file was. */
+static void test_copies_keep_the_mode(void **state)
+{
+    (void)state;
+    struct stat info;
+    int fd;
+    assert_ok(tl_mkdirs("run"));
+    put_text("bait", "bait\n");
+    assert_int_equal(chmod("bait", 0640), 0);
+    assert_int_equal(link("bait", "run/file"), 0);
+    assert_ok(tli_open_own(&fd, &info, "run/file", &(tli_open_args){0}));
+    assert_int_equal(info.st_mode & 0777, 0640);
+    assert_int_equal(info.st_nlink, 1);
+    assert_int_equal(write(fd, "more\n", 5), 5);
+    close(fd);
+    holds("run/file", "bait\nmore\n");
+    holds("bait", "bait\n");
+}
+
+/* In a folder that people share. */
+static void test_files_that_others_may_only_read(void **state)
+{
+    (void)state;
+    struct stat info;
+    int fd;
+    bool denied = false;
+    if (geteuid() != 0) skip(); // it takes two users
+    assert_ok(tl_mkdirs("run"));
+    assert_int_equal(chmod(".", 0777), 0);
+    assert_int_equal(chmod("run", 0777), 0);
+    put_text("run/training.lock", "");
+    assert_int_equal(chmod("run/training.lock", 0644), 0);
+    assert_int_equal(seteuid(65534), 0);
+    tl_status st = tli_open_own(&fd, &info, "run/training.lock", &(tli_open_args){.read_back = true, .denied = &denied});
+    assert_int_equal(seteuid(0), 0);
+    assert_int_equal(st, TL_EIO);
+    assert_true(denied);
+    text_has(tl_error_message(), "cannot write 'run/training.lock': it belongs to root, and its mode (644) does not let you: ask");
+}
+
 /* Old exports are removed with all that is in them; not with what links in them lead to. */
 static void test_old_exports(void **state)
 {
@@ -443,6 +526,9 @@ int main(void)
         TOOL_TEST(test_names_that_lead_elsewhere),
         TOOL_TEST(test_the_root_is_not_held),
         TOOL_TEST(test_exports_into_a_run),
+        TOOL_TEST(test_files_exchanged_while_they_are_copied),
+        TOOL_TEST(test_copies_keep_the_mode),
+        TOOL_TEST(test_files_that_others_may_only_read),
         TOOL_TEST(test_old_exports),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
