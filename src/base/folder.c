@@ -293,26 +293,30 @@ static tl_status walk_to(walk *w, const char *path, size_t length)
     return walk_on(w, path, 0, length);
 }
 
-static tl_status open_plainly(int *fd, const char *path, size_t length)
+static tl_status open_plainly(int *fd, const char *path, size_t length, int flags)
 {
-    char *text = tl_alloc(length + 2);
-    if (!text) return TL_FAIL_NOMEM(length + 2);
-    memcpy(text, length ? path : ".", length ? length : 1);
-    text[length ? length : 1] = '\0';
-    *fd = open(text, OPENING);
+    const char *name = length ? path : ".";
+    char *part = NULL;
+    if (length && path[length]) {
+        if (!(part = tl_alloc(length + 1))) return TL_FAIL_NOMEM(length + 1);
+        memcpy(part, path, length);
+        part[length] = '\0';
+        name = part;
+    }
+    *fd = open(name, flags);
     int error = *fd < 0 ? errno : 0;
-    tl_free(text);
+    tl_free(part);
     return error ? TLI_FAIL_SYSTEM(error, "open the directory of", path) : TL_OK;
 }
 
 /* The folder path[0 .. length). */
-static tl_status open_part(int *fd, const char *path, size_t length)
+static tl_status open_part(int *fd, const char *path, size_t length, int flags)
 {
     walk w = {.at = -1, .path = path};
     *fd = -1;
-    if (!any_is_held()) return open_plainly(fd, path, length);
+    if (!any_is_held()) return open_plainly(fd, path, length, flags);
     tl_status st = walk_to(&w, path, length);
-    if (st == TL_OK && (*fd = openat(w.at, ".", OPENING)) < 0) st = TLI_FAIL_SYSTEM(errno, "open the directory of", path);
+    if (st == TL_OK && (*fd = openat(w.at, ".", flags)) < 0) st = TLI_FAIL_SYSTEM(errno, "open the directory of", path);
     if (w.at >= 0) close(w.at);
     return st;
 }
@@ -320,12 +324,17 @@ static tl_status open_part(int *fd, const char *path, size_t length)
 tl_status tli_folder_open_of(int *fd, const char **name, const char *path)
 {
     *name = tl_path_basename(path);
-    return open_part(fd, path, (size_t)(*name - path));
+    return open_part(fd, path, (size_t)(*name - path), OPENING);
 }
 
 tl_status tli_folder_open(int *fd, const char *path)
 {
-    return open_part(fd, path, strlen(path));
+    return open_part(fd, path, strlen(path), OPENING);
+}
+
+tl_status tli_folder_reach(int *fd, const char *path)
+{
+    return open_part(fd, path, strlen(path), PLACE | O_DIRECTORY);
 }
 
 /* --- making ------------------------------------------------------------------------------------- */

@@ -36,6 +36,8 @@ void tli_folder_hold_free(tli_folder_hold **hold);
 TL_NODISCARD tl_status tli_folder_open_of(int *fd, const char **name, const char *path);
 /* Opens the folder itself. */
 TL_NODISCARD tl_status tli_folder_open(int *fd, const char *path);
+/* The same, for names in it alone (openat and the like): it need not be readable. */
+TL_NODISCARD tl_status tli_folder_reach(int *fd, const char *path);
 
 /* Opens a file to append to or, with `read_back`, to write at any place and to read as well (with `append`, at its end
  * again); it is made when it is not there, and with `fresh` it must not be there (TL_EEXISTS). A symbolic link of that name is replaced by a file of our

@@ -18,6 +18,7 @@
 
 #include "base/clean.h"
 #include "base/file_io.h"
+#include "base/folder.h"
 
 typedef struct entry {
     tl_log_sink sink;
@@ -426,22 +427,22 @@ static void lay_out_file(tl_str *path, tl_str *header, const char *folder, const
 
 /* PROGRAM.INFO leads to the newest file. It is put in place by a rename, so it is never missing. A
  * convenience: when it cannot be made the log itself is not worse for it. */
-static void point_link_at(const char *path, const char *folder, const char *program)
+static void point_link_at(int dir, const char *name, const char *folder, const char *program)
 {
     tl_str link = TL_STR_INIT, temp = TL_STR_INIT;
     struct stat info;
-    tl_str_addf(&link, "%s/%s.INFO", folder, program);
-    tl_str_addf(&temp, "%s/.%s.INFO.%016llx.tmp", folder, program, (unsigned long long)tli_random_bits());
+    tl_str_addf(&link, "%s.INFO", program);
+    tl_str_addf(&temp, ".%s.INFO.%016llx.tmp", program, (unsigned long long)tli_random_bits());
     if (link.failed || temp.failed) goto done;
-    if (lstat(tl_str_text(&link), &info) == 0 && !S_ISLNK(info.st_mode)) {
-        TL_LOG_WARNING("'%s' is not a symbolic link, so it is left as it is", tl_str_text(&link));
+    if (fstatat(dir, tl_str_text(&link), &info, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISLNK(info.st_mode)) {
+        TL_LOG_WARNING("'%s/%s' is not a symbolic link, so it is left as it is", folder, tl_str_text(&link));
     } else {
         char reason[128];
-        bool made = symlink(tl_path_basename(path), tl_str_text(&temp)) == 0;
-        if (made && rename(tl_str_text(&temp), tl_str_text(&link)) == 0) goto done;
-        TL_LOG_WARNING("cannot make the symbolic link '%s': %s", tl_str_text(&link),
+        bool made = symlinkat(name, dir, tl_str_text(&temp)) == 0;
+        if (made && renameat(dir, tl_str_text(&temp), dir, tl_str_text(&link)) == 0) goto done;
+        TL_LOG_WARNING("cannot make the symbolic link '%s/%s': %s", folder, tl_str_text(&link),
                        strerror_r(errno, reason, sizeof reason));
-        if (made) unlink(tl_str_text(&temp));
+        if (made) unlinkat(dir, tl_str_text(&temp), 0);
     }
 done:
     tl_str_deinit(&link);
@@ -461,11 +462,12 @@ static void close_file(void *payload)
 
 /* The name is known beforehand to whoever can write there: what has it already is neither followed nor added to, and the
  * log goes to a name that nobody knows. */
-static int make_file(int *fd, tl_str *path)
+static int make_file(int *fd, int dir, tl_str *path)
 {
     size_t length = path->length;
     for (int i = 0; i < NAME_TRIES; i++) {
-        *fd = open(tl_str_text(path), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_APPEND | O_CLOEXEC, 0666);
+        *fd = openat(dir, tl_path_basename(tl_str_text(path)),
+                     O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_APPEND | O_CLOEXEC, 0666);
         if (*fd >= 0) return 0;
         if (errno != EEXIST && errno != EINTR) return errno;
         tl_str_cut(path, length);
@@ -479,17 +481,18 @@ tl_status tl_log_folder_add(int64_t *handle, const char *folder, const char *pro
                             tl_level min_level)
 {
     tl_str path = TL_STR_INIT, header = TL_STR_INIT;
-    int fd = -1, error = 0;
+    int fd = -1, dir = -1, error = 0;
     tl_status status;
     if (!program) program = program_invocation_short_name;
     if (strchr(program, '/'))
         return TL_FAIL(TL_EINVAL, "the program name '%s' of a log file has a slash in it", program);
     TL_TRY_DONE(status, tl_mkdirs(folder));
+    TL_TRY_DONE(status, tli_folder_reach(&dir, folder));
     lay_out_file(&path, &header, folder, program);
     TL_TRY_DONE(status, tl_str_status(&path));
     TL_TRY_DONE(status, tl_str_status(&header));
     struct iovec piece = tli_piece(header.data, header.length);
-    error = make_file(&fd, &path);
+    error = make_file(&fd, dir, &path);
     if (!error) error = tli_write_all(fd, &piece, 1);
     if (error) {
         status = TLI_FAIL_SYSTEM(error, "write the log", tl_str_text(&path));
@@ -498,9 +501,10 @@ tl_status tl_log_folder_add(int64_t *handle, const char *folder, const char *pro
     tl_log_sink sink = {min_level, write_file, close_file, (void *)(intptr_t)fd};
     TL_TRY_DONE(status, tl_log_sink_add(handle, &sink));
     fd = -1;
-    point_link_at(tl_str_text(&path), folder, program);
+    point_link_at(dir, tl_path_basename(tl_str_text(&path)), folder, program);
 done:
     if (fd >= 0) close(fd);
+    if (dir >= 0) close(dir);
     tl_str_deinit(&path);
     tl_str_deinit(&header);
     return status;

@@ -12,6 +12,7 @@
 #include <tilth/desc/logging_flags.h>
 
 #include "base/clean.h"
+#include "base/folder.h"
 #include "tool/tool.h"
 
 static const tli_command *const commands[] = {
@@ -213,6 +214,29 @@ static tl_status refuse_overrides(const tl_flags *flags)
     return TL_OK;
 }
 
+/* "": the command has no such flag, or it was not given. */
+static const char *run_folder(const tli_run *run, const tli_command *command)
+{
+    for (int i = 0; i < TLI_MAX_FLAGS && command->flags[i].desc; i++) {
+        const tl_field *field = tl_desc_field(command->flags[i].desc, "model_dir");
+        const char *path = NULL;
+        if (field && field->type == TL_TYPE_STRING && field->arity == TL_ONE)
+            memcpy(&path, (const char *)run->given[i] + field->offset, sizeof path);
+        if (path) return path;
+    }
+    return "";
+}
+
+/* Logs may go to the folder of the run, where links are not followed. */
+static tl_status begin_logging(common *c, const tli_run *run, const tli_command *command)
+{
+    tli_folder_hold *hold;
+    TL_TRY(tli_folder_hold_new(&hold, run_folder(run, command)));
+    tl_status st = tl_logging_begin(&c->logging, &c->logging_flags, run->tool->program);
+    tli_folder_hold_free(&hold);
+    return st;
+}
+
 static int run_command(const tli_tool *tool, const tli_command *command, int argc,
                        char *const *argv)
 {
@@ -230,7 +254,7 @@ static int run_command(const tli_tool *tool, const tli_command *command, int arg
     run.flags = flags;
     run.plugins = c.flags.plugin;
     if (!command->takes_overrides) TL_TRY_DONE(st, refuse_overrides(flags));
-    TL_TRY_DONE(st, tl_logging_begin(&c.logging, &c.logging_flags, tool->program));
+    TL_TRY_DONE(st, begin_logging(&c, &run, command));
     TL_TRY_DONE(st, tl_registry_new_builtin(&run.registry));
     TL_TRY_DONE(st, fill_registry(run.registry, tool, c.flags.plugin));
     TL_TRY_DONE(st, tl_flags_help_asked(flags) ? help(&run, command) : command->run(&run));

@@ -279,6 +279,35 @@ static void test_names_of_logs_that_were_guessed(void **state)
     tl_free(text);
 }
 
+/* Logs in the folder of a run, which is somebody else's. */
+static void test_logs_in_a_run(void **state)
+{
+    (void)state;
+    static const char *const folders[] = {"--log_dir=run/logs", "--log_dir=./run/logs/", "--log_dir=run/logs/new"};
+    tl_path_list there;
+    make_victim();
+    begin_run("run");
+    put_link("../victim", "run/logs");
+    for (int i = 0; i < TL_COUNT(folders); i++) {
+        run("eval", "--model_dir=run", folders[i]);
+        ended(2, "run/logs' is a symbolic link");
+        run("train", "--experiment=vision/local", "--mode=train", "--model_dir=run", folders[i]);
+        ended(2, "--log_dir: ");
+    }
+    victim_is_unharmed();
+    unlink("run/logs");
+    run("eval", "--model_dir=run", "--log_dir=run/logs");
+    ended(0, "");
+    assert_ok(tl_glob(&there, lab_arena, "run/logs/*.INFO.*"));
+    assert_int_equal(there.count, 1);
+    put_link("logs", "linked"); // of ours, beside the run
+    assert_ok(tl_mkdirs("logs"));
+    run("eval", "--model_dir=run", "--log_dir=linked");
+    ended(0, "");
+    assert_ok(tl_glob(&there, lab_arena, "logs/*.INFO.*"));
+    assert_int_equal(there.count, 1);
+}
+
 /* --- what takes the place of a folder meanwhile -------------------------------------------------- */
 
 /* Somebody who can write there exchanges a folder of ours for a link, when it has been made already. */
@@ -520,6 +549,7 @@ int main(void)
         TOOL_TEST(test_evaluations_of_train_net),
         TOOL_TEST(test_logs_of_a_sweep),
         TOOL_TEST(test_names_of_logs_that_were_guessed),
+        TOOL_TEST(test_logs_in_a_run),
         TOOL_TEST(test_folders_that_become_links),
         TOOL_TEST(test_other_spellings),
         TOOL_TEST(test_runs_that_we_stand_in),
