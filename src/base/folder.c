@@ -332,6 +332,25 @@ tl_status tli_folder_open(int *fd, const char *path)
     return open_part(fd, path, strlen(path), OPENING);
 }
 
+tl_status tli_folder_list(DIR **out, const char *path)
+{
+    tl_error before;
+    int fd;
+    *out = NULL;
+    tl_error_save(&before);
+    tl_status st = tli_folder_open(&fd, path);
+    if (st == TL_ENOTFOUND || st == TL_EEXISTS) { // the latter: it is a file
+        tl_error_restore(&before);
+        return TL_OK;
+    }
+    TL_TRY(st);
+    *out = fdopendir(fd);
+    if (*out) return TL_OK;
+    int error = errno;
+    close(fd);
+    return TLI_FAIL_SYSTEM(error, "search the directory", path);
+}
+
 tl_status tli_folder_reach(int *fd, const char *path)
 {
     return open_part(fd, path, strlen(path), PLACE | O_DIRECTORY);

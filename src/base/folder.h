@@ -22,6 +22,7 @@
 
 #include <tilth/base/status.h>
 
+#include <dirent.h>
 #include <sys/stat.h>
 
 typedef struct tli_folder_hold tli_folder_hold;
@@ -36,6 +37,8 @@ void tli_folder_hold_free(tli_folder_hold **hold);
 TL_NODISCARD tl_status tli_folder_open_of(int *fd, const char **name, const char *path);
 /* Opens the folder itself. */
 TL_NODISCARD tl_status tli_folder_open(int *fd, const char *path);
+/* The same, to read the names in it: *out is NULL when there is no such folder. The caller closes it (closedir). */
+TL_NODISCARD tl_status tli_folder_list(DIR **out, const char *path);
 /* The same, for names in it alone (openat and the like): it need not be readable. */
 TL_NODISCARD tl_status tli_folder_reach(int *fd, const char *path);
 

@@ -9,6 +9,7 @@
 #include <tilth/base/log.h>
 
 #include "base/file_io.h"
+#include "base/folder.h"
 #include "io/append.h"
 #include "io/event_impl.h"
 
@@ -181,8 +182,8 @@ done:
 }
 
 // The newest file of a folder stays even when nothing is left in it: whoever was reading it goes on to files
-// whose names come after its own.
-static tl_status rewind_file(const char *path, int64_t keep_to, bool newest, tl_map *there)
+// whose names come after its own. `seen` is the file, no link: what has got its name since is left alone.
+static tl_status rewind_file(const char *path, const struct stat *seen, int64_t keep_to, bool newest, tl_map *there)
 {
     rewinding r = {.path = path, .keep_to = keep_to, .there = there};
     tl_file_mapping file = TL_FILE_MAPPING_INIT;
@@ -192,6 +193,7 @@ static tl_status rewind_file(const char *path, int64_t keep_to, bool newest, tl_
     }
     tl_status st;
     TL_TRY_DONE(st, tl_file_map(&file, path));
+    if (file.size && (file.device != (uint64_t)seen->st_dev || file.inode != (uint64_t)seen->st_ino)) goto done;
     TL_TRY_DONE(st, pass(&r, &file, NULL));
     if (!r.ours) goto done;
     if (r.damaged) TL_LOG_WARNING("'%s' is damaged; what follows the damage is left out of it", path);
@@ -219,10 +221,9 @@ static int by_bytes(const void *a, const void *b)
 // The names in a folder but "." and "..", sorted, in the arena. A folder that is not there has none.
 static tl_status list(names *out, tl_arena *arena, const char *folder)
 {
-    DIR *dir = opendir(folder);
-    if (!dir && (errno == ENOENT || errno == ENOTDIR)) return TL_OK;
-    if (!dir) return TLI_FAIL_SYSTEM(errno, "search the directory", folder);
-    tl_status st = TL_OK;
+    DIR *dir;
+    tl_status st = tli_folder_list(&dir, folder);
+    if (st != TL_OK || !dir) return st;
     int64_t capacity = 0;
     const struct dirent *entry;
     while (st == TL_OK && (errno = 0, entry = readdir(dir)) != NULL) {
@@ -262,7 +263,7 @@ static tl_status rewind_folder(tl_arena *arena, const char *folder, int64_t keep
         if (!path) return TL_ENOMEM;
         if (lstat(path, &info) != 0) continue; // gone meanwhile
         if (S_ISREG(info.st_mode) && is_event_file(found.items[i])) {
-            tl_status st = rewind_file(path, keep_to, i == newest, there);
+            tl_status st = rewind_file(path, &info, keep_to, i == newest, there);
             if (st == TL_ENOTFOUND) continue;
             TL_TRY_NOTE(st, "taking the steps after %lld out of '%s'", (long long)keep_to, path);
         } else if (S_ISDIR(info.st_mode) && depth > 0) {

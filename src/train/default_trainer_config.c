@@ -13,6 +13,7 @@
 #include <tilth/train/finished.h>
 #include <tilth/train/metrics_file.h>
 
+#include "base/folder.h"
 #include "train/default_trainer.h"
 
 /* --- the experiment --------------------------------------------------------------------------- */
@@ -190,9 +191,9 @@ static tl_status move_files(const char *folder, DIR *dir, const tl_notes *notes)
 
 tl_status tli_set_aside(const char *folder, const tl_notes *notes)
 {
-    DIR *dir = opendir(folder);
-    if (!dir && errno == ENOENT) return TL_OK;
-    if (!dir) return TL_FAIL(TL_EIO, "'%s' cannot be read: %s", folder, strerror(errno));
+    DIR *dir;
+    TL_TRY(tli_folder_list(&dir, folder));
+    if (!dir) return TL_OK;
     tl_status st = move_files(folder, dir, notes);
     closedir(dir);
     return st;

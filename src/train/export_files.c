@@ -114,10 +114,9 @@ static tl_status add_found(found_list *list, const tl_export_file_manager *m, tl
 
 static tl_status find_all(found_list *list, const tl_export_file_manager *m, tl_arena *arena)
 {
-    tl_status st = TL_OK;
-    DIR *dir = opendir(m->folder);
-    if (!dir && errno == ENOENT) return TL_OK;
-    if (!dir) return TL_FAIL(TL_EIO, "cannot look into '%s': %s", m->folder, strerror(errno));
+    DIR *dir;
+    tl_status st = tli_folder_list(&dir, m->folder);
+    if (st != TL_OK || !dir) return st;
     for (struct dirent *e; st == TL_OK && (errno = 0, e = readdir(dir));)
         st = add_found(list, m, arena, e->d_name);
     if (st == TL_OK && errno) st = TL_FAIL(TL_EIO, "cannot look into '%s': %s", m->folder, strerror(errno));

@@ -12,10 +12,19 @@
 
 #include "base/folder.h"
 
-/* Stands in for the C library's: when this name has been opened something else takes it. */
+/* Stand in for the C library's: when something of that name has been opened, or looked at, a link takes its place. */
 static struct {
-    const char *name;
+    const char *name, *to;
 } exchange;
+
+static void exchange_now(int folder, const char *path)
+{
+    const char *name = exchange.name;
+    if (!name || strcmp(tl_path_basename(path), name) != 0) return;
+    exchange.name = NULL;
+    (void)!unlinkat(folder, path, 0);
+    (void)!symlinkat(exchange.to, folder, path);
+}
 
 int openat(int folder, const char *name, int flags, ...)
 {
@@ -24,12 +33,15 @@ int openat(int folder, const char *name, int flags, ...)
     mode_t mode = flags & O_CREAT ? va_arg(more, mode_t) : 0;
     va_end(more);
     int fd = (int)syscall(SYS_openat, folder, name, flags, mode);
-    if (fd >= 0 && exchange.name && strcmp(name, exchange.name) == 0) {
-        exchange.name = NULL;
-        (void)!unlinkat(folder, name, 0);
-        (void)!symlinkat("../victim/model.safetensors", folder, name);
-    }
+    if (fd >= 0) exchange_now(folder, name);
     return fd;
+}
+
+int lstat(const char *path, struct stat *info)
+{
+    int result = fstatat(AT_FDCWD, path, info, AT_SYMLINK_NOFOLLOW);
+    if (result == 0) exchange_now(AT_FDCWD, path);
+    return result;
 }
 
 static void test_files_of_a_run(void **state)
@@ -469,12 +481,36 @@ static void test_files_exchanged_while_they_are_copied(void **state)
     assert_int_equal(link("bait", "run/metrics.jsonl"), 0);
     assert_int_equal(link("bait", "second"), 0); // it still has other names when it has lost this one
     exchange.name = "metrics.jsonl";
+    exchange.to = "../victim/model.safetensors";
     assert_ok(tli_open_own(&fd, &info, "run/metrics.jsonl", &(tli_open_args){0}));
     close(fd);
     assert_null(exchange.name); // it was
     assert_false(is_link("run/metrics.jsonl"));
     holds("run/metrics.jsonl", "");
     victim_is_unharmed();
+}
+
+/* What another run has told is not taken for what this one has. */
+static void test_events_exchanged_while_they_are_cut(void **state)
+{
+    (void)state;
+    tl_path_list events, others;
+    tli_folder_hold *hold;
+    begin_run("run");
+    begin_run("other");
+    assert_ok(tl_glob(&events, lab_arena, "run/train/events.*"));
+    assert_ok(tl_glob(&others, lab_arena, "other/train/events.*"));
+    assert_true(events.count == 1 && others.count == 1);
+    exchange.to = tl_path_join(lab_arena, "../..", others.items[0]);
+    exchange.name = tl_path_basename(events.items[0]);
+    assert_ok(tl_event_folder_rewind("run/train", 0, false));
+    assert_null(exchange.name);
+    assert_true(is_link(events.items[0])); // the link was left alone
+    assert_ok(tli_folder_hold_new(&hold, "run"));
+    assert_int_equal(rename("run/train", "run/away"), 0);
+    put_link("../other/train", "run/train");
+    assert_fails(tl_event_folder_rewind("run/train", 0, false), TL_EINVAL, "'run/train' is a symbolic link");
+    tli_folder_hold_free(&hold);
 }
 
 /* A copy is as open to others as the file was. */
@@ -557,6 +593,7 @@ int main(void)
         TOOL_TEST(test_the_root_is_not_held),
         TOOL_TEST(test_exports_into_a_run),
         TOOL_TEST(test_files_exchanged_while_they_are_copied),
+        TOOL_TEST(test_events_exchanged_while_they_are_cut),
         TOOL_TEST(test_copies_keep_the_mode),
         TOOL_TEST(test_files_that_others_may_only_read),
         TOOL_TEST(test_old_exports),
