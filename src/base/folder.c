@@ -37,16 +37,21 @@ struct tli_folder_hold {
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 static tli_folder_hold *held;
 
-/* From then on it is that folder, whatever gets its name, and wherever we stand. */
+static void let_go(tli_folder_hold *h)
+{
+    if (h->fd >= 0) close(h->fd);
+    h->fd = -1;
+}
+
+/* From then on it is that folder, whatever gets its name, and wherever we stand, until it is removed. */
 static void settle(tli_folder_hold *h)
 {
     struct stat info;
-    if (h->fd >= 0 || (h->fd = open(h->path, PLACE | O_DIRECTORY)) < 0) return;
-    if (fstat(h->fd, &info) != 0) {
-        close(h->fd);
-        h->fd = -1;
-        return;
-    }
+    if (h->fd >= 0 && fstat(h->fd, &info) == 0 && info.st_nlink > 0) return;
+    let_go(h);
+    h->fd = open(h->path, PLACE | O_DIRECTORY);
+    if (h->fd >= 0 && fstat(h->fd, &info) != 0) let_go(h);
+    if (h->fd < 0) return;
     h->device = info.st_dev;
     h->inode = info.st_ino;
 }
@@ -59,7 +64,7 @@ static bool is_root(const tli_folder_hold *h)
 
 static void free_hold(tli_folder_hold *h)
 {
-    if (h->fd >= 0) close(h->fd);
+    let_go(h);
     tl_free(h);
 }
 

@@ -11,7 +11,7 @@
  * link to it all lead into runs/one. Paths below no held folder are taken as they are. Reading follows links as ever.
  *
  * As soon as the folder is there its descriptor is kept: "runs/one/x" is written to that folder, also after a chdir, or
- * when something else has got its name.
+ * when something else has got its name. One that was removed is looked for, or made, by its name again.
  *
  * Every function that changes the file system begins with tli_folder_open_of, and goes on from the descriptor that it
  * hands out.

@@ -424,6 +424,13 @@ static void test_names_that_lead_elsewhere(void **state)
     put_link("other/run", "run");
     assert_ok(tl_file_write_atomic("run/more", "x", 1));
     tli_folder_hold_free(&hold);
+    assert_ok(tli_folder_hold_new(&hold, "new"));
+    for (int i = 0; i < 2; i++) { // one that was removed is made anew
+        assert_ok(tl_mkdirs("new"));
+        assert_ok(tl_mkdirs("new/sub"));
+        assert_true(rmdir("new/sub") == 0 && rmdir("new") == 0);
+    }
+    tli_folder_hold_free(&hold);
     assert_false(tl_file_exists("other/run/more"));
     holds("moved/more", "x");
 }
