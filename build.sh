@@ -283,11 +283,11 @@ fuzz_one()
     without_aslr "build/fuzz/fuzz_$name" "${options[@]}" "$@" "$new" "$corpus"
 }
 
-# All seeds, then a little more.
+# All seeds, then a little more: the same inputs every time, for chance belongs to `fuzz` and `soak fuzz`.
 fuzz_briefly()
 {
     local log=build/fuzz/$1.txt
-    quietly "$log" fuzz_one "$1" "-max_total_time=$FUZZ_SECONDS"
+    quietly "$log" fuzz_one "$1" -seed=1 "-max_total_time=$FUZZ_SECONDS"
     echo "   $1: $(sed -n 's/^Done \([0-9]*\) runs.*/\1 inputs/p' "$log")"
 }
 
