@@ -1,11 +1,13 @@
 #include "io/inflate.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
 #include <tilth/base/alloc.h>
+#include <tilth/base/log.h>
 
 /* Bytes that zlib is given and gives at a time: it counts in 32 bits. */
 enum { MOST_AT_ONCE = 1 << 30 };
@@ -60,15 +62,19 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-// Zero where the variable is not set, or holds no number of bytes.
+// Zero where the variable is not set, or holds no number of bytes, which is told once.
 static size_t limit_of_environment(void)
 {
+    static atomic_bool told;
     const char *text = getenv("TILTH_UNPACK_LIMIT");
-    char *end;
-    if (!text || *text < '0' || *text > '9') return 0;
+    char *end = NULL;
+    if (!text || !*text) return 0;
     errno = 0;
-    unsigned long long bytes = strtoull(text, &end, 10);
-    return *end || errno ? 0 : (size_t)bytes;
+    unsigned long long bytes = *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
+    if (end && !*end && !errno && bytes) return (size_t)bytes;
+    if (!atomic_exchange(&told, true))
+        TL_LOG_WARNING("TILTH_UNPACK_LIMIT='%.40s' is no number of bytes, and counts as absent", text);
+    return 0;
 }
 
 bool tli_unpack_told(void)
