@@ -12,12 +12,12 @@
 #include <string.h>
 
 #include <tilth/base/pool.h>
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 #include <tilth/data/image.h>
 #include <tilth/data/pipeline.h>
-#include <tilth/io/example.h>
-#include <tilth/io/jpeg.h>
-#include <tilth/io/tfrecord.h>
+#include <tilth/io/tensorflow/example.h>
+#include <tilth/io/image/jpeg.h>
+#include <tilth/io/tensorflow/tfrecord.h>
 #include <tilth/zoo/vision.h>
 
 enum {

@@ -13,7 +13,7 @@
 #include <tilth/base/clock.h>
 #include <tilth/base/pool.h>
 
-#include "core/half.h"
+#include "core/inner/half.h"
 #include "cpu/gemm.h"
 
 typedef void sgemm_fn(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,

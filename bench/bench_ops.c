@@ -9,7 +9,7 @@
 #include <string.h>
 #include <tilth/base/alloc.h>
 #include <tilth/base/clock.h>
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 #include <tilth/ops/activation.h>
 #include <tilth/ops/attention.h>
 #include <tilth/ops/conv.h>

@@ -4,7 +4,7 @@
 #ifndef TILTH_BENCH_LIMITS_H
 #define TILTH_BENCH_LIMITS_H
 
-#include <tilth/cpu/limits.h>
+#include <tilth/sys/cpu/limits.h>
 
 typedef tl_limits bench_limits;
 

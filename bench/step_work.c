@@ -1,7 +1,7 @@
 #include "step_work.h"
 
 #include <stdlib.h>
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/loss.h>

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include <tilth/check/check.h>
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 
 enum { TEST_CHECKS_MOST = 16 };
 static tl_check *test_checks[TEST_CHECKS_MOST];

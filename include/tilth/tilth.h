@@ -31,20 +31,20 @@
 #include <tilth/desc/value.h>
 #include <tilth/desc/yaml.h>
 
-#include <tilth/core/attrs.h>
-#include <tilth/core/backend.h>
+#include <tilth/sys/core/attrs.h>
+#include <tilth/sys/core/backend.h>
 #include <tilth/core/ctx.h>
 #include <tilth/core/dtype.h>
 #include <tilth/core/engine.h>
 #include <tilth/core/logs.h>
-#include <tilth/core/op.h>
+#include <tilth/sys/core/op.h>
 #include <tilth/core/shape.h>
 #include <tilth/core/state.h>
 #include <tilth/core/tensor.h>
 #include <tilth/core/tensors.h>
 
 #include <tilth/ops/activation.h>
-#include <tilth/ops/apply.h>
+#include <tilth/sys/ops/apply.h>
 #include <tilth/ops/attention.h>
 #include <tilth/ops/conv.h>
 #include <tilth/ops/create.h>
@@ -64,34 +64,34 @@
 #include <tilth/ops/view.h>
 
 #include <tilth/check/check.h>
-#include <tilth/cpu/cpu.h>
-#include <tilth/cpu/limits.h>
-#include <tilth/cpu/limits.h>
+#include <tilth/sys/cpu/cpu.h>
+#include <tilth/sys/cpu/limits.h>
+#include <tilth/sys/cpu/limits.h>
 
-#include <tilth/nest/interpret.h>
-#include <tilth/nest/jit.h>
-#include <tilth/nest/nest.h>
-#include <tilth/nest/plan.h>
-#include <tilth/nest/print_c.h>
+#include <tilth/sys/nest/interpret.h>
+#include <tilth/sys/nest/jit.h>
+#include <tilth/sys/nest/nest.h>
+#include <tilth/sys/nest/plan.h>
+#include <tilth/sys/nest/print_c.h>
 
 #include <tilth/graph/function.h>
-#include <tilth/graph/graph.h>
-#include <tilth/graph/program.h>
+#include <tilth/sys/graph/graph.h>
+#include <tilth/sys/graph/program.h>
 
 #include <tilth/comm/layout.h>
 
-#include <tilth/io/checkpoint.h>
-#include <tilth/io/checkpoint_manager.h>
-#include <tilth/io/event_file.h>
-#include <tilth/io/example.h>
+#include <tilth/io/checkpoint/checkpoint.h>
+#include <tilth/io/checkpoint/manager.h>
+#include <tilth/io/tensorflow/event_file.h>
+#include <tilth/io/tensorflow/example.h>
 #include <tilth/io/idx.h>
-#include <tilth/io/image.h>
-#include <tilth/io/jpeg.h>
-#include <tilth/io/png.h>
+#include <tilth/io/image/image.h>
+#include <tilth/io/image/jpeg.h>
+#include <tilth/io/image/png.h>
 #include <tilth/io/safetensors.h>
 #include <tilth/io/table.h>
-#include <tilth/io/tensorbundle.h>
-#include <tilth/io/tfrecord.h>
+#include <tilth/io/tensorflow/tensorbundle.h>
+#include <tilth/io/tensorflow/tfrecord.h>
 
 #include <tilth/nn/evaluator.h>
 #include <tilth/nn/initializer.h>
@@ -119,32 +119,32 @@
 #include <tilth/data/source.h>
 #include <tilth/data/table.h>
 
-#include <tilth/train/actions.h>
-#include <tilth/train/controller.h>
-#include <tilth/train/default_trainer.h>
-#include <tilth/train/epoch.h>
+#include <tilth/train/controller/actions.h>
+#include <tilth/train/controller/controller.h>
+#include <tilth/train/libai/default_trainer.h>
+#include <tilth/train/controller/epoch.h>
 #include <tilth/train/experiment.h>
-#include <tilth/train/explain.h>
-#include <tilth/train/exporter.h>
-#include <tilth/train/finished.h>
-#include <tilth/train/hook.h>
-#include <tilth/train/hooks.h>
-#include <tilth/train/initialize.h>
-#include <tilth/train/lacks.h>
-#include <tilth/train/launch.h>
-#include <tilth/train/libai.h>
-#include <tilth/train/metrics_file.h>
-#include <tilth/train/notes.h>
-#include <tilth/train/original.h>
-#include <tilth/train/progress.h>
-#include <tilth/train/run.h>
-#include <tilth/train/step.h>
-#include <tilth/train/storage.h>
+#include <tilth/train/run/explain.h>
+#include <tilth/train/run/exporter.h>
+#include <tilth/train/run/finished.h>
+#include <tilth/train/hooks/hook.h>
+#include <tilth/train/hooks/hooks.h>
+#include <tilth/train/run/initialize.h>
+#include <tilth/train/run/lacks.h>
+#include <tilth/train/run/launch.h>
+#include <tilth/train/libai/libai.h>
+#include <tilth/train/writers/metrics_file.h>
+#include <tilth/train/run/notes.h>
+#include <tilth/train/run/original.h>
+#include <tilth/train/writers/progress.h>
+#include <tilth/train/run/run.h>
+#include <tilth/train/trainer/step.h>
+#include <tilth/train/writers/storage.h>
 #include <tilth/train/strategy.h>
-#include <tilth/train/summary.h>
+#include <tilth/train/writers/summary.h>
 #include <tilth/train/task.h>
-#include <tilth/train/trainer.h>
-#include <tilth/train/writer.h>
+#include <tilth/train/trainer/trainer.h>
+#include <tilth/train/writers/writer.h>
 
 #include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>

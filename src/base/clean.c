@@ -1,8 +1,8 @@
-#include "base/clean.h"
+#include "base/inner/clean.h"
 
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/inner/utf8.h"
 
 /* What stands at a place of a text: how many bytes, and whether a terminal would obey them. */
 typedef struct piece {

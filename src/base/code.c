@@ -1,4 +1,4 @@
-#include "base/code.h"
+#include "base/inner/code.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file_io.h"
+#include "base/inner/file_io.h"
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U // younger than some systems' headers

@@ -13,8 +13,8 @@
 
 #include <tilth/base/alloc.h>
 
-#include "base/file_io.h"
-#include "base/folder.h"
+#include "base/inner/file_io.h"
+#include "base/inner/folder.h"
 
 static tl_status status_of(int error)
 {

@@ -6,7 +6,7 @@
 
 #include <tilth/base/file.h>
 
-#include "base/file_io.h"
+#include "base/inner/file_io.h"
 #include "base/mapping_guard.h"
 
 static tl_status map_bytes(tl_file_mapping *out, int fd, const struct stat *info, const char *path)

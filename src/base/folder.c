@@ -1,4 +1,4 @@
-#include "base/folder.h"
+#include "base/inner/folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
 
-#include "base/file_io.h"
+#include "base/inner/file_io.h"
 
 enum {
     OPENING = O_RDONLY | O_DIRECTORY | O_CLOEXEC,

@@ -1,6 +1,6 @@
-#include "base/json_escape.h"
+#include "base/inner/json_escape.h"
 
-#include "base/utf8.h"
+#include "base/inner/utf8.h"
 
 /* A character below 0x80, with a backslash where one is needed. */
 static void add_plain(tl_str *out, unsigned char c)

@@ -16,9 +16,9 @@
 #include <tilth/base/str.h>
 #include <tilth/base/vec.h>
 
-#include "base/clean.h"
-#include "base/file_io.h"
-#include "base/folder.h"
+#include "base/inner/clean.h"
+#include "base/inner/file_io.h"
+#include "base/inner/folder.h"
 
 typedef struct entry {
     tl_log_sink sink;

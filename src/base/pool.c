@@ -14,7 +14,7 @@
 #include <tilth/base/clock.h>
 
 #include "base/pool_impl.h"
-#include "base/thread.h"
+#include "base/inner/thread.h"
 
 /* How a loop passes. The caller writes down the job and opens the gate. Workers that see the gate
  * open enter through it, claim chunks until there are none, and leave. The caller claims chunks as

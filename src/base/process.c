@@ -1,4 +1,4 @@
-#include "base/process.h"
+#include "base/inner/process.h"
 
 #include <errno.h>
 #include <fcntl.h>

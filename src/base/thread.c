@@ -1,4 +1,4 @@
-#include "base/thread.h"
+#include "base/inner/thread.h"
 
 #include <tilth/base/status.h>
 

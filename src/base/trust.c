@@ -1,4 +1,4 @@
-#include "base/trust.h"
+#include "base/inner/trust.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "base/file_io.h"
+#include "base/inner/file_io.h"
 
 /* --- groups ------------------------------------------------------------------------------------- */
 

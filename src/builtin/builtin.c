@@ -4,11 +4,11 @@
 #include <tilth/nn/losses.h>
 #include <tilth/nn/metrics.h>
 #include <tilth/nn/optimization.h>
-#include <tilth/train/launch.h>
+#include <tilth/train/run/launch.h>
 #include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>
 
-#include "zoo/zoo.h"
+#include "zoo/inner/zoo.h"
 
 /* All that ships, in the order in which it is registered. */
 static const tl_module *const modules[] = {

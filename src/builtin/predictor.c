@@ -10,7 +10,7 @@
 #include <tilth/builtin/builtin.h>
 #include <tilth/ops/create.h>
 
-#include "builtin/answers.h"
+#include "builtin/inner/answers.h"
 
 enum { USUAL_TOP = 5, USUAL_BATCH = 32 };
 

@@ -7,8 +7,8 @@
 #include <tilth/base/log.h>
 
 #include "check/scan.h"
-#include "core/number.h"
-#include "core/storage.h"
+#include "core/inner/number.h"
+#include "core/inner/storage.h"
 
 enum { NAME_TEXT = 64, SIDE_TEXT = TL_TENSOR_TEXT + 24, FEW = 16 };
 

@@ -3,10 +3,10 @@
 #include <math.h>
 #include <string.h>
 #include <tilth/base/crc32c.h>
-#include <tilth/core/backend.h>
+#include <tilth/sys/core/backend.h>
 
-#include "core/element.h"
-#include "core/storage.h"
+#include "core/inner/element.h"
+#include "core/inner/storage.h"
 
 enum { PIECE = 4096 };
 

@@ -1,10 +1,10 @@
-#include "core/ctx.h"
+#include "core/inner/ctx.h"
 
 #include <string.h>
 #include <tilth/base/alloc.h>
 
-#include "core/engine.h"
-#include "core/tensor.h"
+#include "core/inner/engine.h"
+#include "core/inner/tensor.h"
 
 tl_status tl_ctx_new(tl_ctx **out, tl_engine *engine)
 {

@@ -1,8 +1,8 @@
-#include "core/element.h"
+#include "core/inner/element.h"
 
 #include <math.h>
 
-#include "core/half.h"
+#include "core/inner/half.h"
 
 double tli_element_get(tl_dtype dtype, const void *elements, int64_t i)
 {

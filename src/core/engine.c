@@ -1,4 +1,4 @@
-#include "core/engine.h"
+#include "core/inner/engine.h"
 
 #include <tilth/base/alloc.h>
 

@@ -6,8 +6,8 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/map.h>
 
-#include "core/element.h"
-#include "core/number.h"
+#include "core/inner/element.h"
+#include "core/inner/number.h"
 
 enum { USUAL_BINS = 30, MOST_BINS = 1 << 20, DEEPEST = 64, SHOWN_TEXT = 40 };
 

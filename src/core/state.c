@@ -1,11 +1,11 @@
-#include "core/state.h"
+#include "core/inner/state.h"
 
 #include <inttypes.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
 #include <tilth/base/vec.h>
 
-#include "core/tensor.h"
+#include "core/inner/tensor.h"
 
 enum { LONGEST_NAME = 255, DEEPEST = 64, SHOWN_TEXT = 40 };
 /* States that the paths of a file may make: so many in all, and for each entry. Layers have an entry or more. */

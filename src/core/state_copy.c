@@ -3,8 +3,8 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/vec.h>
 
-#include "core/element.h"
-#include "core/state.h"
+#include "core/inner/element.h"
+#include "core/inner/state.h"
 
 enum { SHOWN = 10 };
 

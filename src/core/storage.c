@@ -1,4 +1,4 @@
-#include "core/storage.h"
+#include "core/inner/storage.h"
 
 #include <inttypes.h>
 #include <string.h>

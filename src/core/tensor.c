@@ -1,12 +1,12 @@
-#include "core/tensor.h"
+#include "core/inner/tensor.h"
 
 #include <inttypes.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
-#include <tilth/core/backend.h>
+#include <tilth/sys/core/backend.h>
 
-#include "core/element.h"
-#include "core/engine.h"
+#include "core/inner/element.h"
+#include "core/inner/engine.h"
 
 void tli_tensor_row_major(tl_tensor *t)
 {

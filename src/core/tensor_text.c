@@ -2,8 +2,8 @@
 #include <string.h>
 #include <tilth/core/tensor.h>
 
-#include "core/element.h"
-#include "core/number.h"
+#include "core/inner/element.h"
+#include "core/inner/number.h"
 
 enum { EDGE = 3, LONGEST = 1000, LINE = 75, NUMBER_TEXT = 48, MOST_DIGITS = 4 };
 

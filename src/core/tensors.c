@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "core/ctx.h"
+#include "core/inner/ctx.h"
 
 static tl_named *find(const tl_tensors *list, const char *name)
 {

@@ -1,6 +1,6 @@
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 
-#include "cpu/isa.h"
+#include "cpu/inner/isa.h"
 #include "cpu/simd/kernels.h"
 
 /* One backend for each instruction set. */

@@ -26,7 +26,7 @@
 #include <tilth/base/pool.h>
 #include <tilth/core/dtype.h>
 
-#include "cpu/isa.h"
+#include "cpu/inner/isa.h"
 
 enum { TLI_GEMM_BATCH_RANK = 6 };
 

@@ -1,4 +1,4 @@
-#include "cpu/isa.h"
+#include "cpu/inner/isa.h"
 
 #include <stdlib.h>
 #include <string.h>

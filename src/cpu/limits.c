@@ -1,4 +1,4 @@
-#include <tilth/cpu/limits.h>
+#include <tilth/sys/cpu/limits.h>
 
 #include <stdio.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #ifndef TLI_CPU_LOOP_H
 #define TLI_CPU_LOOP_H
 
-#include <tilth/core/backend.h>
+#include <tilth/sys/core/backend.h>
 
 enum { TLI_LOOP_MOST = 5 };
 

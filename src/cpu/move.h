@@ -11,7 +11,7 @@
 #ifndef TLI_CPU_MOVE_H
 #define TLI_CPU_MOVE_H
 
-#include <tilth/core/backend.h>
+#include <tilth/sys/core/backend.h>
 
 typedef struct tli_move {
     int rank;

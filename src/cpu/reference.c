@@ -1,5 +1,5 @@
 /* The reference backend, which every other one falls back on. */
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 
 #include "cpu/ref/ref.h"
 #include "cpu/simd/kernels.h"

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 #include <tilth/data/pipeline.h>
-#include <tilth/io/example.h>
+#include <tilth/io/tensorflow/example.h>
 
-#include "core/element.h"
+#include "core/inner/element.h"
 
 static const char *name_of(const tl_feature_spec *spec)
 {

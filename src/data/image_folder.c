@@ -9,7 +9,7 @@
 #include <tilth/base/map.h>
 #include <tilth/base/vec.h>
 
-#include "base/utf8.h"
+#include "base/inner/utf8.h"
 #include "data/image_folder_impl.h"
 
 typedef struct name_list {

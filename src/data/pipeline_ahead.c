@@ -5,7 +5,7 @@
 #include <string.h>
 #include <tilth/base/alloc.h>
 
-#include "base/thread.h"
+#include "base/inner/thread.h"
 #include "data/pipeline_impl.h"
 
 static tli_ready *ring_at(tli_ahead *a, int64_t i)

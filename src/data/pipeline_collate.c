@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "core/element.h"
+#include "core/inner/element.h"
 #include "data/pipeline_impl.h"
 
 typedef struct column {

@@ -8,10 +8,10 @@
 #include <tilth/data/image_folder.h>
 #include <tilth/data/source.h>
 #include <tilth/io/idx.h>
-#include <tilth/io/tfrecord.h>
+#include <tilth/io/tensorflow/tfrecord.h>
 #include <unistd.h>
 
-#include "base/file_io.h"
+#include "base/inner/file_io.h"
 
 /* --- TFRecords -------------------------------------------------------------------------------- */
 

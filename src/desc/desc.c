@@ -8,7 +8,7 @@
 #include <tilth/desc/class.h>
 #include <tilth/desc/config.h>
 
-#include "desc/apply.h"
+#include "desc/config/apply.h"
 
 /* --- rows --------------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "desc/apply.h"
+#include "desc/config/apply.h"
 
 void tli_diags_deinit(tli_diags *d)
 {

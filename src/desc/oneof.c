@@ -3,7 +3,7 @@
 
 #include <tilth/desc/config.h>
 
-#include "desc/apply.h"
+#include "desc/config/apply.h"
 
 bool tli_oneof_branch(const tl_desc **out, const tl_field *f, const char *name,
                       const tl_registry *registry)

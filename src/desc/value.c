@@ -7,7 +7,7 @@
 
 #include <tilth/base/map.h>
 
-#include "desc/apply.h"
+#include "desc/config/apply.h"
 
 void tli_add_visible(tl_str *out, const char *text)
 {

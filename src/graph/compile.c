@@ -1,6 +1,6 @@
 /* Nests of a program as compiled code: printed, compiled in a few units side by side, loaded. */
 #include <inttypes.h>
-#include <tilth/nest/print_c.h>
+#include <tilth/sys/nest/print_c.h>
 
 #include "graph/program.h"
 

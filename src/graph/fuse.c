@@ -8,7 +8,7 @@
 #include "graph/fuse.h"
 
 #include "graph/order.h"
-#include "nest/schedule.h"
+#include "nest/inner/schedule.h"
 
 enum {
     MOST_MEMBERS = 48,

@@ -2,12 +2,12 @@
 
 #include <string.h>
 #include <tilth/base/alloc.h>
-#include <tilth/ops/apply.h>
+#include <tilth/sys/ops/apply.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/view.h>
 
-#include "core/storage.h"
-#include "core/tensor.h"
+#include "core/inner/storage.h"
+#include "core/inner/tensor.h"
 
 /* --- capture ------------------------------------------------------------------------------------ */
 

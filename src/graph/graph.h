@@ -3,10 +3,10 @@
 #define TLI_GRAPH_GRAPH_H
 
 #include <tilth/base/vec.h>
-#include <tilth/graph/graph.h>
-#include <tilth/nest/nest.h>
+#include <tilth/sys/graph/graph.h>
+#include <tilth/sys/nest/nest.h>
 
-#include "core/ctx.h"
+#include "core/inner/ctx.h"
 
 /* A tensor from outside and the header that stands for it in the graph. */
 typedef struct tli_outside {
@@ -52,7 +52,7 @@ static inline bool tli_is_view(const tl_node *n)
 /* One element of each input, as they stand under each other, gives one of the output. */
 static inline bool tli_is_elementwise(const tl_node *n)
 {
-    return n->op->op <= TL_OP_silu_grad; // the family comes first (core/op.h)
+    return n->op->op <= TL_OP_silu_grad; // the family comes first (sys/core/op.h)
 }
 /* Changes memory that others see: may not be removed, merged or moved past readers of it. */
 static inline bool tli_has_effects(const tl_node *n)

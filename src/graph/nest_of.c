@@ -1,7 +1,7 @@
 /* From a cluster of calls to the loop nest that computes them. */
 #include <string.h>
-#include <tilth/core/attrs.h>
-#include <tilth/nest/plan.h>
+#include <tilth/sys/core/attrs.h>
+#include <tilth/sys/nest/plan.h>
 
 #include "graph/fuse.h"
 

@@ -3,8 +3,8 @@
  * costs the same and keeps no second copy of every weight. */
 #include <tilth/core/engine.h>
 
-#include "core/engine.h"
-#include "core/storage.h"
+#include "core/inner/engine.h"
+#include "core/inner/storage.h"
 #include "graph/program.h"
 
 enum {

@@ -1,7 +1,7 @@
 #include "graph/plan.h"
 
 #include <stdlib.h>
-#include <tilth/core/attrs.h>
+#include <tilth/sys/core/attrs.h>
 
 enum { ALIGNMENT = 64 };
 

@@ -1,14 +1,14 @@
-#include <tilth/graph/program.h>
+#include <tilth/sys/graph/program.h>
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tilth/base/clock.h>
-#include <tilth/core/attrs.h>
+#include <tilth/sys/core/attrs.h>
 
-#include "core/engine.h"
-#include "core/storage.h"
-#include "core/tensor.h"
+#include "core/inner/engine.h"
+#include "core/inner/storage.h"
+#include "core/inner/tensor.h"
 #include "graph/plan.h"
 #include "graph/program.h"
 

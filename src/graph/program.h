@@ -2,9 +2,9 @@
 #ifndef TLI_GRAPH_PROGRAM_H
 #define TLI_GRAPH_PROGRAM_H
 
-#include <tilth/graph/program.h>
+#include <tilth/sys/graph/program.h>
 
-#include <tilth/nest/plan.h>
+#include <tilth/sys/nest/plan.h>
 
 #include "graph/graph.h"
 

@@ -10,7 +10,7 @@
  * Calls are made again with their attributes, so draws have the same keys and all results their
  * bits. What cannot be made again (memory that it reads has been written since) is simply kept. */
 #include <string.h>
-#include <tilth/ops/apply.h>
+#include <tilth/sys/ops/apply.h>
 
 #include "graph/graph.h"
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_escape.h"
+#include "base/inner/json_escape.h"
 #include "graph/program.h"
 
 void tl_program_set_timing(tl_program *p, bool on)

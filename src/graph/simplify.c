@@ -1,6 +1,6 @@
 #include <math.h>
-#include <tilth/core/attrs.h>
-#include <tilth/ops/apply.h>
+#include <tilth/sys/core/attrs.h>
+#include <tilth/sys/ops/apply.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/pack.h>
 

@@ -1,5 +1,5 @@
-#include <tilth/core/backend.h>
-#include <tilth/ops/apply.h>
+#include <tilth/sys/core/backend.h>
+#include <tilth/sys/ops/apply.h>
 #include <tilth/ops/create.h>
 
 #include "graph/graph.h"

@@ -1,7 +1,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "core/tensor.h"
+#include "core/inner/tensor.h"
 #include "graph/graph.h"
 
 enum { MOST_OUTPUTS = 64 };

@@ -1,12 +1,12 @@
 /* Keeps what mixed precision computes with: copies of weights in half precision. Instead of casting all
  * weights in every run, casts read a copy that stays from run to run; updates of the weights write it in
  * the sweep that moves them. A copy whose weights were written by anybody else in the meantime (their
- * storage tells, core/storage.h) is cast again before the run. */
-#include <tilth/core/attrs.h>
-#include <tilth/ops/apply.h>
+ * storage tells, core/inner/storage.h) is cast again before the run. */
+#include <tilth/sys/core/attrs.h>
+#include <tilth/sys/ops/apply.h>
 
-#include "core/storage.h"
-#include "core/tensor.h"
+#include "core/inner/storage.h"
+#include "core/inner/tensor.h"
 #include "graph/graph.h"
 
 /* Copies that take more are not kept: memory is what the largest models lack, and their products take so long that

@@ -1,4 +1,4 @@
-#include "io/append.h"
+#include "io/inner/append.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +13,8 @@
 #include <tilth/base/log.h>
 #include <tilth/base/vec.h>
 
-#include "base/file_io.h"
-#include "base/folder.h"
+#include "base/inner/file_io.h"
+#include "base/inner/folder.h"
 
 enum { WAITING_USUALLY = 1 << 16, WAITING_MOST = 8 << 20 };
 #define SYNC_EVERY_NS INT64_C(1000000000)

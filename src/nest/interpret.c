@@ -1,10 +1,10 @@
-#include <tilth/nest/interpret.h>
+#include <tilth/sys/nest/interpret.h>
 
 #include <string.h>
 #include <tilth/base/alloc.h>
-#include <tilth/core/attrs.h>
+#include <tilth/sys/core/attrs.h>
 
-#include "nest/schedule.h"
+#include "nest/inner/schedule.h"
 #include "nest/simd/tile.h"
 
 typedef struct job {

@@ -1,4 +1,4 @@
-#include <tilth/nest/jit.h>
+#include <tilth/sys/nest/jit.h>
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include <tilth/base/str.h>
 #include <tilth/base/vec.h>
 
-#include "base/code.h"
+#include "base/inner/code.h"
 #include "nest/jit_impl.h"
 
 typedef struct loaded {

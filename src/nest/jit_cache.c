@@ -18,7 +18,7 @@
 #include <tilth/base/str.h>
 #include <tilth/base/vec.h>
 
-#include "base/trust.h"
+#include "base/inner/trust.h"
 
 /* --- which folder ----------------------------------------------------------------------------- */
 

@@ -15,7 +15,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/str.h>
 
-#include "cpu/isa.h"
+#include "cpu/inner/isa.h"
 
 extern char **environ;
 

@@ -12,8 +12,8 @@
 #include <tilth/base/crc32c.h>
 #include <tilth/base/map.h>
 
-#include "base/code.h"
-#include "base/file_io.h"
+#include "base/inner/code.h"
+#include "base/inner/file_io.h"
 
 /* --- names ------------------------------------------------------------------------------------ */
 

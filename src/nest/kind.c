@@ -1,10 +1,10 @@
 #include "nest/kind.h"
 
 #include <math.h>
-#include <tilth/core/attrs.h>
+#include <tilth/sys/core/attrs.h>
 
-#include "core/element.h"
-#include "core/integer.h"
+#include "core/inner/element.h"
+#include "core/inner/integer.h"
 
 #define F TLI_TAKES_F
 #define D TLI_TAKES_D

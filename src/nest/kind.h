@@ -4,7 +4,7 @@
 #ifndef TLI_NEST_KIND_H
 #define TLI_NEST_KIND_H
 
-#include <tilth/core/op.h>
+#include <tilth/sys/core/op.h>
 
 /* What scalar.h calls them: the last letter of its functions. */
 typedef enum tli_kind {

@@ -1,8 +1,8 @@
-#include <tilth/nest/nest.h>
+#include <tilth/sys/nest/nest.h>
 
 #include <inttypes.h>
 #include <string.h>
-#include <tilth/core/attrs.h>
+#include <tilth/sys/core/attrs.h>
 #include <tilth/desc/yaml.h>
 
 #include "nest/kind.h"

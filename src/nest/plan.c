@@ -1,10 +1,10 @@
-#include <tilth/nest/plan.h>
+#include <tilth/sys/nest/plan.h>
 
 #include <inttypes.h>
 #include <string.h>
-#include <tilth/nest/interpret.h>
+#include <tilth/sys/nest/interpret.h>
 
-#include "nest/schedule.h"
+#include "nest/inner/schedule.h"
 
 /* Sizes are in the cost of adding two floats that are in the cache, some tenth of a nanosecond. */
 enum {

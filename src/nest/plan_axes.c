@@ -2,7 +2,7 @@
  * where every access walks two of them as if they were one. */
 #include <string.h>
 
-#include "nest/schedule.h"
+#include "nest/inner/schedule.h"
 
 typedef struct group {
     int axes[TL_MAX_RANK], count; /* of the nest, the innermost last */

@@ -1,9 +1,9 @@
 /* What is computed in which stage of which section. */
 #include <inttypes.h>
 #include <string.h>
-#include <tilth/core/attrs.h>
+#include <tilth/sys/core/attrs.h>
 
-#include "nest/schedule.h"
+#include "nest/inner/schedule.h"
 
 /* Row buffers stay in the nearer caches; beyond that values are computed again. */
 enum { KEPT_BYTES = 64 << 10, KEPT_COST = 4, ONCE_POINTS = 16 };

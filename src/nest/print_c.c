@@ -1,12 +1,12 @@
-#include <tilth/nest/print_c.h>
+#include <tilth/sys/nest/print_c.h>
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/number.h"
-#include "nest/schedule.h"
+#include "core/inner/number.h"
+#include "nest/inner/schedule.h"
 #include "nest/text.h"
 
 /* What is printed follows interpret.c step by step. Names: a0 .. are indices of axes, i is that of

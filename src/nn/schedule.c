@@ -3,7 +3,7 @@
 #include <string.h>
 #include <tilth/base/alloc.h>
 #include <tilth/base/arena.h>
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 

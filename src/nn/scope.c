@@ -1,5 +1,5 @@
 #include <string.h>
-#include <tilth/core/op.h>
+#include <tilth/sys/core/op.h>
 
 #include <tilth/nn/regularizer.h>
 

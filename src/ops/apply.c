@@ -1,10 +1,10 @@
-#include <tilth/ops/apply.h>
+#include <tilth/sys/ops/apply.h>
 
 #include <string.h>
 
-#include "core/ctx.h"
-#include "core/engine.h"
-#include "core/tensor.h"
+#include "core/inner/ctx.h"
+#include "core/inner/engine.h"
+#include "core/inner/tensor.h"
 
 enum { MAX_OUTPUTS = 8, FEW_INPUTS = 8 };
 

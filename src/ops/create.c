@@ -3,10 +3,10 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "core/ctx.h"
-#include "core/element.h"
-#include "core/integer.h"
-#include "core/tensor.h"
+#include "core/inner/ctx.h"
+#include "core/inner/element.h"
+#include "core/inner/integer.h"
+#include "core/inner/tensor.h"
 #include "ops/ops.h"
 
 // Integer types hold whole numbers of their range; other types take anything.

@@ -6,7 +6,7 @@
 #include <tilth/ops/reduce.h>
 #include <tilth/ops/view.h>
 
-#include "core/ctx.h"
+#include "core/inner/ctx.h"
 
 tl_status tl_watch(tl_tensor *t)
 {

@@ -4,7 +4,7 @@
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 
-#include "core/element.h"
+#include "core/inner/element.h"
 #include "ops/axes.h"
 #include "ops/ops.h"
 

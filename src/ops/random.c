@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "core/integer.h"
+#include "core/inner/integer.h"
 #include "ops/ops.h"
 
 /* --- floats and bernoulli ------------------------------------------------------------------------ */

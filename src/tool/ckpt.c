@@ -4,11 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-#include <tilth/io/checkpoint_manager.h>
+#include <tilth/io/checkpoint/manager.h>
 
-#include "base/clean.h"
-#include "core/element.h"
-#include "io/checkpoint_impl.h"
+#include "base/inner/clean.h"
+#include "core/inner/element.h"
+#include "io/inner/checkpoint.h"
 
 typedef struct ckpt_flags {
     bool stats, json;

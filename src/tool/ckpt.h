@@ -4,10 +4,10 @@
 #define TILTH_SRC_TOOL_CKPT_H
 
 #include <tilth/base/map.h>
-#include <tilth/io/checkpoint.h>
-#include <tilth/io/tensorbundle.h>
+#include <tilth/io/checkpoint/checkpoint.h>
+#include <tilth/io/tensorflow/tensorbundle.h>
 
-#include "io/json_text.h"
+#include "io/inner/json_text.h"
 #include "tool/tool.h"
 
 typedef struct tli_ckpt_row {

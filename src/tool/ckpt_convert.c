@@ -2,11 +2,11 @@
 #include <string.h>
 
 #include <tilth/base/file.h>
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 
-#include "base/clean.h"
-#include "io/checkpoint_manager_impl.h"
-#include "io/tensorbundle_impl.h"
+#include "base/inner/clean.h"
+#include "io/inner/checkpoint_manager.h"
+#include "io/inner/tensorbundle.h"
 #include "tool/ckpt.h"
 #include "tool/finished.h"
 

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/clean.h"
-#include "core/element.h"
+#include "base/inner/clean.h"
+#include "core/inner/element.h"
 #include "tool/ckpt.h"
 
 /* How far two tensors of one type and shape are apart. */

@@ -5,9 +5,9 @@
 
 #include <tilth/base/map.h>
 #include <tilth/base/vec.h>
-#include <tilth/train/progress.h>
+#include <tilth/train/writers/progress.h>
 
-#include "io/json_text.h"
+#include "io/inner/json_text.h"
 #include "tool/runs.h"
 
 typedef struct comparison {

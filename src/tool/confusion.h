@@ -6,7 +6,7 @@
 
 #include <tilth/base/str.h>
 
-#include "io/json_text.h"
+#include "io/inner/json_text.h"
 
 typedef struct tli_confusion {
     const char *const *names; /* of the classes */

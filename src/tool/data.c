@@ -4,7 +4,7 @@
 
 #include <tilth/base/file.h>
 
-#include "base/clean.h"
+#include "base/inner/clean.h"
 
 
 static const char *const encoding_names[] = {"png", "jpeg", "raw", NULL};

@@ -4,9 +4,9 @@
 
 #include <tilth/data/image_folder.h>
 #include <tilth/io/idx.h>
-#include <tilth/io/tfrecord.h>
+#include <tilth/io/tensorflow/tfrecord.h>
 
-#include "io/json_text.h"
+#include "io/inner/json_text.h"
 #include "tool/tool.h"
 
 typedef enum tli_data_encoding { TLI_DATA_PNG, TLI_DATA_JPEG, TLI_DATA_RAW } tli_data_encoding;

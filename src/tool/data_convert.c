@@ -3,11 +3,11 @@
 
 #include <tilth/base/file.h>
 #include <tilth/base/rng.h>
-#include <tilth/io/example.h>
-#include <tilth/io/jpeg.h>
-#include <tilth/io/png.h>
+#include <tilth/io/tensorflow/example.h>
+#include <tilth/io/image/jpeg.h>
+#include <tilth/io/image/png.h>
 
-#include "core/element.h"
+#include "core/inner/element.h"
 #include "tool/data.h"
 
 enum { MOST_SHARDS = 1000 };

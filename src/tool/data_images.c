@@ -7,7 +7,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/vec.h>
 
-#include "base/clean.h"
+#include "base/inner/clean.h"
 
 
 void tli_image_facts_deinit(tli_image_facts *f)

@@ -4,9 +4,9 @@
 
 #include <tilth/base/pool.h>
 #include <tilth/data/image_folder.h>
-#include <tilth/io/image.h>
+#include <tilth/io/image/image.h>
 
-#include "io/json_text.h"
+#include "io/inner/json_text.h"
 
 typedef struct tli_sides {
     int64_t *items, count, capacity;

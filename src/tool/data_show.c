@@ -1,8 +1,8 @@
 /* `tilth data show`: idx files, folders of images, and one file after the other. */
 #include <inttypes.h>
 
-#include "base/clean.h"
-#include "core/element.h"
+#include "base/inner/clean.h"
+#include "core/inner/element.h"
 #include "tool/data.h"
 #include "tool/data_images.h"
 

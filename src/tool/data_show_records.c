@@ -5,10 +5,10 @@
 
 #include <tilth/base/file.h>
 #include <tilth/base/map.h>
-#include <tilth/io/example.h>
-#include <tilth/io/image.h>
+#include <tilth/io/tensorflow/example.h>
+#include <tilth/io/image/image.h>
 
-#include "base/clean.h"
+#include "base/inner/clean.h"
 #include "tool/data.h"
 #include "tool/data_images.h"
 

@@ -4,7 +4,7 @@
 #include <tilth/base/vec.h>
 #include <tilth/train/experiment.h>
 
-#include "io/json_text.h"
+#include "io/inner/json_text.h"
 #include "tool/tool.h"
 
 typedef struct describe_flags {

@@ -5,7 +5,7 @@
 
 #include <tilth/base/clock.h>
 #include <tilth/nn/metrics.h>
-#include <tilth/train/metrics_file.h>
+#include <tilth/train/writers/metrics_file.h>
 
 #include "tool/confusion.h"
 #include "tool/experiment.h"

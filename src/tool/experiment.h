@@ -2,7 +2,7 @@
 #ifndef TILTH_SRC_TOOL_EXPERIMENT_H
 #define TILTH_SRC_TOOL_EXPERIMENT_H
 
-#include <tilth/train/launch.h>
+#include <tilth/train/run/launch.h>
 
 #include "tool/tool.h"
 
@@ -29,7 +29,7 @@ typedef struct tli_lacking_args {
     const tl_train_flags *flags; /* with a mode */
     tl_strings more;             /* (optional) words of its own flags */
 } tli_lacking_args;
-/* A training that lacks settings is told all of them at once, and the command that would do (train/lacks.h). */
+/* A training that lacks settings is told all of them at once, and the command that would do (train/run/lacks.h). */
 TL_NODISCARD tl_status tli_check_lacks(tli_run *run, tl_config *config, const tli_lacking_args *args);
 /* A word as a shell takes it: as it is, or in quotes. NULL without memory. */
 const char *tli_quoted(tli_run *run, const char *word);

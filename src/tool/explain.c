@@ -1,8 +1,8 @@
 #include <unistd.h>
 
-#include <tilth/train/explain.h>
-#include <tilth/train/finished.h>
-#include <tilth/train/launch.h>
+#include <tilth/train/run/explain.h>
+#include <tilth/train/run/finished.h>
+#include <tilth/train/run/launch.h>
 
 #include "tool/experiment.h"
 

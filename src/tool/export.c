@@ -7,7 +7,7 @@
 #include <tilth/desc/yaml.h>
 #include <tilth/io/safetensors.h>
 
-#include "base/folder.h"
+#include "base/inner/folder.h"
 #include "tool/finished.h"
 
 typedef struct export_flags {

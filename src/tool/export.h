@@ -4,7 +4,7 @@
 #ifndef TILTH_SRC_TOOL_EXPORT_H
 #define TILTH_SRC_TOOL_EXPORT_H
 
-#include <tilth/train/finished.h>
+#include <tilth/train/run/finished.h>
 
 enum { TLI_EXPORT_VERSION = 1 };
 

@@ -4,9 +4,9 @@
 
 #include <tilth/base/file.h>
 #include <tilth/desc/yaml.h>
-#include <tilth/io/checkpoint_manager.h>
+#include <tilth/io/checkpoint/manager.h>
 
-#include "io/json_text.h"
+#include "io/inner/json_text.h"
 
 /* --- described structs ------------------------------------------------------------------------ */
 

@@ -4,7 +4,7 @@
 
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
-#include <tilth/train/launch.h>
+#include <tilth/train/run/launch.h>
 
 static const tl_field fields[] = {
     TL_F(tli_finished_flags, model_dir, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH, .help = "folder of the run"),

@@ -4,8 +4,8 @@
 #ifndef TILTH_SRC_TOOL_FINISHED_H
 #define TILTH_SRC_TOOL_FINISHED_H
 
-#include <tilth/train/finished.h>
-#include <tilth/train/run.h>
+#include <tilth/train/run/finished.h>
+#include <tilth/train/run/run.h>
 
 #include "tool/tool.h"
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include <tilth/base/vec.h>
-#include <tilth/train/lacks.h>
+#include <tilth/train/run/lacks.h>
 
 #include "tool/experiment.h"
 #include "tool/flag_words.h"

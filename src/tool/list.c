@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/json_text.h"
+#include "io/inner/json_text.h"
 #include "tool/tool.h"
 
 typedef struct list_flags {

@@ -11,8 +11,8 @@
 #include <tilth/builtin/builtin.h>
 #include <tilth/desc/logging_flags.h>
 
-#include "base/clean.h"
-#include "base/folder.h"
+#include "base/inner/clean.h"
+#include "base/inner/folder.h"
 #include "tool/tool.h"
 
 static const tli_command *const commands[] = {

@@ -8,7 +8,7 @@
 
 #include <tilth/base/vec.h>
 
-#include "base/clean.h"
+#include "base/inner/clean.h"
 
 typedef struct plot_flags {
     tl_strings metric;

@@ -10,10 +10,10 @@
 #include <tilth/base/log.h>
 #include <tilth/base/map.h>
 #include <tilth/base/vec.h>
-#include <tilth/io/example.h>
+#include <tilth/io/tensorflow/example.h>
 #include <tilth/io/idx.h>
-#include <tilth/io/image.h>
-#include <tilth/io/tfrecord.h>
+#include <tilth/io/image/image.h>
+#include <tilth/io/tensorflow/tfrecord.h>
 #include <tilth/zoo/vision.h>
 
 #include "tool/predict.h"

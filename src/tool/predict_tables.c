@@ -3,7 +3,7 @@
 
 #include <tilth/zoo/table.h>
 
-#include "builtin/answers.h"
+#include "builtin/inner/answers.h"
 #include "tool/confusion.h"
 #include "tool/predict.h"
 

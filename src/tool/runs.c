@@ -13,7 +13,7 @@
 #include <tilth/base/map.h>
 #include <tilth/base/vec.h>
 #include <tilth/desc/yaml.h>
-#include <tilth/train/metrics_file.h>
+#include <tilth/train/writers/metrics_file.h>
 
 /* JSON takes some twenty times the memory of its text. */
 enum { LONGEST_INFO = 1 << 22, LONGEST_LINE = 1 << 22 };

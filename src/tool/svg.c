@@ -1,6 +1,6 @@
 #include "tool/svg.h"
 
-#include "base/utf8.h"
+#include "base/inner/utf8.h"
 
 int64_t tli_svg_letters(const char *text)
 {

@@ -14,16 +14,16 @@
 #include <tilth/base/file.h>
 #include <tilth/base/pool.h>
 #include <tilth/base/vec.h>
-#include <tilth/train/launch.h>
-#include <tilth/train/metrics_file.h>
-#include <tilth/train/progress.h>
+#include <tilth/train/run/launch.h>
+#include <tilth/train/writers/metrics_file.h>
+#include <tilth/train/writers/progress.h>
 
-#include "base/folder.h"
-#include "base/process.h"
-#include "io/run_lock.h"
+#include "base/inner/folder.h"
+#include "base/inner/process.h"
+#include "io/inner/run_lock.h"
 #include "tool/experiment.h"
 #include "tool/flag_words.h"
-#include "train/experiment_impl.h"
+#include "train/inner/experiment.h"
 
 static const tl_field sweep_fields[] = {
     TL_F(tli_sweep_flags, grid, .help = "KEY=V1,V2,...: values of a key that are all tried; with several keys, all "

@@ -11,7 +11,7 @@
 #include <tilth/desc/config.h>
 #include <tilth/desc/yaml.h>
 
-#include "io/json_text.h"
+#include "io/inner/json_text.h"
 #include "tool/sweep.h"
 
 enum { MOST_RUNS = 10000, LONGEST_NAME = 120, LONGEST_FILE = 1 << 26 };

@@ -19,7 +19,7 @@ typedef struct tli_tool {
 
 enum { TLI_MAX_FLAGS = 3 };
 
-/* For whom a text is. What a terminal would obey (base/clean.h) is shown as numbers to people. */
+/* For whom a text is. What a terminal would obey (base/inner/clean.h) is shown as numbers to people. */
 typedef enum tli_form {
     TLI_FORM_PLAIN,  /* people */
     TLI_FORM_DATA,   /* programs, unless standard output is a terminal: a table with commas */

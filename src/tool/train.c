@@ -7,10 +7,10 @@
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
 #include <tilth/base/vec.h>
-#include <tilth/train/finished.h>
-#include <tilth/train/launch.h>
-#include <tilth/train/metrics_file.h>
-#include <tilth/train/progress.h>
+#include <tilth/train/run/finished.h>
+#include <tilth/train/run/launch.h>
+#include <tilth/train/writers/metrics_file.h>
+#include <tilth/train/writers/progress.h>
 
 #include "tool/experiment.h"
 #include "tool/finished.h"

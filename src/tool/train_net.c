@@ -1,4 +1,4 @@
-#include <tilth/train/default_trainer.h>
+#include <tilth/train/libai/default_trainer.h>
 
 #include "tool/experiment.h"
 

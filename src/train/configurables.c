@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include <tilth/train/default_trainer.h>
-#include <tilth/train/launch.h>
+#include <tilth/train/libai/default_trainer.h>
+#include <tilth/train/run/launch.h>
 
 /* --- create_trainer --------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 #ifndef TLI_TRAIN_CONFIGURABLES_H
 #define TLI_TRAIN_CONFIGURABLES_H
 
-#include <tilth/train/run.h>
+#include <tilth/train/run/run.h>
 
 /* `build_optimizer`, which may refuse, and `create_trainer`, with what gin binds to trainer_cls. */
 TL_NODISCARD tl_status tli_gin_create_trainer(tl_runner *r, tl_trainer **out);

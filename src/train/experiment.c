@@ -6,8 +6,8 @@
 #include <tilth/base/str.h>
 #include <tilth/desc/gin.h>
 
-#include "train/experiment_impl.h"
-#include "train/schedule_end.h"
+#include "train/inner/experiment.h"
+#include "train/controller/schedule_end.h"
 
 static const tl_field experiment_fields[] = {
     TL_F(tl_experiment_config, task, .desc = &tl_task_config_desc, .set = true,

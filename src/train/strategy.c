@@ -6,7 +6,7 @@
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/str.h>
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 
 struct tl_strategy {
     const char *name;

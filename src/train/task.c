@@ -7,7 +7,7 @@
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/view.h>
-#include <tilth/train/initialize.h>
+#include <tilth/train/run/initialize.h>
 #include <tilth/train/strategy.h>
 
 /* --- making ----------------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
 #include <tilth/ops/view.h>
 #include <tilth/zoo/vision.h>
 
-#include "zoo/zoo.h"
+#include "zoo/inner/zoo.h"
 
 static const tl_method methods[] = {TL_METHOD(tl_backbone_class, make, true), {NULL, 0, false}};
 const tl_kind tl_kind_backbone = {

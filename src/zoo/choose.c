@@ -1,6 +1,6 @@
 #include <stdarg.h>
 
-#include "zoo/zoo.h"
+#include "zoo/inner/zoo.h"
 
 tl_status tli_choose(tl_config *config, const char *key, const char *format, ...)
 {

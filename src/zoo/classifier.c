@@ -2,7 +2,7 @@
 #include <tilth/ops/reduce.h>
 #include <tilth/zoo/vision.h>
 
-#include "zoo/zoo.h"
+#include "zoo/inner/zoo.h"
 
 typedef struct classifier_config {
     const tl_image_model_config *model;

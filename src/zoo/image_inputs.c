@@ -7,10 +7,10 @@
 #include <tilth/base/log.h>
 #include <tilth/data/batch.h>
 #include <tilth/data/pipeline.h>
-#include <tilth/io/image.h>
+#include <tilth/io/image/image.h>
 #include <tilth/zoo/vision.h>
 
-#include "io/json_text.h"
+#include "io/inner/json_text.h"
 #include "zoo/image_classes.h"
 #include "zoo/image_inputs.h"
 #include "zoo/image_view.h"

@@ -9,7 +9,7 @@
 #include <tilth/data/pipeline.h>
 #include <tilth/io/idx.h>
 
-#include "core/element.h"
+#include "core/inner/element.h"
 #include "zoo/image_inputs.h"
 
 enum {

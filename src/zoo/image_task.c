@@ -10,7 +10,7 @@
 #include <tilth/ops/loss.h>
 #include <tilth/ops/reduce.h>
 #include <tilth/ops/softmax.h>
-#include <tilth/train/initialize.h>
+#include <tilth/train/run/initialize.h>
 #include <tilth/zoo/vision.h>
 
 #include "zoo/image_classes.h"

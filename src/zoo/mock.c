@@ -8,7 +8,7 @@
 #include <tilth/ops/reduce.h>
 #include <tilth/train/task.h>
 
-#include "zoo/zoo.h"
+#include "zoo/inner/zoo.h"
 
 enum { EXAMPLES = 100, USUAL_BATCH = 10 };
 

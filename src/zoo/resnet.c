@@ -6,7 +6,7 @@
 #include <tilth/ops/reduce.h>
 #include <tilth/zoo/vision.h>
 
-#include "zoo/zoo.h"
+#include "zoo/inner/zoo.h"
 
 enum { STAGES = 4, BOTTLENECK_GROWTH = 4 };
 

@@ -1,7 +1,7 @@
 /* Experiments of image classification. */
 #include <tilth/zoo/vision.h>
 
-#include "zoo/zoo.h"
+#include "zoo/inner/zoo.h"
 
 static const char *const restrictions[] = {"task.train_data.is_training != None",
                                            "task.validation_data.is_training != None", NULL};

@@ -16,7 +16,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/file.h>
 
-#include "base/file_io.h"
+#include "base/inner/file_io.h"
 
 enum { LIMIT = 1 << 24 };
 

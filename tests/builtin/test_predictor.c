@@ -4,10 +4,10 @@
 #include <pthread.h>
 
 #include <tilth/builtin/predictor.h>
-#include <tilth/io/png.h>
+#include <tilth/io/image/png.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
-#include <tilth/train/launch.h>
+#include <tilth/train/run/launch.h>
 
 enum { SIDE = 16, PICTURES = 13 };
 

@@ -5,14 +5,14 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/log.h>
 #include <tilth/check/check.h>
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/gradient.h>
 #include <tilth/ops/reduce.h>
 #include <tilth/ops/view.h>
 
-#include "core/storage.h"
+#include "core/inner/storage.h"
 
 /* --- toy ops: any kernel, on any tensors ------------------------------------------------------ */
 

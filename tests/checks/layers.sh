@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# layers.sh [ROOT]: every #include goes to its own folder or to a lower layer. The list below is that
-# of docs/design.md; folders on one line do not know each other. include/tilth/X/ and src/X/ are X;
-# include/tilth/tilth.h gathers all and is for users and the tool. Prints what breaks the rule.
+# layers.sh [ROOT]: every #include goes to its own layer or to a lower one. The list below is that
+# of docs/design.md; layers on one line do not know each other. include/tilth/X/, include/tilth/sys/X/ and
+# src/X/ are X; include/tilth/tilth.h gathers all and is for users and the tool. A header of src/X/ is X's own,
+# but for those in src/X/inner/, which the layers above may include. Prints what breaks the rule.
 set -euo pipefail
 root=${1:-$(dirname "$0")/../..}
 cd "$root"
@@ -61,7 +62,7 @@ function layer_of(path,   parts) {
     split(path, parts, "/")
     if (parts[1] == "tool") return "tool"
     if (parts[1] == "src") return parts[2]
-    if (parts[1] == "include" && parts[2] == "tilth") return parts[3]
+    if (parts[1] == "include" && parts[2] == "tilth") return parts[3] == "sys" ? parts[4] : parts[3]
     return ""
 }
 
@@ -86,7 +87,8 @@ own != "*" && /^[ \t]*#[ \t]*include[ \t]*[<"]/ {
     quoted = substr(name, 1, 1) == "\""
     name = substr(name, 2)
     sub(/[>"].*/, "", name)
-    to = layer_of(target_of(name, quoted))
+    path = target_of(name, quoted)
+    to = layer_of(path)
     if (to == "" || to == own) next
     if (to == "*") {
         if (own != "tool") offend(own " includes tilth.h, which gathers all layers")
@@ -96,6 +98,8 @@ own != "*" && /^[ \t]*#[ \t]*include[ \t]*[<"]/ {
         offend(own " includes " to " (" name "), its neighbour")
     } else if (rank[to] > rank[own]) {
         offend(own " (layer " rank[own] ") includes " to " (layer " rank[to] "): " name)
+    } else if (path ~ /^src\// && path !~ /^src\/[a-z]+\/inner\//) {
+        offend(own " includes " name ", a private header of " to "; what it shows stands in src/" to "/inner/")
     }
 }
 END { exit bad }

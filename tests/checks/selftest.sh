@@ -11,18 +11,21 @@ cases=0
 good_tree()
 {
     rm -rf "${tree:?}"/*
-    mkdir -p "$tree"/include/tilth/{base,core} "$tree"/src/{base,core,nn,data,io} "$tree"/{tool,docs}
+    mkdir -p "$tree"/include/tilth/{base,core,sys/base} "$tree"/src/{base/inner,core/inner,nn,data,io/file} "$tree"/{tool,docs}
     put include/tilth/tilth.h '#include <tilth/base/a.h>' '#include <tilth/core/b.h>'
     put include/tilth/base/a.h '#ifndef A_H' '#define A_H' '#include <stddef.h>' \
         'typedef struct a { size_t size; } a;' '#endif'
     put include/tilth/core/b.h '#ifndef B_H' '#define B_H' '#include <tilth/base/a.h>' \
         'typedef struct b { a inner; } b;' '#endif'
+    put include/tilth/sys/base/s.h '#ifndef S_H' '#define S_H' 'int s(void);' '#endif'
     put src/base/a_private.h 'int tli_a(void);'
+    put src/base/inner/a_shown.h 'int tli_b(void);'
     put src/base/a.c '#include <tilth/base/a.h>' '#include <yaml.h>' '#include "a_private.h"'
-    put src/core/b.c '#include "base/a_private.h"' '#include <tilth/core/b.h>'
+    put src/core/b.c '#include "base/inner/a_shown.h"' '#include <tilth/core/b.h>' '#include <tilth/sys/base/s.h>'
     put src/nn/n.c '#include <tilth/core/b.h>'
     put src/nn/n.h ''
-    put src/data/d.c '#include "../core/b.h"'
+    put src/data/d.c '#include "../core/inner/b.h"'
+    put src/core/inner/b.h ''
     put src/core/b.h ''
     put tool/main.c '#include <tilth/tilth.h>'
     put docs/adding.md '[a](../tool/main.c)' '```c src/base/a.c' '#include <yaml.h>' '#include "a_private.h"' '```'
@@ -90,6 +93,10 @@ layers_cases()
     refuses layers 'src/base/x.c:1: base (layer 1) includes core'
     put src/base/x.c '#include "../core/b.h"'
     refuses layers 'src/base/x.c:1: base (layer 1) includes core'
+    put src/io/file/x.c '#include "core/b.h"'
+    refuses layers 'src/io/file/x.c:1: io includes core/b.h, a private header of core'
+    put include/tilth/sys/base/x.h '#include <tilth/core/b.h>'
+    refuses layers 'include/tilth/sys/base/x.h:1: base (layer 1) includes core'
     put src/data/x.c '#include "nn/n.h"'
     refuses layers 'src/data/x.c:1: data includes nn (nn/n.h), its neighbour'
     put src/io/x.c '#include <tilth/tilth.h>'

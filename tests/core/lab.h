@@ -4,7 +4,7 @@
 
 #include "test.h"
 
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 
 static inline tl_engine *open_engine(void)
 {

@@ -3,8 +3,8 @@
 #include <tilth/base/rng.h>
 #include <tilth/core/dtype.h>
 
-#include "core/element.h"
-#include "core/half.h"
+#include "core/inner/element.h"
+#include "core/inner/half.h"
 
 /* --- names and classes ------------------------------------------------------------------------ */
 

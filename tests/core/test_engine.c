@@ -4,12 +4,12 @@
 #include <pthread.h>
 #include <tilth/base/alloc.h>
 #include <tilth/core/ctx.h>
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/reduce.h>
 
-#include "core/storage.h"
+#include "core/inner/storage.h"
 
 /* --- backends --------------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
 #include <locale.h>
 #include <stdlib.h>
 #include <tilth/base/alloc.h>
-#include <tilth/core/backend.h>
+#include <tilth/sys/core/backend.h>
 #include <tilth/core/tensor.h>
 
 static tl_engine *engine;

@@ -9,7 +9,7 @@
 
 #include <tilth/base/alloc.h>
 
-#include "core/half.h"
+#include "core/inner/half.h"
 #include "cpu/gemm.h"
 #include "cpu/gemm_impl.h"
 #include "cpu/scratch.h"

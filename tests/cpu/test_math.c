@@ -9,7 +9,7 @@
 #include <tilth/base/pool.h>
 #include <tilth/base/rng.h>
 
-#include "core/half.h"
+#include "core/inner/half.h"
 #include "cpu/simd/simd.h"
 
 /* --- what is right ---------------------------------------------------------------------------- */

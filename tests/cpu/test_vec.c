@@ -8,7 +8,7 @@
 
 #include <tilth/base/rng.h>
 
-#include "core/half.h"
+#include "core/inner/half.h"
 #include "vec_probe.h"
 
 enum { LANES = 16, ROUNDS = 4000 };

@@ -5,8 +5,8 @@
 
 #include "test.h"
 
-#include <tilth/io/example.h>
-#include <tilth/io/tfrecord.h>
+#include <tilth/io/tensorflow/example.h>
+#include <tilth/io/tensorflow/tfrecord.h>
 
 /* One case: its features by name. */
 typedef struct golden_case {

@@ -14,8 +14,8 @@
 #include <tilth/base/file.h>
 #include <tilth/base/str.h>
 #include <tilth/data/pipeline.h>
-#include <tilth/io/example.h>
-#include <tilth/io/tfrecord.h>
+#include <tilth/io/tensorflow/example.h>
+#include <tilth/io/tensorflow/tfrecord.h>
 #include <unistd.h>
 
 #include "engine.h"

@@ -7,7 +7,7 @@
 
 #include <tilth/base/file.h>
 #include <tilth/data/image_folder.h>
-#include <tilth/io/jpeg.h>
+#include <tilth/io/image/jpeg.h>
 
 static char root[64];
 static tl_arena *arena;

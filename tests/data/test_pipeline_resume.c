@@ -1,7 +1,7 @@
 /* Pipelines that are restored go on with the very next batch, whatever they do. needs: threads */
 #include "data/pipeline_lab.h"
 
-#include <tilth/io/checkpoint.h>
+#include <tilth/io/checkpoint/checkpoint.h>
 
 static const char *paths[5], *more_paths[2];
 

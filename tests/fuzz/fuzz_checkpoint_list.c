@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/checkpoint_list.h"
+#include "io/checkpoint/list.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
 #include <tilth/base/crc32c.h>
 #include <tilth/base/log.h>
 #include <tilth/base/str.h>
-#include <tilth/io/event_file.h>
+#include <tilth/io/tensorflow/event_file.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

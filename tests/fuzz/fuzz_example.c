@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include <tilth/base/alloc.h>
-#include <tilth/io/example.h>
+#include <tilth/io/tensorflow/example.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

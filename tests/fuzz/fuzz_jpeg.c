@@ -1,10 +1,10 @@
-/* JPEG and PNG images by way of io/image.h: the first five bytes say what is wanted, the rest is
+/* JPEG and PNG images by way of io/image/image.h: the first five bytes say what is wanted, the rest is
  * the file. A window shows what the whole image shows there. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <tilth/io/image.h>
+#include <tilth/io/image/image.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

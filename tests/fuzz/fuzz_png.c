@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include <tilth/base/alloc.h>
-#include <tilth/io/png.h>
+#include <tilth/io/image/png.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -14,18 +14,18 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/crc32c.h>
 #include <tilth/base/log.h>
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 #include <tilth/data/image_folder.h>
-#include <tilth/io/checkpoint_manager.h>
-#include <tilth/io/event_file.h>
-#include <tilth/io/tensorbundle.h>
+#include <tilth/io/checkpoint/manager.h>
+#include <tilth/io/tensorflow/event_file.h>
+#include <tilth/io/tensorflow/tensorbundle.h>
 
 #include "../desc/gin_toys.h"
 #include "../desc/sample.h"
-#include "io/checkpoint_impl.h"
-#include "io/json_lines.h"
-#include "io/leveldb_table.h"
-#include "io/protobuf.h"
+#include "io/inner/checkpoint.h"
+#include "io/inner/json_lines.h"
+#include "io/tensorflow/leveldb_table.h"
+#include "io/tensorflow/protobuf.h"
 #include "tool/runs.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);

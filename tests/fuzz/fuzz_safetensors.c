@@ -9,8 +9,8 @@
 
 #include <tilth/base/crc32c.h>
 #include <tilth/base/log.h>
-#include <tilth/cpu/cpu.h>
-#include <tilth/io/checkpoint.h>
+#include <tilth/sys/cpu/cpu.h>
+#include <tilth/io/checkpoint/checkpoint.h>
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -14,7 +14,7 @@
 #include <tilth/desc/config.h>
 #include <tilth/desc/yaml.h>
 
-#include "base/utf8.h"
+#include "base/inner/utf8.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -14,11 +14,11 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/crc32c.h>
 #include <tilth/base/log.h>
-#include <tilth/cpu/cpu.h>
-#include <tilth/io/tensorbundle.h>
+#include <tilth/sys/cpu/cpu.h>
+#include <tilth/io/tensorflow/tensorbundle.h>
 
-#include "io/leveldb_table.h"
-#include "io/protobuf.h"
+#include "io/tensorflow/leveldb_table.h"
+#include "io/tensorflow/protobuf.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -8,7 +8,7 @@
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/crc32c.h>
-#include <tilth/io/tfrecord.h>
+#include <tilth/io/tensorflow/tfrecord.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

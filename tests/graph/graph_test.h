@@ -6,10 +6,10 @@
 #include "test.h"
 
 #include <tilth/base/alloc.h>
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 #include <tilth/graph/function.h>
 #include <tilth/ops/activation.h>
-#include <tilth/ops/apply.h>
+#include <tilth/sys/ops/apply.h>
 #include <tilth/ops/attention.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>

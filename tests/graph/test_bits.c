@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <tilth/base/alloc.h>
 #include <tilth/base/log.h>
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 #include <tilth/graph/function.h>
 #include <tilth/nn/layers.h>
 #include <tilth/nn/model.h>

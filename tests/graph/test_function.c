@@ -2,7 +2,7 @@
 #include "test.h"
 
 #include <tilth/base/alloc.h>
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 #include <tilth/graph/function.h>
 #include <tilth/nn/layers.h>
 #include <tilth/nn/model.h>

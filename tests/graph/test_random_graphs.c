@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <tilth/base/alloc.h>
 #include <tilth/base/rng.h>
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 #include <tilth/graph/function.h>
 #include <tilth/ops/activation.h>
 #include <tilth/ops/attention.h>

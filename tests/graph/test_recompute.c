@@ -4,12 +4,12 @@
  * memory. */
 #include "test.h"
 
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 #include <tilth/graph/function.h>
 #include <tilth/nn/layers.h>
 #include <tilth/nn/model.h>
 #include <tilth/ops/activation.h>
-#include <tilth/ops/apply.h>
+#include <tilth/sys/ops/apply.h>
 #include <tilth/ops/attention.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tilth/cpu/cpu.h>
-#include <tilth/io/event_file.h>
+#include <tilth/sys/cpu/cpu.h>
+#include <tilth/io/tensorflow/event_file.h>
 
 static uint64_t seed;
 static uint32_t draw(void)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include <tilth/base/file.h>
-#include <tilth/io/image.h>
+#include <tilth/io/image/image.h>
 
 static void must(tl_status status)
 {

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tilth/cpu/cpu.h>
-#include <tilth/io/checkpoint.h>
+#include <tilth/sys/cpu/cpu.h>
+#include <tilth/io/checkpoint/checkpoint.h>
 
 static void must(tl_status status)
 {

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tilth/cpu/cpu.h>
-#include <tilth/io/tensorbundle.h>
+#include <tilth/sys/cpu/cpu.h>
+#include <tilth/io/tensorflow/tensorbundle.h>
 
 static tl_engine *engine;
 

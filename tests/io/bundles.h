@@ -5,7 +5,7 @@
 
 #include "io/folder.h"
 
-#include <tilth/io/tensorbundle.h>
+#include <tilth/io/tensorflow/tensorbundle.h>
 
 #define GOLDEN TEST_DATA "/golden/tensorbundle/"
 #define INDEX TL_TENSORBUNDLE_SUFFIX

@@ -11,7 +11,7 @@
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/file.h>
-#include <tilth/io/event_file.h>
+#include <tilth/io/tensorflow/event_file.h>
 
 /* Stand in for the C library's: disks are slow, and it is enough to know that they were asked. */
 static int event_syncs;

@@ -6,7 +6,7 @@
 
 #include <tilth/base/log.h>
 
-#include "io/append.h"
+#include "io/inner/append.h"
 
 enum { RECORD = 1000, RECORDS = 12000, MIB = 1 << 20 };
 

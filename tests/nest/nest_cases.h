@@ -20,13 +20,13 @@
 #include <stdlib.h>
 #include <tilth/base/alloc.h>
 #include <tilth/base/rng.h>
-#include <tilth/core/attrs.h>
-#include <tilth/nest/interpret.h>
-#include <tilth/nest/print_c.h>
+#include <tilth/sys/core/attrs.h>
+#include <tilth/sys/nest/interpret.h>
+#include <tilth/sys/nest/print_c.h>
 #include <unistd.h>
 
-#include "core/element.h"
-#include "core/half.h"
+#include "core/inner/element.h"
+#include "core/inner/half.h"
 
 enum { MOST_TERMS = 48, MOST_BUFFERS = 24, MOST_STORES = 12 };
 

@@ -3,10 +3,10 @@
 
 #include <tilth/core/ctx.h>
 #include <tilth/core/engine.h>
-#include <tilth/cpu/cpu.h>
-#include <tilth/ops/apply.h>
+#include <tilth/sys/cpu/cpu.h>
+#include <tilth/sys/ops/apply.h>
 
-#include "cpu/isa.h"
+#include "cpu/inner/isa.h"
 
 enum { COUNT = 60000 };
 

@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include <tilth/base/alloc.h>
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 #include <tilth/graph/function.h>
 #include <tilth/nn/schedule.h>
 #include <tilth/ops/create.h>

@@ -5,7 +5,7 @@
 
 #include "test.h"
 
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 #include <tilth/ops/create.h>
 
 typedef struct fixture {

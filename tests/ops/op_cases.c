@@ -5,7 +5,7 @@
 #include <string.h>
 #include <tilth/base/clock.h>
 #include <tilth/check/check.h>
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 
 #include "op_cases_impl.h"
 

@@ -5,9 +5,9 @@
 #include <tilth/base/rng.h>
 #include <tilth/ops/create.h>
 
-#include "core/half.h"
-#include "core/storage.h"
-#include "core/tensor.h"
+#include "core/inner/half.h"
+#include "core/inner/storage.h"
+#include "core/inner/tensor.h"
 #include "op_cases_impl.h"
 
 /* --- memory ----------------------------------------------------------------------------------- */

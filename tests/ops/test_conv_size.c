@@ -4,7 +4,7 @@
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/rng.h>
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 #include <tilth/ops/conv.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>

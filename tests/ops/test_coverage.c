@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <tilth/core/op.h>
+#include <tilth/sys/core/op.h>
 
 static unsigned seen[TL_OP_COUNT];
 

@@ -2,7 +2,7 @@
 #include "op_cases.h"
 #include "test.h"
 
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/random.h>
 

@@ -2,7 +2,7 @@
  * the scale change from step to step, and the block has three tensors. */
 #include "test.h"
 
-#include <tilth/cpu/cpu.h>
+#include <tilth/sys/cpu/cpu.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/update.h>
 

@@ -7,13 +7,13 @@
 #include <tilth/base/crc32c.h>
 #include <tilth/base/map.h>
 #include <tilth/base/str.h>
-#include <tilth/io/image.h>
+#include <tilth/io/image/image.h>
 #include <tilth/io/table.h>
-#include <tilth/io/tensorbundle.h>
+#include <tilth/io/tensorflow/tensorbundle.h>
 
 #include "base/key_hash.h"
-#include "io/leveldb_table.h"
-#include "io/protobuf.h"
+#include "io/tensorflow/leveldb_table.h"
+#include "io/tensorflow/protobuf.h"
 
 /* --- gzip ------------------------------------------------------------------------------------- */
 

@@ -9,15 +9,15 @@
 #include <zlib.h>
 
 #include <tilth/base/crc32c.h>
-#include <tilth/io/event_file.h>
-#include <tilth/io/example.h>
-#include <tilth/io/image.h>
+#include <tilth/io/tensorflow/event_file.h>
+#include <tilth/io/tensorflow/example.h>
+#include <tilth/io/image/image.h>
 #include <tilth/io/safetensors.h>
-#include <tilth/io/tensorbundle.h>
-#include <tilth/io/tfrecord.h>
+#include <tilth/io/tensorflow/tensorbundle.h>
+#include <tilth/io/tensorflow/tfrecord.h>
 
-#include "io/leveldb_table.h"
-#include "io/protobuf.h"
+#include "io/tensorflow/leveldb_table.h"
+#include "io/tensorflow/protobuf.h"
 
 /* --- examples --------------------------------------------------------------------------------- */
 

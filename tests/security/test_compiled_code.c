@@ -7,7 +7,7 @@
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
 
-#include "base/trust.h"
+#include "base/inner/trust.h"
 
 enum { OTHER = 12345 };
 

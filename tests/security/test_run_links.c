@@ -7,10 +7,10 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include <tilth/io/event_file.h>
-#include <tilth/train/actions.h>
+#include <tilth/io/tensorflow/event_file.h>
+#include <tilth/train/controller/actions.h>
 
-#include "base/folder.h"
+#include "base/inner/folder.h"
 
 /* Stand in for the C library's: when something of that name has been opened, or looked at, a link takes its place. */
 static struct {

@@ -5,12 +5,12 @@
 #include <fcntl.h>
 #include <math.h>
 
-#include <tilth/io/checkpoint.h>
-#include <tilth/io/example.h>
-#include <tilth/io/png.h>
-#include <tilth/io/tfrecord.h>
+#include <tilth/io/checkpoint/checkpoint.h>
+#include <tilth/io/tensorflow/example.h>
+#include <tilth/io/image/png.h>
+#include <tilth/io/tensorflow/tfrecord.h>
 
-#include "base/clean.h"
+#include "base/inner/clean.h"
 
 #define EVIL "e\x1b]0;owned\x07\xc2\x9b" "2J\x7f"
 #define EVIL_SHOWN "e\\x1b]0;owned\\x07\\u009b2J\\x7f"

@@ -5,7 +5,7 @@
 #include "zoo/zoo_lab.h"
 
 #include <tilth/base/alloc.h>
-#include <tilth/io/png.h>
+#include <tilth/io/image/png.h>
 
 /* Stripes that lie or stand, of any colour. */
 static inline void put_photo_of(const char *path, int side, bool standing, int number)

@@ -6,11 +6,11 @@
 
 #include <tilth/base/crc32c.h>
 #include <tilth/builtin/builtin.h>
-#include <tilth/io/checkpoint_manager.h>
-#include <tilth/io/tensorbundle.h>
-#include <tilth/train/launch.h>
+#include <tilth/io/checkpoint/manager.h>
+#include <tilth/io/tensorflow/tensorbundle.h>
+#include <tilth/train/run/launch.h>
 
-#include "io/leveldb_table.h"
+#include "io/tensorflow/leveldb_table.h"
 #include "tool/tool_run.h"
 
 static tl_engine *engine;

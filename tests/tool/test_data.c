@@ -2,11 +2,11 @@
  * them, and its exit codes. */
 #include "io/folder.h"
 
-#include <tilth/io/example.h>
+#include <tilth/io/tensorflow/example.h>
 #include <tilth/io/idx.h>
-#include <tilth/io/jpeg.h>
-#include <tilth/io/png.h>
-#include <tilth/io/tfrecord.h>
+#include <tilth/io/image/jpeg.h>
+#include <tilth/io/image/png.h>
+#include <tilth/io/tensorflow/tfrecord.h>
 
 #include "tool/tool_run.h"
 

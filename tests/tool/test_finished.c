@@ -2,7 +2,7 @@
 #include "tool/tool_lab.h"
 
 #include <tilth/io/idx.h>
-#include <tilth/io/png.h>
+#include <tilth/io/image/png.h>
 
 static void test_eval(void **state)
 {

@@ -5,12 +5,12 @@
 #include <math.h>
 
 #include <tilth/builtin/predictor.h>
-#include <tilth/io/example.h>
+#include <tilth/io/tensorflow/example.h>
 #include <tilth/io/idx.h>
-#include <tilth/io/image.h>
-#include <tilth/io/jpeg.h>
-#include <tilth/io/png.h>
-#include <tilth/io/tfrecord.h>
+#include <tilth/io/image/image.h>
+#include <tilth/io/image/jpeg.h>
+#include <tilth/io/image/png.h>
+#include <tilth/io/tensorflow/tfrecord.h>
 
 #include "tool/confusion.h"
 

@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include <tilth/base/rng.h>
-#include <tilth/io/checkpoint_manager.h>
-#include <tilth/io/event_file.h>
+#include <tilth/io/checkpoint/manager.h>
+#include <tilth/io/tensorflow/event_file.h>
 
 enum { STEPS = 60000 };
 

@@ -1,7 +1,7 @@
 /* `tilth train` as people see it. */
 #include "tool/tool_lab.h"
 
-#include <tilth/train/progress.h>
+#include <tilth/train/writers/progress.h>
 
 static void test_a_bar_and_what_comes_last(void **state)
 {

@@ -7,8 +7,8 @@
 #include <sys/prctl.h>
 
 #include <tilth/base/clock.h>
-#include <tilth/io/example.h>
-#include <tilth/io/tfrecord.h>
+#include <tilth/io/tensorflow/example.h>
+#include <tilth/io/tensorflow/tfrecord.h>
 
 #define TRAIN \
     "tilth train --experiment=vision/local --model_dir=run tilth.jit=false tilth.seed=1 trainer.train_steps=4 "

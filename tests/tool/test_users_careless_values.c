@@ -2,7 +2,7 @@
  * shell has seen. */
 #include "tool/tool_lab.h"
 
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 #define SMALL "--experiment=vision/local", "tilth.seed=1", "tilth.threads=1", "tilth.jit=false"
 

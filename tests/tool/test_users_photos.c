@@ -3,7 +3,7 @@
 #include "tool/photos.h"
 #include "tool/tool_lab.h"
 
-#include <tilth/io/checkpoint.h>
+#include <tilth/io/checkpoint/checkpoint.h>
 
 static void train(const char *more)
 {

@@ -5,7 +5,7 @@
 #include "train/toy.h"
 
 #include <tilth/builtin/builtin.h>
-#include <tilth/train/libai.h>
+#include <tilth/train/libai/libai.h>
 
 static tl_registry *all;
 

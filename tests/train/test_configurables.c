@@ -4,7 +4,7 @@
 
 #include <tilth/desc/gin.h>
 #include <tilth/nn/schedule.h>
-#include <tilth/train/run.h>
+#include <tilth/train/run/run.h>
 
 #include "nn/optimizer.h"
 

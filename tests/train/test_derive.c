@@ -5,9 +5,9 @@
 #include <tilth/data/source.h>
 #include <tilth/nn/losses.h>
 #include <tilth/nn/metrics.h>
-#include <tilth/train/default_trainer.h>
-#include <tilth/train/hooks.h>
-#include <tilth/train/run.h>
+#include <tilth/train/libai/default_trainer.h>
+#include <tilth/train/hooks/hooks.h>
+#include <tilth/train/run/run.h>
 #include <tilth/zoo/vision.h>
 
 enum { ZERO, OWN, SMALL, WAYS }; /* what the derived class says its size is */

@@ -6,7 +6,7 @@
 #include <tilth/nn/schedule.h>
 #include <tilth/train/experiment.h>
 
-#include "train/schedule_end.h"
+#include "train/controller/schedule_end.h"
 
 static tl_registry *registry;
 

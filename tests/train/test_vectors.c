@@ -6,9 +6,9 @@
 #include <tilth/nn/layers.h>
 #include <tilth/ops/activation.h>
 #include <tilth/ops/create.h>
-#include <tilth/train/run.h>
+#include <tilth/train/run/run.h>
 
-#include "train/metric_name.h"
+#include "train/run/metric_name.h"
 
 /* --- an evaluation takes as many batches as it is told ------------------------------------------ */
 

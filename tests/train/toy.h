@@ -12,11 +12,11 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
-#include <tilth/io/event_file.h>
-#include <tilth/train/controller.h>
+#include <tilth/io/tensorflow/event_file.h>
+#include <tilth/train/controller/controller.h>
 
 #include "nn/settings.h"
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 /* --- a folder --------------------------------------------------------------------------------- */
 

@@ -2,9 +2,9 @@
  * out of the pipeline, losses and metrics. needs: threads */
 #include "zoo/zoo_lab.h"
 
-#include <tilth/io/example.h>
-#include <tilth/io/png.h>
-#include <tilth/io/tfrecord.h>
+#include <tilth/io/tensorflow/example.h>
+#include <tilth/io/image/png.h>
+#include <tilth/io/tensorflow/tfrecord.h>
 #include <tilth/ops/create.h>
 
 #include "zoo/image_view.h"

@@ -2,10 +2,10 @@
  * records; parts that are held out; images that are damaged or lie on their side. */
 #include "zoo/zoo_lab.h"
 
-#include <tilth/io/example.h>
-#include <tilth/io/jpeg.h>
-#include <tilth/io/png.h>
-#include <tilth/io/tfrecord.h>
+#include <tilth/io/tensorflow/example.h>
+#include <tilth/io/image/jpeg.h>
+#include <tilth/io/image/png.h>
+#include <tilth/io/tensorflow/tfrecord.h>
 
 enum { SIDE = 8, MOST = 64 };
 

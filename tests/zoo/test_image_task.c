@@ -2,13 +2,13 @@
  * other runs, images for people. */
 #include "zoo/zoo_lab.h"
 
-#include <tilth/io/checkpoint.h>
+#include <tilth/io/checkpoint/checkpoint.h>
 #include <tilth/io/idx.h>
-#include <tilth/io/png.h>
-#include <tilth/io/tfrecord.h>
-#include <tilth/io/example.h>
+#include <tilth/io/image/png.h>
+#include <tilth/io/tensorflow/tfrecord.h>
+#include <tilth/io/tensorflow/example.h>
 #include <tilth/ops/create.h>
-#include <tilth/train/launch.h>
+#include <tilth/train/run/launch.h>
 
 #include "zoo/image_report.h"
 #include "zoo/image_view.h"

@@ -2,10 +2,10 @@
 #include "zoo/zoo_lab.h"
 
 #include <tilth/data/batch.h>
-#include <tilth/io/example.h>
+#include <tilth/io/tensorflow/example.h>
 #include <tilth/io/idx.h>
-#include <tilth/io/png.h>
-#include <tilth/io/tfrecord.h>
+#include <tilth/io/image/png.h>
+#include <tilth/io/tensorflow/tfrecord.h>
 
 /* --- data ------------------------------------------------------------------------------------- */
 

@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include <tilth/base/rng.h>
-#include <tilth/io/checkpoint.h>
-#include <tilth/train/launch.h>
+#include <tilth/io/checkpoint/checkpoint.h>
+#include <tilth/train/run/launch.h>
 #include <tilth/zoo/table.h>
 
 /* --- tables ----------------------------------------------------------------------------------- */

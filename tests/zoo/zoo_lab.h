@@ -13,7 +13,7 @@
 #include <tilth/base/log.h>
 #include <tilth/builtin/builtin.h>
 #include <tilth/desc/yaml.h>
-#include <tilth/train/run.h>
+#include <tilth/train/run/run.h>
 #include <tilth/zoo/vision.h>
 
 #include "engine.h"

@@ -23,7 +23,7 @@
 #ifndef TILTH_BUILTIN_PREDICTOR_H
 #define TILTH_BUILTIN_PREDICTOR_H
 
-#include <tilth/train/finished.h>
+#include <tilth/train/run/finished.h>
 
 TL_BEGIN
 

@@ -30,7 +30,7 @@
 #ifndef TILTH_CHECK_CHECK_H
 #define TILTH_CHECK_CHECK_H
 
-#include <tilth/core/backend.h>
+#include <tilth/sys/core/backend.h>
 
 TL_BEGIN
 

@@ -20,7 +20,7 @@
 #define TILTH_CORE_CTX_H
 
 #include <tilth/base/rng.h>
-#include <tilth/core/backend.h>
+#include <tilth/sys/core/backend.h>
 
 TL_BEGIN
 

@@ -18,7 +18,7 @@
 
 #include <tilth/base/rng.h>
 #include <tilth/core/dtype.h>
-#include <tilth/io/image.h>
+#include <tilth/io/image/image.h>
 
 TL_BEGIN
 

@@ -21,7 +21,7 @@
 #include <tilth/base/arena.h>
 #include <tilth/base/str.h>
 #include <tilth/desc/desc.h>
-#include <tilth/io/image.h>
+#include <tilth/io/image/image.h>
 
 TL_BEGIN
 

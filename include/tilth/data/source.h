@@ -73,7 +73,7 @@ TL_API TL_NODISCARD tl_status tl_source_count(tl_source *s, int64_t *records);
  * longest time are given back, and inflated again in the next pass. When those that are read at a time, by
  * cycle_length and by what waits to be drawn, need more than that, they are kept all the same, and a warning
  * says so: inflating a file for every record would take for ever.
- * Files must not change while they are read; replacing them is fine (io/tfrecord.h). A file of 0 bytes has no records,
+ * Files must not change while they are read; replacing them is fine (io/tensorflow/tfrecord.h). A file of 0 bytes has no records,
  * as in TensorFlow, and is told; when all are such, that is TL_EINVAL. */
 typedef struct tl_tfrecords_args {
     size_t keep; /* (optional: 4 GiB) grows to what is in use */

@@ -25,7 +25,7 @@
 #ifndef TILTH_GRAPH_FUNCTION_H
 #define TILTH_GRAPH_FUNCTION_H
 
-#include <tilth/graph/program.h>
+#include <tilth/sys/graph/program.h>
 
 TL_BEGIN
 

@@ -8,7 +8,7 @@
 #ifndef TILTH_OPS_ACTIVATION_H
 #define TILTH_OPS_ACTIVATION_H
 
-#include <tilth/ops/apply.h>
+#include <tilth/sys/ops/apply.h>
 
 TL_BEGIN
 

@@ -10,8 +10,8 @@
 #ifndef TILTH_OPS_CONV_H
 #define TILTH_OPS_CONV_H
 
-#include <tilth/core/attrs.h>
-#include <tilth/ops/apply.h>
+#include <tilth/sys/core/attrs.h>
+#include <tilth/sys/ops/apply.h>
 
 TL_BEGIN
 

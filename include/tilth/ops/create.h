@@ -7,7 +7,7 @@
 #ifndef TILTH_OPS_CREATE_H
 #define TILTH_OPS_CREATE_H
 
-#include <tilth/ops/apply.h>
+#include <tilth/sys/ops/apply.h>
 
 TL_BEGIN
 

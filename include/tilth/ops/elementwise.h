@@ -13,7 +13,7 @@
 #ifndef TILTH_OPS_ELEMENTWISE_H
 #define TILTH_OPS_ELEMENTWISE_H
 
-#include <tilth/ops/apply.h>
+#include <tilth/sys/ops/apply.h>
 
 TL_BEGIN
 

@@ -13,8 +13,8 @@
 #ifndef TILTH_OPS_LOSS_H
 #define TILTH_OPS_LOSS_H
 
-#include <tilth/core/attrs.h>
-#include <tilth/ops/apply.h>
+#include <tilth/sys/core/attrs.h>
+#include <tilth/sys/ops/apply.h>
 
 TL_BEGIN
 

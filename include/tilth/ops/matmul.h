@@ -11,8 +11,8 @@
 #ifndef TILTH_OPS_MATMUL_H
 #define TILTH_OPS_MATMUL_H
 
-#include <tilth/core/attrs.h>
-#include <tilth/ops/apply.h>
+#include <tilth/sys/core/attrs.h>
+#include <tilth/sys/ops/apply.h>
 
 TL_BEGIN
 

@@ -14,8 +14,8 @@
 #ifndef TILTH_OPS_VIEW_H
 #define TILTH_OPS_VIEW_H
 
-#include <tilth/core/attrs.h>
-#include <tilth/ops/apply.h>
+#include <tilth/sys/core/attrs.h>
+#include <tilth/sys/ops/apply.h>
 #include <tilth/ops/reduce.h>
 
 TL_BEGIN

@@ -27,7 +27,7 @@
 #define TILTH_TOOL_MAIN_H
 
 #include <tilth/desc/registry.h>
-#include <tilth/train/actions.h>
+#include <tilth/train/controller/actions.h>
 
 TL_BEGIN
 

@@ -27,10 +27,10 @@
 #include <tilth/data/dataset.h>
 #include <tilth/desc/gin.h>
 #include <tilth/train/experiment.h>
-#include <tilth/train/lacks.h>
-#include <tilth/train/notes.h>
-#include <tilth/train/original.h>
-#include <tilth/train/step.h>
+#include <tilth/train/run/lacks.h>
+#include <tilth/train/run/notes.h>
+#include <tilth/train/run/original.h>
+#include <tilth/train/trainer/step.h>
 
 TL_BEGIN
 

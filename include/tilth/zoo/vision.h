@@ -34,7 +34,7 @@
 #include <tilth/data/image_folder.h>
 #include <tilth/nn/layers.h>
 #include <tilth/nn/model.h>
-#include <tilth/train/original.h>
+#include <tilth/train/run/original.h>
 #include <tilth/train/task.h>
 
 TL_BEGIN

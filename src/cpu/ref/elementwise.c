@@ -1,6 +1,6 @@
 #include <math.h>
 
-#include "core/integer.h"
+#include "core/inner/integer.h"
 #include "cpu/ref/ref.h"
 
 /* Integers wrap around at the ends of int64, and again when they are stored in a narrower type. */

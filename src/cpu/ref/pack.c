@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "core/tensor.h"
+#include "core/inner/tensor.h"
 #include "cpu/ref/ref.h"
 
 static tl_status pack_kernel(const tl_run *run, const tl_node *n)

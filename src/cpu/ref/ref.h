@@ -5,10 +5,10 @@
 #ifndef TLI_CPU_REF_H
 #define TLI_CPU_REF_H
 
-#include <tilth/core/attrs.h>
-#include <tilth/core/backend.h>
+#include <tilth/sys/core/attrs.h>
+#include <tilth/sys/core/backend.h>
 
-#include "core/element.h"
+#include "core/inner/element.h"
 
 /* One table of kernels for each family of ops: tli_ref_elementwise and so on. */
 #define TLI_REF_FAMILIES(X)                                                                        \

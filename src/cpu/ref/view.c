@@ -1,4 +1,4 @@
-#include "core/tensor.h"
+#include "core/inner/tensor.h"
 #include "cpu/ref/ref.h"
 
 #include <string.h>

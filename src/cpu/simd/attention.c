@@ -4,7 +4,7 @@
 #include <math.h>
 #include <tilth/core/ctx.h>
 
-#include "core/element.h"
+#include "core/inner/element.h"
 
 #define THIS_ISA TLI_JOIN(TLI, TLI_ISA) /* TLI_neon, TLI_avx2 ... */
 

@@ -3,7 +3,7 @@
  * sums about each block's own mean, brought together in double in the order of the blocks. */
 #include <math.h>
 
-#include "core/element.h"
+#include "core/inner/element.h"
 #include "cpu/scratch.h"
 #include "cpu/simd/any_float.h"
 #include "cpu/simd/kernels.h"

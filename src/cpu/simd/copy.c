@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/element.h"
+#include "core/inner/element.h"
 #include "cpu/move.h"
 #include "cpu/simd/index_read.h"
 #include "cpu/simd/kernels.h"

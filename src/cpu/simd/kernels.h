@@ -5,10 +5,10 @@
 #ifndef TLI_CPU_SIMD_KERNELS_H
 #define TLI_CPU_SIMD_KERNELS_H
 
-#include <tilth/core/attrs.h>
-#include <tilth/core/backend.h>
+#include <tilth/sys/core/attrs.h>
+#include <tilth/sys/core/backend.h>
 
-#include "cpu/isa.h"
+#include "cpu/inner/isa.h"
 
 #define TLI_SIMD_FAMILIES(X, isa)                                                                  \
     X(elementwise, isa) X(matmul, isa) X(conv, isa) X(update, isa) X(attention, isa) X(norm, isa)  \

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <tilth/core/ctx.h>
 
-#include "core/element.h"
+#include "core/inner/element.h"
 #include "cpu/ref/ref.h"
 #include "cpu/simd/kernels.h"
 #include "cpu/simd/vec.h"

@@ -17,7 +17,7 @@
  *   vf_load_f16 vf_store_f16  float16        vi_load vi_store              int32
  *   vd_load vd_store          double         vm_load_bool vm_store_bool    bytes: 0 or not; 0 or 1
  *   and each with _n. vf_load_f32 and vf_store_f32 are vf_load and vf_store, for templates (below).
- *   Stores round to nearest, ties to even; they give the bits of core/half.h, NaNs included.
+ *   Stores round to nearest, ties to even; they give the bits of core/inner/half.h, NaNs included.
  *
  * Arithmetic (vf and vd): set1 zero add sub mul div neg abs sqrt floor ceil trunc,
  *   round: to nearest, ties to even;   fma(a, b, c): a * b + c,  fnma(a, b, c): c - a * b, both
@@ -58,8 +58,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "core/half.h"
-#include "cpu/isa.h"
+#include "core/inner/half.h"
+#include "cpu/inner/isa.h"
 
 /* Kernels are loops around these, so that none of them may remain a call. */
 #define TLI_INLINE static inline __attribute__((always_inline))

@@ -1,0 +1,86 @@
+/* Backends: tables of kernels. A backend says what it can do by rows, and names another one to fall
+ * back on for everything else; so it is complete before its first kernel is written.
+ *
+ *     static tl_status exp_f32(const tl_run *r, const tl_node *n) { ... }
+ *     static const tl_kernel rows[] = {{TL_OP_exp, TL_F32, exp_f32, 0}, ...};
+ *     static const tl_kernels mine_elementwise = {rows, TL_COUNT(rows)};
+ *     static const tl_kernels *const tables[] = {&mine_elementwise, NULL};
+ *     const tl_backend_class mine = {.cls = TL_CLASS(...), .fallback = &tl_backend_reference,
+ *                                    .tables = tables};
+ *
+ * Thread word: immutable. */
+#ifndef TILTH_CORE_BACKEND_H
+#define TILTH_CORE_BACKEND_H
+
+#include <tilth/sys/core/op.h>
+#include <tilth/desc/class.h>
+
+TL_BEGIN
+
+/* What changes from step to step: an input of every random op. */
+typedef struct tl_draws {
+    uint64_t seed;
+    int64_t step, microbatch, replica;
+} tl_draws;
+
+/* What a kernel runs with. */
+typedef struct tl_run {
+    tl_engine *engine;
+    tl_pool *threads;
+    tl_draws draws;
+    const void *packed; /* what the backend's `pack` made for this call, or NULL */
+} tl_run;
+
+/* Inputs and outputs are there, of the inferred types and shapes; outputs are row-major without gaps
+ * and hold garbage. Any dimension may be 0. */
+typedef tl_status tl_kernel_fn(const tl_run *run, const tl_node *call);
+
+enum { /* flags of a kernel */
+    TL_KERNEL_STRIDED = 1 /* takes inputs with any strides; others get row-major copies */
+};
+
+typedef struct tl_kernel {
+    tl_op op;
+    tl_dtype dtype; /* of the input that op_class->by names; TL_DTYPE_COUNT: every type */
+    tl_kernel_fn *fn;
+    unsigned flags;
+} tl_kernel;
+typedef struct tl_kernels {
+    const tl_kernel *rows;
+    int64_t count;
+} tl_kernels;
+
+struct tl_backend_class {
+    tl_class cls;
+    const tl_backend_class *fallback; /* NULL: none */
+    const tl_kernels *const *tables;  /* then NULL; later rows win */
+    /* (optional: yes) Whether this machine can run it; the failure says what lacks. */
+    tl_status (*supported)(void);
+    /* (optional: calls the kernel) Stands around every kernel: for checking and measuring. */
+    tl_status (*around)(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel);
+    /* (optional: none) A copy of the call's second input, laid out as its kernel reads it: for weights
+     * that stay the same over many calls. Only asked for its size when `to` is NULL: 0 where the kernel
+     * takes the weight as it lies. Results have the same bits with it and without. */
+    tl_status (*pack)(const tl_run *run, const tl_node *call, void *to, size_t *bytes);
+    /* (optional: no) Tensors lie between guard zones, and what nobody has written yet holds a pattern
+     * that is NaN in every float type: for checking. */
+    bool guards_memory;
+};
+
+/* The kind under which backends are registered. */
+TL_API extern const tl_kind tl_kind_backend;
+
+/* The kernel that runs a call, its fallbacks included; an op that nobody can run on this type is
+ * TL_EUNSUPPORTED. */
+TL_API TL_NODISCARD tl_status tl_engine_kernel(const tl_engine *engine, const tl_node *call,
+                                               tl_kernel *out);
+/* Runs a call whose tensors have storage, around hook included. */
+TL_API TL_NODISCARD tl_status tl_engine_run(tl_engine *engine, const tl_draws *draws,
+                                            const tl_node *call);
+
+/* First element, for kernels: tensors on the host. */
+TL_API void *tl_kernel_data(const tl_tensor *t);
+
+TL_END
+
+#endif

@@ -1,0 +1,92 @@
+/* Graphs: the calls of a function, recorded instead of run.
+ *
+ *     tl_graph *g;
+ *     TL_TRY(tl_graph_capture(&g, &(tl_capture){.engine = e, .body = my_step, .self = task,
+ *                                               .inputs = specs, .input_count = 2, .training = true}));
+ *     TL_TRY(tl_graph_optimize(g, NULL));
+ *     tl_graph_text(g, &text);                                // what is left, one line a call
+ *     tl_graph_free(&g);
+ *
+ * A graph is a list of nodes (sys/core/op.h) in an order in which they can run, over tensors without
+ * elements. Tensors that come from outside and have elements, such as parameters, are noted: the
+ * graph refers to their memory, and calls that write it do so in place.
+ *
+ * Ownership: the caller's; it keeps the memory of tensors from outside alive. Thread word: one thread
+ * at a time. */
+#ifndef TILTH_GRAPH_GRAPH_H
+#define TILTH_GRAPH_GRAPH_H
+
+#include <tilth/core/tensors.h>
+
+TL_BEGIN
+
+typedef struct tl_graph tl_graph;
+
+/* What is captured: runs ops of `c` on `in` and puts what it gives into `out`. Whatever it wants to
+ * keep from call to call lies in tensors from outside that ops write in place. Reading elements is
+ * refused: they are computed when the program runs. */
+typedef tl_status tl_graph_fn(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out);
+
+typedef struct tl_spec {
+    const char *name; /* borrowed while capturing */
+    tl_dtype dtype;
+    tl_shape shape;
+} tl_spec;
+
+typedef struct tl_capture {
+    tl_engine *engine;
+    tl_graph_fn *body;
+    void *self;
+    const tl_spec *inputs;
+    int64_t input_count;
+    bool training;
+    const char *path; /* (optional: "") of the module around it: keys of random draws follow from it */
+} tl_capture;
+TL_API TL_NODISCARD tl_status tl_graph_capture(tl_graph **out, const tl_capture *args);
+/* NULL is fine. */
+TL_API void tl_graph_free(tl_graph **g);
+
+/* One pass over a graph; gives how much it changed. */
+typedef struct tl_pass {
+    const char *name, *help;
+    tl_status (*run)(tl_graph *g, int64_t *changes);
+} tl_pass;
+/* In the order in which they run, then one whose name is NULL. */
+TL_API extern const tl_pass tl_graph_passes[];
+
+/* What the backward pass computes again instead of keeping it: less memory, more time, the same
+ * draws and bits. */
+typedef enum tl_recompute {
+    TL_RECOMPUTE_NONE,
+    TL_RECOMPUTE_SELECTIVE, /* cheap results that are needed again much later */
+    TL_RECOMPUTE_FULL /* all but what passes from one stretch of the forward pass to the next; where
+                       * it is cut into stretches follows from the sizes of what would be kept */
+} tl_recompute;
+
+typedef struct tl_optimize {
+    const char *const *skip; /* (optional) names of passes that are left out, then NULL */
+    tl_recompute recompute;  /* (optional: none) */
+    /* (optional) Called before the first pass with NULL, and after each with how much it changed. */
+    void (*watch)(const tl_graph *g, const tl_pass *pass, int64_t changes, void *payload);
+    void *payload;
+} tl_optimize;
+/* Runs the passes and checks the graph (tl_graph_verify) after each. `how` may be NULL. */
+TL_API TL_NODISCARD tl_status tl_graph_optimize(tl_graph *g, const tl_optimize *how);
+
+/* The rules that every pass keeps: a tensor is made before it is used and by one call; types and
+ * shapes are those that the op infers; views show what they are views of. */
+TL_API TL_NODISCARD tl_status tl_graph_verify(const tl_graph *g);
+
+TL_API int64_t tl_graph_count(const tl_graph *g);
+TL_API const tl_node *tl_graph_first(const tl_graph *g);
+TL_API double tl_node_flops(const tl_node *n);
+/* Bytes that a call reads and writes. */
+TL_API double tl_node_bytes(const tl_node *n);
+
+/* For people: one line a call; a drawing for Graphviz' dot. */
+TL_API void tl_graph_text(const tl_graph *g, tl_str *out);
+TL_API void tl_graph_dot(const tl_graph *g, tl_str *out);
+
+TL_END
+
+#endif

@@ -1,0 +1,343 @@
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <tilth/base/alloc.h>
+#include <tilth/base/log.h>
+#include <tilth/base/vec.h>
+
+#include "base/inner/thread.h"
+#include "io/inner/checkpoint_manager.h"
+
+enum { PIECE = 1 << 20, HUGE_PAGE = 2 << 20, SECONDS_PER_HOUR = 3600 };
+
+struct tli_checkpoint_saver {
+    tli_checkpoint_saver_args args;
+    /* What is being saved: the thread's while `working`. */
+    tli_st_draft draft;
+    char *snapshot; /* its data; kept for the next one */
+    size_t room;
+    tl_str item; /* NAME-STEP */
+    tl_str path; /* of the file */
+    /* The thread. */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool started, working, ending, failed;
+    bool done; /* the last one came to a good end, and nobody asked yet */
+    tl_error failure;
+};
+
+/* --- writing and listing ---------------------------------------------------------------------- */
+
+static void remove_checkpoint(const tli_checkpoint_saver *s, const char *item)
+{
+    tli_checkpoint_list_delete(s->args.directory, item, s->args.name);
+}
+
+// How many are too many; those by time do not count, and of them there is one at most.
+static int64_t count_too_many(const tli_checkpoint_saver *s)
+{
+    const tli_checkpoint_list *l = s->args.list;
+    int64_t count = 0;
+    for (int64_t i = 0; i < l->count; i++) count += !tli_checkpoint_is_timed(l->items[i].path, s->args.name);
+    return s->args.max_to_keep.set ? count - s->args.max_to_keep.value : 0;
+}
+
+// True when anything fell out.
+static bool drop_old(tli_checkpoint_saver *s)
+{
+    tli_checkpoint_list *l = s->args.list;
+    const double hours = s->args.keep_every_n_hours;
+    int64_t left = count_too_many(s);
+    if (left <= 0) return false;
+    for (int64_t i = 0; i < l->count && left > 0; i++) {
+        const tli_checkpoint_item *oldest = &l->items[i];
+        if (tli_checkpoint_is_timed(oldest->path, s->args.name)) continue;
+        if (hours > 0 && oldest->time - hours * SECONDS_PER_HOUR >= l->preserved)
+            l->preserved = oldest->time; // it stays for good, and the list does not grow with such
+        else
+            remove_checkpoint(s, oldest->path);
+        tli_checkpoint_list_drop(l, i);
+        left--;
+    }
+    tli_checkpoint_list_pack(l);
+    return true;
+}
+
+// The one by time goes when there is a newer one.
+static tl_status find_timed(char **out, const tli_checkpoint_saver *s)
+{
+    const tli_checkpoint_list *l = s->args.list;
+    *out = NULL;
+    for (int64_t i = 0; i < l->count && !*out; i++) {
+        const char *path = l->items[i].path;
+        if (!tli_checkpoint_is_timed(path, s->args.name) || strcmp(path, tl_str_text(&s->item)) == 0) continue;
+        if (!(*out = tl_strdup(path))) return TL_FAIL_NOMEM(strlen(path) + 1);
+    }
+    return TL_OK;
+}
+
+// The new one is listed before old ones go: the state file always names some that are there.
+static tl_status list_new(tli_checkpoint_saver *s)
+{
+    tli_checkpoint_list next;
+    const char *item = tl_str_text(&s->item);
+    char *timed = NULL;
+    tl_status st;
+    TL_TRY(tli_checkpoint_list_copy(&next, s->args.list));
+    TL_TRY_DONE(st, find_timed(&timed, s));
+    if (timed) tli_checkpoint_list_remove(&next, timed);
+    tli_checkpoint_list_remove(&next, item); // what is written again goes to the end
+    TL_TRY_DONE(st, tli_checkpoint_list_add(&next, item, tli_checkpoint_clock()));
+    TL_TRY_DONE(st, tli_checkpoint_list_set_latest(&next, item));
+    TL_TRY_DONE(st, tli_checkpoint_list_write(&next, s->args.directory));
+    tli_checkpoint_list_deinit(s->args.list);
+    *s->args.list = next;
+    if (timed) remove_checkpoint(s, timed);
+    tl_free(timed);
+    return drop_old(s) ? tli_checkpoint_list_write(s->args.list, s->args.directory) : TL_OK;
+done:
+    tl_free(timed);
+    tli_checkpoint_list_deinit(&next);
+    return st;
+}
+
+static tl_status write_and_list(tli_checkpoint_saver *s, const void *data)
+{
+    tl_status st = tl_mkdirs(s->args.directory);
+    if (st == TL_OK) st = tli_checkpoint_write(tl_str_text(&s->path), &s->draft, data);
+    if (st == TL_OK) st = list_new(s);
+    if (st == TL_OK) return TL_OK;
+    const char *latest = s->args.list->latest;
+    return tl_error_note(st, "the checkpoint '%s' was not saved; %s%s%s", tl_str_text(&s->path),
+                         latest ? "the latest is '" : "there is none yet", latest ? latest : "",
+                         latest ? "'" : "");
+}
+
+/* --- snapshots -------------------------------------------------------------------------------- */
+
+typedef struct copying {
+    const tli_st_draft *draft;
+    const char **from; /* by item */
+    char *to;
+} copying;
+
+static int64_t item_at(const tli_st_draft *d, size_t at)
+{
+    int64_t low = 0, high = d->items.count - 1; // the last one that begins at or before `at`
+    while (low < high) {
+        int64_t middle = low + (high - low + 1) / 2;
+        if (d->items.items[middle].begin <= at)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+static tl_status copy_range(int64_t begin, int64_t end, void *payload)
+{
+    const copying *c = payload;
+    size_t at = (size_t)begin, last = (size_t)end;
+    for (int64_t i = item_at(c->draft, at); at < last; i++) {
+        const tli_st_item *item = &c->draft->items.items[i];
+        size_t stop = item->begin + item->bytes < last ? item->begin + item->bytes : last;
+        if (stop > at) memcpy(c->to + at, c->from[i] + (at - item->begin), stop - at);
+        at = stop > at ? stop : at;
+    }
+    return TL_OK;
+}
+
+static tl_status make_room(tli_checkpoint_saver *s, size_t bytes)
+{
+    if (s->snapshot && bytes <= s->room) return TL_OK;
+    tl_free(s->snapshot);
+    s->room = 0;
+    s->snapshot = tl_alloc_aligned(bytes >= HUGE_PAGE ? HUGE_PAGE : 64, bytes);
+    if (!s->snapshot) return TL_FAIL_NOMEM(bytes);
+    s->room = bytes;
+#ifdef MADV_HUGEPAGE
+    if (bytes >= HUGE_PAGE)
+        (void)madvise(s->snapshot, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); // a wish
+#endif
+    return TL_OK;
+}
+
+// Copies all data to where they will lie in the file.
+static tl_status take_snapshot(tli_checkpoint_saver *s)
+{
+    const tli_st_draft *d = &s->draft;
+    const size_t count = (size_t)d->items.count;
+    tl_pool *pool = NULL;
+    tl_status st = TL_OK;
+    int64_t leased = 0;
+    TL_TRY(make_room(s, d->bytes));
+    tl_lease *leases = tl_alloc_zero(count * sizeof *leases);
+    const char **from = tl_alloc(count * sizeof *from);
+    if (!leases || !from) st = TL_FAIL_NOMEM(count * (sizeof *leases + sizeof *from));
+    for (; leased < d->items.count && st == TL_OK; leased++) {
+        const tli_st_item *item = &d->items.items[leased];
+        if (item->tensor) st = tl_lease_read(&leases[leased], item->tensor);
+        if (st != TL_OK) {
+            tl_error_note(st, "'%s'", item->name);
+            break;
+        }
+        from[leased] = item->tensor ? leases[leased].data : item->data;
+        if (item->tensor) pool = tl_engine_threads(tl_tensor_engine(item->tensor));
+    }
+    if (st == TL_OK)
+        st = tl_parallel_for(pool, (int64_t)d->bytes, PIECE, copy_range,
+                             &(copying){d, from, s->snapshot});
+    for (int64_t i = 0; i < leased; i++) tl_lease_end(&leases[i]);
+    tl_free(leases);
+    tl_free(from);
+    return st;
+}
+
+/* --- the thread ------------------------------------------------------------------------------- */
+
+static void *work(void *payload)
+{
+    tli_checkpoint_saver *s = payload;
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        while (!s->working && !s->ending) pthread_cond_wait(&s->changed, &s->lock);
+        if (!s->working) break;
+        pthread_mutex_unlock(&s->lock);
+        tl_status st = write_and_list(s, s->snapshot);
+        if (st != TL_OK) tl_error_save(&s->failure);
+        pthread_mutex_lock(&s->lock);
+        s->failed = st != TL_OK;
+        s->done = st == TL_OK;
+        s->working = false;
+        pthread_cond_broadcast(&s->changed);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+static tl_status start_thread(tli_checkpoint_saver *s)
+{
+    sigset_t mask, before;
+    if (s->started) return TL_OK;
+    tli_thread_mask(&mask);
+    pthread_sigmask(SIG_SETMASK, &mask, &before);
+    int error = pthread_create(&s->thread, NULL, work, s);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error)
+        return TL_FAIL(TL_EIO, "cannot start the thread that saves checkpoints: %s",
+                       strerror(error));
+    s->started = true;
+    return TL_OK;
+}
+
+void tli_checkpoint_saver_wait(tli_checkpoint_saver *s)
+{
+    pthread_mutex_lock(&s->lock);
+    while (s->working) pthread_cond_wait(&s->changed, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+}
+
+tl_status tli_checkpoint_saver_outcome(tli_checkpoint_saver *s, bool wait)
+{
+    if (wait) tli_checkpoint_saver_wait(s);
+    pthread_mutex_lock(&s->lock);
+    bool failed = !s->working && s->failed;
+    if (failed) s->failed = false;
+    pthread_mutex_unlock(&s->lock);
+    if (!failed) return TL_OK;
+    tl_error_restore(&s->failure);
+    return s->failure.code;
+}
+
+bool tli_checkpoint_saver_is_done(tli_checkpoint_saver *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool done = s->done && !s->working;
+    if (done) s->done = false;
+    pthread_mutex_unlock(&s->lock);
+    return done;
+}
+
+/* --- savers ----------------------------------------------------------------------------------- */
+
+tl_status tli_checkpoint_saver_new(tli_checkpoint_saver **out,
+                                   const tli_checkpoint_saver_args *args)
+{
+    tli_checkpoint_saver *s = tl_alloc_zero(sizeof *s);
+    *out = s;
+    if (!s) return TL_FAIL_NOMEM(sizeof *s);
+    s->args = *args;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    return TL_OK;
+}
+
+void tli_checkpoint_saver_free(tli_checkpoint_saver **saver)
+{
+    tli_checkpoint_saver *s = *saver;
+    if (!s) return;
+    if (s->started) {
+        pthread_mutex_lock(&s->lock);
+        s->ending = true;
+        pthread_cond_broadcast(&s->changed);
+        pthread_mutex_unlock(&s->lock);
+        pthread_join(s->thread, NULL);
+    }
+    tli_st_draft_deinit(&s->draft);
+    tl_str_deinit(&s->item);
+    tl_str_deinit(&s->path);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    tl_free(s->snapshot);
+    tl_free(s);
+    *saver = NULL;
+}
+
+const char *tli_checkpoint_saver_path(const tli_checkpoint_saver *s)
+{
+    return tl_str_text(&s->path);
+}
+
+static tl_status begin(tli_checkpoint_saver *s, const tl_state *state, int64_t step, bool timed,
+                       const tl_checkpoint_info *info)
+{
+    const char *folder = s->args.directory;
+    size_t length = strlen(folder);
+    tli_st_draft_deinit(&s->draft);
+    TL_TRY(tli_st_draft_init(&s->draft));
+    tl_str_cut(&s->item, 0);
+    tl_str_cut(&s->path, 0);
+    tl_str_addf(&s->item, "%s-%s%" PRId64, s->args.name, timed ? TLI_CHECKPOINT_TIMED : "", step);
+    tl_str_addf(&s->path, "%s%s%s" TL_CHECKPOINT_SUFFIX, folder,
+                folder[length - 1] == '/' ? "" : "/", tl_str_text(&s->item));
+    TL_TRY(tl_str_status(&s->item));
+    TL_TRY(tl_str_status(&s->path));
+    return tli_checkpoint_draft(&s->draft, state, info);
+}
+
+tl_status tli_checkpoint_saver_save(tli_checkpoint_saver *s, const tl_state *state, int64_t step, bool timed,
+                                    const tl_checkpoint_info *info)
+{
+    tli_checkpoint_saver_wait(s);
+    s->done = false;
+    tl_status st = begin(s, state, step, timed, info);
+    if (st == TL_OK && s->args.background) {
+        st = take_snapshot(s);
+        if (st == TL_OK) st = start_thread(s);
+    }
+    if (st != TL_OK)
+        return tl_error_note(st, "the checkpoint of step %" PRId64 " was not saved", step);
+    if (!s->args.background) {
+        st = write_and_list(s, NULL);
+        s->done = st == TL_OK;
+        return st;
+    }
+    pthread_mutex_lock(&s->lock);
+    s->working = true;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    return TL_OK;
+}

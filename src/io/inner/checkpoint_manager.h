@@ -1,0 +1,87 @@
+/* The manager of checkpoints from inside. Thread word: one thread at a time. */
+#ifndef TLI_IO_CHECKPOINT_MANAGER_IMPL_H
+#define TLI_IO_CHECKPOINT_MANAGER_IMPL_H
+
+#include <tilth/io/checkpoint/manager.h>
+
+#include "io/inner/checkpoint.h"
+#include "io/checkpoint/list.h"
+
+#define TLI_CHECKPOINT_USUAL_NAME "ckpt"
+
+/* What time it is; tests set it. */
+extern double (*tli_checkpoint_clock)(void);
+
+/* --- which is meant (checkpoint_locate.c) -------------------------------------------------------- */
+
+typedef struct tli_checkpoint_place {
+    const char *path; /* of the file, or the prefix of the bundle; of the file when there is neither */
+    bool bundle, there;
+} tli_checkpoint_place;
+/* An item of a list. Where both forms are there it is the file: a bundle knows less. */
+TL_NODISCARD tl_status tli_checkpoint_find_item(tli_checkpoint_place *out, tl_arena *arena, const char *directory,
+                                                const char *item);
+/* Every byte of it, against its checksums. */
+TL_NODISCARD tl_status tli_checkpoint_verify_bundle(const char *prefix);
+
+/* --- directories (checkpoint_folder.c) -------------------------------------------------------- */
+
+/* The list of a directory: its state file; the checkpoints that lie there when that cannot be
+ * understood; else an empty one. Times are not in the future, and items that are kept for good are
+ * left out. */
+TL_NODISCARD tl_status tli_checkpoint_folder_list(tli_checkpoint_list *out, const char *directory,
+                                                  const char *name);
+/* The checkpoints that lie in a directory, whatever its state file says. */
+TL_NODISCARD tl_status tli_checkpoint_folder_scan(tli_checkpoint_list *out, const char *directory, const char *name);
+/* Removes what killed processes left: temporary files of checkpoints and of the state file. */
+void tli_checkpoint_folder_sweep(const char *directory, const char *name);
+
+/* Whether an item of the list was saved by time. */
+bool tli_checkpoint_is_timed(const char *item, const char *name);
+
+/* --- writing (checkpoint_save.c) -------------------------------------------------------------- */
+
+/* What is to be written, and the thread that does it. The list belongs to it while it works. */
+typedef struct tli_checkpoint_saver tli_checkpoint_saver;
+typedef struct tli_checkpoint_saver_args {
+    const char *directory, *name; /* borrowed */
+    tl_opt_int max_to_keep;
+    double keep_every_n_hours;
+    bool background;
+    tli_checkpoint_list *list;
+} tli_checkpoint_saver_args;
+TL_NODISCARD tl_status tli_checkpoint_saver_new(tli_checkpoint_saver **out,
+                                                const tli_checkpoint_saver_args *args);
+/* Waits. NULL is fine. */
+void tli_checkpoint_saver_free(tli_checkpoint_saver **s);
+/* Writes NAME-STEP (by time: NAME-timed-STEP) and lists it, or, in the background, copies the state and leaves the
+ * rest to the thread. Waits for the save before. */
+TL_NODISCARD tl_status tli_checkpoint_saver_save(tli_checkpoint_saver *s, const tl_state *state,
+                                                 int64_t step, bool timed, const tl_checkpoint_info *info);
+/* Whether the last save has come to a good end, once. */
+bool tli_checkpoint_saver_is_done(tli_checkpoint_saver *s);
+/* The file of the last save, valid until the next. */
+const char *tli_checkpoint_saver_path(const tli_checkpoint_saver *s);
+/* Has a save in the background failed? `wait`: waits for one that is under way. The failure is
+ * handed on once. */
+TL_NODISCARD tl_status tli_checkpoint_saver_outcome(tli_checkpoint_saver *s, bool wait);
+/* Waits and leaves the failure for later. */
+void tli_checkpoint_saver_wait(tli_checkpoint_saver *s);
+
+/* --- the manager (checkpoint_manager.c) ------------------------------------------------------- */
+
+/* A save that failed in the background is handed on, once, and its step is not saved after all. `wait`: for one that is
+ * under way. */
+TL_NODISCARD tl_status tli_checkpoint_manager_outcome(tl_checkpoint_manager *m, bool wait);
+/* The state has become another since its step was saved: that is to be saved again. */
+void tli_checkpoint_manager_outdate(tl_checkpoint_manager *m);
+/* The step of the latest checkpoint, when it is of this manager's making; else -1. This and the next wait for the save. */
+int64_t tli_checkpoint_manager_own_latest(tl_checkpoint_manager *m);
+/* Whether there is one before it. */
+bool tli_checkpoint_manager_has_earlier(tl_checkpoint_manager *m);
+/* The latest checkpoint leads nowhere: it is kept as FILE.SUFFIX, `*aside`, in the arena, and the one before it is the
+ * latest. */
+TL_NODISCARD tl_status tli_checkpoint_manager_give_up(tl_checkpoint_manager *m, const char *suffix, const char **aside,
+                                                      tl_arena *arena);
+
+#endif

@@ -1,0 +1,264 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include <tilth/base/alloc.h>
+#include <tilth/base/file.h>
+
+#include "io/tensorflow/event_impl.h"
+
+struct tl_event_reader {
+    char *path;
+    tl_file_mapping file;
+    const char *at;
+    tl_arena *arena;    /* what the last event points to */
+    tl_arena_mark mark;
+    tl_map plugins;     /* tag to the name of its plug-in, which only its first event has; owned */
+    bool cut;
+};
+
+tl_status tl_event_reader_open(tl_event_reader **out, const char *path)
+{
+    *out = NULL;
+    tl_event_reader *r = tl_alloc_zero(sizeof *r);
+    if (!r) return TL_FAIL_NOMEM(sizeof *r);
+    tl_status st = TL_OK;
+    r->path = tl_strdup(path);
+    if (!r->path) {
+        st = TL_FAIL_NOMEM(strlen(path) + 1);
+        goto done;
+    }
+    TL_TRY_DONE(st, tl_arena_new(&r->arena));
+    r->mark = tl_arena_begin(r->arena);
+    TL_TRY_DONE(st, tl_file_map(&r->file, path));
+    r->at = r->file.data;
+    *out = r;
+    r = NULL;
+done:
+    tl_event_reader_close(&r);
+    return st;
+}
+
+void tl_event_reader_close(tl_event_reader **reader)
+{
+    tl_event_reader *r = *reader;
+    if (!r) return;
+    for (int64_t i = 0; i < tl_map_count(&r->plugins); i++) tl_free(tl_map_at(&r->plugins, i));
+    tl_map_deinit(&r->plugins);
+    tl_file_unmap(&r->file);
+    tl_arena_free(&r->arena);
+    tl_free(r->path);
+    tl_free(r);
+    *reader = NULL;
+}
+
+bool tl_event_reader_cut(const tl_event_reader *r)
+{
+    return r->cut;
+}
+
+/* --- messages --------------------------------------------------------------------------------- */
+
+static tl_status fail_damaged(const tl_event_reader *r)
+{
+    return TL_FAIL(TL_EINVAL, "'%s' is damaged: what comes after byte %zu is no event", r->path,
+                   (size_t)(r->at - r->file.data));
+}
+
+static const char *text_of(tl_arena *arena, const tli_pb_field *f)
+{
+    return tl_arena_strndup(arena, f->data, f->size);
+}
+
+// Strings may hold NULs, as images do.
+static tl_status bytes_of(tl_event_bytes *out, tl_arena *arena, const tli_pb_field *f)
+{
+    char *copy = tl_arena_alloc(arena, f->size + 1);
+    if (!copy) return TL_ENOMEM;
+    if (f->size) memcpy(copy, f->data, f->size);
+    *out = (tl_event_bytes){copy, f->size};
+    return TL_OK;
+}
+
+static int64_t count_fields(const tli_pb_field *message, int number)
+{
+    int64_t count = 0;
+    tli_pb in = {message->data, message->data + message->size, false};
+    tli_pb_field f;
+    while (tli_pb_next(&in, &f)) count += f.number == number && f.wire == TLI_PB_BYTES;
+    return count;
+}
+
+static tl_status read_rows(tl_event_value *v, tl_arena *arena, const tli_pb_field *f)
+{
+    int64_t count = (int64_t)(f->size / sizeof(double));
+    double *rows = tl_arena_array(arena, count, sizeof *rows);
+    if (!rows) return TL_ENOMEM;
+    for (int64_t i = 0; i < count; i++) rows[i] = tli_get_double(f->data + 8 * i);
+    v->rows = rows;
+    v->row_count = count / 3;
+    if (count) v->number = rows[0];
+    return TL_OK;
+}
+
+static tl_status read_numbers(tl_event_value *v, tl_arena *arena, int dtype, const tli_pb_field *f)
+{
+    if (f->number == TLI_TENSOR_FLOATS || dtype == TLI_PROTO_FLOAT) {
+        if (f->wire == TLI_PB_FIXED32) {
+            uint32_t bits = (uint32_t)f->bits;
+            float number;
+            memcpy(&number, &bits, sizeof number);
+            v->number = number;
+        } else if (f->size >= sizeof(float)) {
+            v->number = tli_get_float(f->data);
+        }
+        return TL_OK;
+    }
+    if (f->wire == TLI_PB_FIXED64) {
+        memcpy(&v->number, &f->bits, sizeof v->number);
+        return TL_OK;
+    }
+    return read_rows(v, arena, f);
+}
+
+static tl_status read_tensor(tl_event_value *v, tl_arena *arena, const tli_pb_field *tensor)
+{
+    tli_pb in = {tensor->data, tensor->data + tensor->size, false};
+    tli_pb_field f;
+    int dtype = 0;
+    tl_event_bytes *strings = tl_arena_array(arena, count_fields(tensor, TLI_TENSOR_STRINGS), sizeof *strings);
+    if (!strings) return TL_ENOMEM;
+    v->strings = strings;
+    v->string_count = 0; // a value may say twice what its tensor is: the last one counts
+    while (tli_pb_next(&in, &f)) {
+        switch (f.number) {
+        case TLI_TENSOR_DTYPE: dtype = (int)f.bits; break;
+        case TLI_TENSOR_CONTENT:
+        case TLI_TENSOR_FLOATS:
+        case TLI_TENSOR_DOUBLES: TL_TRY(read_numbers(v, arena, dtype, &f)); break;
+        case TLI_TENSOR_STRINGS:
+            if (f.wire == TLI_PB_BYTES) TL_TRY(bytes_of(&strings[v->string_count++], arena, &f));
+            break;
+        default: break;
+        }
+    }
+    return TL_OK;
+}
+
+static tl_status read_metadata(tl_event_value *v, tl_arena *arena, const tli_pb_field *metadata)
+{
+    tli_pb in = {metadata->data, metadata->data + metadata->size, false};
+    tli_pb_field f, p;
+    while (tli_pb_next(&in, &f)) {
+        if (f.number != TLI_METADATA_PLUGIN || f.wire != TLI_PB_BYTES) continue;
+        tli_pb plugin = {f.data, f.data + f.size, false};
+        while (tli_pb_next(&plugin, &p)) {
+            if (p.wire != TLI_PB_BYTES) continue;
+            if (p.number == 1 && !(v->plugin = text_of(arena, &p))) return TL_ENOMEM;
+            if (p.number == 2) TL_TRY(bytes_of(&v->content, arena, &p));
+        }
+    }
+    return TL_OK;
+}
+
+// Tells the reader what a tag is, or takes from it what it knows.
+static tl_status settle_plugin(tl_event_reader *r, tl_event_value *v)
+{
+    const char *known = tl_map_get(&r->plugins, v->tag);
+    if (!*v->plugin && known) v->plugin = known;
+    if (!*v->plugin || known) return TL_OK;
+    char *copy = tl_strdup(v->plugin);
+    if (!copy) return TL_FAIL_NOMEM(strlen(v->plugin) + 1);
+    tl_status st = tl_map_set(&r->plugins, v->tag, copy);
+    if (st != TL_OK) tl_free(copy);
+    return st;
+}
+
+static tl_status read_value(tl_event_reader *r, tl_event_value *v, const tli_pb_field *value)
+{
+    tli_pb in = {value->data, value->data + value->size, false};
+    tli_pb_field f;
+    *v = (tl_event_value){.tag = "", .plugin = "", .content = {"", 0}};
+    while (tli_pb_next(&in, &f)) {
+        bool bytes = f.wire == TLI_PB_BYTES;
+        if (f.number == TLI_VALUE_TAG && bytes) {
+            v->tag = text_of(r->arena, &f);
+            if (!v->tag) return TL_ENOMEM;
+        } else if (f.number == TLI_VALUE_SIMPLE && f.wire == TLI_PB_FIXED32) {
+            TL_TRY(read_numbers(v, r->arena, TLI_PROTO_FLOAT, &f));
+            v->plugin = "scalars";
+        } else if (f.number == TLI_VALUE_TENSOR && bytes) {
+            TL_TRY(read_tensor(v, r->arena, &f));
+        } else if (f.number == TLI_VALUE_METADATA && bytes) {
+            TL_TRY(read_metadata(v, r->arena, &f));
+        }
+    }
+    return settle_plugin(r, v);
+}
+
+static tl_status read_summary(tl_event_reader *r, tl_event *out, const tli_pb_field *summary)
+{
+    tli_pb in = {summary->data, summary->data + summary->size, false};
+    tli_pb_field f;
+    tl_event_value *values = tl_arena_array(r->arena, count_fields(summary, 1), sizeof *values);
+    if (!values) return TL_ENOMEM;
+    out->values = values;
+    out->count = 0;
+    while (tli_pb_next(&in, &f))
+        if (f.number == 1 && f.wire == TLI_PB_BYTES) TL_TRY(read_value(r, &values[out->count++], &f));
+    return in.damaged ? fail_damaged(r) : TL_OK;
+}
+
+static tl_status read_part(tl_event_reader *r, tl_event *out, const tli_pb_field *f)
+{
+    tli_pb in = {f->data, f->data + f->size, false};
+    tli_pb_field inner;
+    if (f->number == TLI_EVENT_SUMMARY) return read_summary(r, out, f);
+    if (f->number == TLI_EVENT_VERSION) {
+        out->file_version = text_of(r->arena, f);
+        return out->file_version ? TL_OK : TL_ENOMEM;
+    }
+    while (tli_pb_next(&in, &inner)) {
+        if (inner.number != 1) continue;
+        if (f->number == TLI_EVENT_SESSION && inner.wire == TLI_PB_VARINT) out->session = (int)inner.bits;
+        if (f->number == TLI_EVENT_SOURCE && inner.wire == TLI_PB_BYTES
+            && !(out->writer = text_of(r->arena, &inner)))
+            return TL_ENOMEM;
+    }
+    return TL_OK;
+}
+
+static tl_status read_event(tl_event_reader *r, tl_event *out, const tli_frame *frame)
+{
+    tli_pb in = {frame->data, frame->data + frame->size, false};
+    tli_pb_field f;
+    *out = (tl_event){.file_version = "", .writer = ""};
+    while (tli_pb_next(&in, &f)) {
+        if (f.number == TLI_EVENT_WALL && f.wire == TLI_PB_FIXED64)
+            memcpy(&out->wall_time, &f.bits, sizeof out->wall_time);
+        else if (f.number == TLI_EVENT_STEP && f.wire == TLI_PB_VARINT)
+            out->step = (int64_t)f.bits;
+        else if (f.wire == TLI_PB_BYTES)
+            TL_TRY(read_part(r, out, &f));
+    }
+    return in.damaged ? fail_damaged(r) : TL_OK;
+}
+
+tl_status tl_event_reader_next(tl_event_reader *r, tl_event *out, bool *more)
+{
+    tli_frame frame;
+    *more = false;
+    *out = (tl_event){.file_version = "", .writer = ""};
+    tl_arena_end(r->arena, r->mark);
+    r->mark = tl_arena_begin(r->arena);
+    switch (tli_frame_next(&frame, &r->at, r->file.data + r->file.size, true)) {
+    case TLI_FRAME: break;
+    case TLI_FRAME_END: return TL_OK;
+    case TLI_FRAME_CUT: r->cut = true; return TL_OK;
+    case TLI_FRAME_DAMAGED: return fail_damaged(r);
+    }
+    // Values are counted and then read: from our own memory, for the file may change in between.
+    frame.data = tl_arena_copy(r->arena, frame.data, frame.size);
+    if (!frame.data) return TL_ENOMEM;
+    *more = true;
+    return read_event(r, out, &frame);
+}

@@ -1,0 +1,162 @@
+#include <tilth/train/run/launch.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <tilth/base/log.h>
+#include <tilth/base/rng.h>
+#include <tilth/desc/yaml.h>
+
+#define UNREAD_ROW(member)                                                                         \
+    TL_F(tl_train_flags, member, .flags = TL_FIELD_NULLABLE, .help = "read by nothing")
+static const tl_field flag_fields[] = {
+    TL_F(tl_train_flags, mode, .flags = TL_FIELD_NULLABLE,
+         .help = "train, eval, train_and_eval, continuous_eval or train_and_post_eval"),
+    TL_F(tl_train_flags, model_dir, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
+         .help = "folder for checkpoints, summaries and params.yaml"),
+    TL_F(tl_train_flags, gin_file, .flags = TL_FIELD_PATH, .help = "file with gin bindings"),
+    TL_F(tl_train_flags, gin_params, .help = "a gin binding, such as 'Dense.units = 256'"),
+    TL_F(tl_train_flags, gin_strict,
+         .help = "bindings of a file that the run does not use are errors; else they are warned of"),
+    TL_F(tl_train_flags, enable_async_checkpointing, .b = true,
+         .help = "train on while a checkpoint is written"),
+    TL_F(tl_train_flags, dry_run,
+         .help = "see whether all is there: a few steps, one batch evaluated, time and memory told, nothing kept"),
+    UNREAD_ROW(tpu_platform),
+    UNREAD_ROW(tfhub_handle),
+    UNREAD_ROW(tflex_output_uri),
+    TL_F_END,
+};
+const tl_desc tl_train_flags_desc = {
+    .name = "train_flags", .help = "what to do, and where", .size = sizeof(tl_train_flags),
+    .fields = flag_fields,
+};
+
+/* --- pieces ----------------------------------------------------------------------------------- */
+
+uint64_t tl_experiment_seed(const tl_experiment_config *params)
+{
+    if (params->tilth.seed.set) return (uint64_t)params->tilth.seed.value;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    tl_rng rng;
+    tl_rng_init(&rng, (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec << 20 ^ (uint64_t)getpid() << 50);
+    return tl_rng_u64(&rng) >> 1; // what YAML can write as an integer
+}
+
+tl_status tl_save_gin_config(tl_gin *gin, const char *suffix, const char *model_dir)
+{
+    tl_str text = TL_STR_INIT;
+    tl_arena *arena;
+    TL_TRY(tl_arena_new(&arena));
+    tl_status st = gin ? tl_gin_operative(&text, gin) : TL_OK;
+    char *name = tl_arena_printf(arena, "operative_config.%s.gin", suffix);
+    char *path = name ? tl_path_join(arena, model_dir, name) : NULL;
+    if (st == TL_OK && !path) st = TL_ENOMEM;
+    if (st == TL_OK) st = tl_str_status(&text);
+    if (st == TL_OK) TL_LOG_INFO("Saving gin configurations to %s", path);
+    if (st == TL_OK) st = tl_file_write_atomic(path, tl_str_text(&text), text.length);
+    tl_str_deinit(&text);
+    tl_arena_free(&arena);
+    return st;
+}
+
+tl_status tl_experiment_open(tl_strategy **strategy, tl_task **task, const tl_registry *registry,
+                             const tl_experiment_config *params, const char *logging_dir, uint64_t seed)
+{
+    const tl_runtime_config *r = &params->runtime;
+    *strategy = NULL;
+    *task = NULL;
+    TL_TRY(tl_set_mixed_precision_policy(tl_mixed_precision_name(r->mixed_precision_dtype)));
+    TL_TRY(tl_get_distribution_strategy(
+        strategy, &(tl_strategy_args){.distribution_strategy = r->distribution_strategy,
+                                      .num_gpus = r->num_gpus, .all_reduce_alg = r->all_reduce_alg,
+                                      .tpu_address = r->tpu, .threads = (int)params->tilth.threads}));
+    tl_status st = tl_get_task(task, &(tl_task_args){.registry = registry, .config = &params->task,
+                                                     .logging_dir = logging_dir,
+                                                     .engine = tl_strategy_engine(*strategy),
+                                                     .seed = seed});
+    if (st != TL_OK) tl_strategy_free(strategy);
+    return st;
+}
+
+static tl_status check_flags(const tl_train_flags *flags)
+{
+    TL_TRY(tl_check_mode(flags->mode));
+    if (flags->model_dir && *flags->model_dir) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "no folder is named for the run: say --model_dir=FOLDER");
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+/* In full for who asks for it; params.yaml has it, once the run has begun. */
+static tl_status log_params(const tl_config *config)
+{
+    tl_str text = TL_STR_INIT;
+    if (!tl_log_wants(TL_LEVEL_DEBUG)) return TL_OK;
+    tl_status st = tl_config_write(&text, config, false);
+    if (st == TL_OK) TL_LOG_DEBUG("Final experiment parameters:\n%s", tl_str_text(&text));
+    tl_str_deinit(&text);
+    return st;
+}
+
+/* Tensors end with the engine; numbers and texts can be handed out. */
+static tl_status keep_value(const tl_logs_entry *e, void *payload)
+{
+    double value;
+    if (e->kind == TL_LOGS_TEXT) return tl_logs_put_text(payload, e->name, e->text);
+    if (e->kind != TL_LOGS_NUMBER) return TL_OK;
+    TL_TRY(tl_logs_entry_number(&value, e));
+    return tl_logs_put(payload, e->name, value);
+}
+
+static tl_run_args run_args(const tl_launch_args *args, const tl_experiment_config *params)
+{
+    tl_run_args run = args->run ? *args->run : (tl_run_args){0};
+    run.task = NULL;
+    run.strategy = NULL;
+    run.mode = args->flags->mode;
+    run.params = params;
+    run.config = args->config;
+    run.model_dir = args->flags->model_dir;
+    run.background_checkpoints = args->flags->enable_async_checkpointing;
+    run.heed_signals = true;
+    run.keep_nothing |= args->flags->dry_run;
+    return run;
+}
+
+tl_status tl_launch(tl_logs *logs, const tl_launch_args *args)
+{
+    const tl_experiment_config *params = tl_config_value(args->config);
+    const tl_task_config *task_config = params->task.value;
+    tl_run_args run = run_args(args, params);
+    tl_run_result result = {0};
+    tl_gin *gin = NULL, *outer = tl_gin_current();
+    tl_status st;
+    TL_TRY_DONE(st, check_flags(args->flags));
+    if (!args->gin)
+        TL_TRY_DONE(st, tl_run_bindings(&gin, args->registry, args->flags->model_dir, args->flags->gin_file,
+                                        args->flags->gin_params));
+    TL_TRY_DONE(st, log_params(args->config));
+    run.gin = args->gin ? args->gin : gin;
+    run.gin_strict = args->flags->gin_strict;
+    run.seed = tl_experiment_seed(params);
+    if (task_config->allow_image_summary && !run.eval_summary_cls)
+        run.eval_summary_cls = &tl_summary_manager_images;
+    outer = tl_gin_set_current(run.gin);
+    TL_TRY_DONE(st, tl_experiment_open(&run.strategy, &run.task, args->registry, params,
+                                       args->flags->model_dir, run.seed));
+    TL_TRY_DONE(st, tl_run_experiment(&result, &run));
+    if (logs) TL_TRY_DONE(st, tl_logs_walk(result.logs, keep_value, logs));
+    if (!run.keep_nothing) st = tl_save_gin_config(run.gin, args->flags->mode, args->flags->model_dir);
+done:
+    tl_gin_set_current(outer);
+    tl_run_result_deinit(&result);
+    if (run.trainer && *run.trainer) tl_trainer_free(run.trainer);
+    tl_task_free(&run.task);
+    tl_strategy_free(&run.strategy);
+    tl_gin_free(&gin);
+    return st;
+}

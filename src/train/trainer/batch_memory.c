@@ -1,0 +1,53 @@
+/* Batches that no memory could hold are refused before anything is made of them. */
+#include <inttypes.h>
+
+#include <tilth/base/machine.h>
+
+#include "train/trainer/trainer.h"
+
+/* What one example needs at least, in bytes. */
+typedef struct need {
+    double inputs, largest; /* all inputs together; the greatest result of a layer */
+    const char *layer;      /* whose that is */
+} need;
+
+/* Results may be in half precision. */
+enum { LEAST_ELEMENT = 2 };
+
+static void look_at(need *n, const tl_layer *l, int64_t batch)
+{
+    if (l->called && l->output.rank && l->output.dims[0] == batch) {
+        double bytes = (double)tl_shape_count(&l->output) / (double)batch * LEAST_ELEMENT;
+        if (bytes > n->largest) *n = (need){n->inputs, bytes, *l->name ? l->name : "the model"};
+    }
+    for (const tl_layer *child = l->first; child; child = child->next) look_at(n, child, batch);
+}
+
+static need need_of(const tl_model *m)
+{
+    need n = {0, 0, ""};
+    int64_t count, batch = 0;
+    const tl_input *inputs = tl_model_inputs(m, &count);
+    for (int64_t i = 0; i < count; i++) {
+        const tl_shape *s = &inputs[i].shape;
+        if (!s->rank || s->dims[0] < 1) continue;
+        batch = s->dims[0];
+        n.inputs += (double)tl_shape_count(s) / (double)batch * (double)tl_dtype_size(inputs[i].dtype);
+    }
+    if (batch) look_at(&n, m, batch);
+    return n;
+}
+
+tl_status tli_check_batch_memory(const tl_model *m, tli_batch_keys keys, int64_t batch, double there)
+{
+    const double gib = 1024.0 * 1024 * 1024;
+    need n = need_of(m);
+    double bytes = (double)batch * (n.inputs + n.largest);
+    if (bytes <= there) return TL_OK;
+    return TL_FAIL(TL_EINVAL,
+                   "%s: a batch of %" PRId64 " examples needs at least %.1f GiB of memory (%.1f for its inputs, %.1f for "
+                   "the results of '%s'), and there are %.1f GiB: choose a smaller one (with %s several "
+                   "batches make one step)",
+                   keys.size, batch, bytes / gib, (double)batch * n.inputs / gib, (double)batch * n.largest / gib, n.layer,
+                   there / gib, keys.accumulation);
+}

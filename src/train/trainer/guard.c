@@ -1,0 +1,50 @@
+#include "train/trainer/guard.h"
+
+#include <tilth/base/vec.h>
+#include <tilth/ops/elementwise.h>
+#include <tilth/ops/update.h>
+
+void tli_guard_deinit(tli_guard *g)
+{
+    for (int64_t i = 0; i < g->count; i++) tl_tensor_free(&g->items[i].kept);
+    TL_VEC_FREE(g);
+}
+
+tl_status tli_guard_add(tli_guard *g, tl_engine *engine, tl_tensor *live)
+{
+    tli_guarded item = {.live = live};
+    TL_TRY(tl_tensor_new(&item.kept, engine, live->dtype, live->shape));
+    if (TL_VEC_PUSH(g, item)) return TL_OK;
+    tl_tensor_free(&item.kept);
+    return TL_ENOMEM;
+}
+
+tl_status tli_guard_add_all(tli_guard *g, tl_engine *engine, const tl_tensors *live)
+{
+    for (int64_t i = 0; i < live->count; i++) TL_TRY(tli_guard_add(g, engine, live->items[i].tensor));
+    return TL_OK;
+}
+
+void tli_guard_keep(const tli_guard *g, tl_ctx *c)
+{
+    bool taping = tl_ctx_set_taping(c, false);
+    for (int64_t i = 0; i < g->count; i++) tl_assign(c, g->items[i].kept, g->items[i].live);
+    tl_ctx_set_taping(c, taping);
+}
+
+void tli_guard_settle(const tli_guard *g, tl_ctx *c, tl_tensor *finite)
+{
+    bool taping = tl_ctx_set_taping(c, false);
+    for (int64_t i = 0; i < g->count; i++) {
+        const tli_guarded *item = &g->items[i];
+        tl_assign(c, item->live, tl_where(c, finite, item->live, item->kept));
+    }
+    tl_ctx_set_taping(c, taping);
+}
+
+void tli_guard_restore(const tli_guard *g, tl_ctx *c)
+{
+    bool taping = tl_ctx_set_taping(c, false);
+    for (int64_t i = 0; i < g->count; i++) tl_assign(c, g->items[i].live, g->items[i].kept);
+    tl_ctx_set_taping(c, taping);
+}

@@ -1,0 +1,260 @@
+#include "train/trainer/trainer.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include <tilth/base/clock.h>
+#include <tilth/ops/elementwise.h>
+#include <tilth/ops/reduce.h>
+
+/* --- the program of a step -------------------------------------------------------------------- */
+
+/* The mean loss of the loop. A loss that is not finite does not count: the update is left out too. */
+static void update_loss(tl_trainer *t, tl_ctx *c, tl_tensor *loss, tl_tensor *weight)
+{
+    tl_tensor *finite = tl_cast(c, tl_isfinite(c, loss), TL_F32);
+    if (weight) finite = tl_mul(c, finite, tl_cast(c, weight, TL_F32));
+    tl_metric_update_value(t->train_loss, c, loss, finite);
+}
+
+tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+{
+    tl_trainer *t = self;
+    tl_batch batch = {.ctx = c, .tensors = *in};
+    tl_step s = {.ctx = c, .task = t->task, .model = t->model, .optimizer = t->optimizer,
+                 .batch = &batch, .metrics = t->train_metrics, .logs = out,
+                 .replicas = tl_strategy_replicas(t->strategy)};
+    bool whole = !tl_optimizer_accumulating(t->optimizer); // the step is this batch
+    if (whole) tli_guard_keep(&t->parts->guard, c);
+    bool taping = tl_ctx_set_taping(c, true), holding = tl_model_hold_updates(t->model, true);
+    tl_tensors *log = tl_ctx_set_log(c, out);
+    tl_status st = tl_task_train_step(t->task, &s);
+    tl_ctx_set_log(c, log);
+    tl_ctx_set_taping(c, false);
+    tl_tensor *loss = tl_tensors_peek(out, TL_LOSS);
+    if (st == TL_OK && !loss)
+        st = TL_FAIL(TL_EINVAL, "train_step of the task '%s' told no loss: call tl_step_minimize, or "
+                                "tl_step_log with the name \"loss\"", t->task->name);
+    if (st == TL_OK) {
+        loss = tl_mean(c, loss, TL_ALL, false);
+        // Whether gradients that are summed up are finite is known when they are applied.
+        tl_tensor *finite = tl_optimizer_finite(t->optimizer);
+        tl_model_apply_updates(c, t->model, whole ? finite : tl_isfinite(c, loss));
+        update_loss(t, c, loss, s.weight);
+        if (whole) tli_guard_settle(&t->parts->guard, c, finite);
+        st = tl_ctx_status(c);
+    }
+    tl_model_hold_updates(t->model, holding);
+    tl_ctx_set_taping(c, taping);
+    return st;
+}
+
+tl_status tli_apply_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+{
+    tl_trainer *t = self;
+    (void)in;
+    (void)out;
+    tl_optimizer_flush(t->optimizer, c);
+    tli_guard_settle(&t->parts->guard, c, tl_optimizer_finite(t->optimizer));
+    return tl_ctx_status(c);
+}
+
+/* --- a step ----------------------------------------------------------------------------------- */
+
+void tli_trainer_close_step(tl_trainer *t)
+{
+    if (t->parts->open) tl_ctx_end(t->ctx, t->parts->mark);
+    t->parts->open = false;
+    t->parts->in = t->parts->out = (tl_tensors){0};
+    t->outputs = NULL;
+}
+
+static void open_step(tl_trainer *t)
+{
+    tli_trainer_close_step(t);
+    t->parts->mark = tl_ctx_begin(t->ctx);
+    t->parts->open = true;
+}
+
+tl_status tli_next_train_inputs(tl_trainer *t, tl_ctx *c, tl_tensors *batch, bool *more)
+{
+    return tli_data_failed(tl_dataset_next(t->train_dataset, c, batch, more), "training");
+}
+
+static tl_status next_batch(tl_trainer *t)
+{
+    int64_t begin = tl_clock_ns();
+    bool more = true;
+    TL_TRY(TLI_TRAINER_CALL(t, next_train_inputs)(t, t->ctx, &t->parts->in, &more));
+    t->data_wait_s += (double)(tl_clock_ns() - begin) * 1e-9;
+    t->parts->taken++;
+    if (more) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "the training data ended at step %" PRId64 "; it must repeat, or "
+                              "trainer.train_steps be less", t->global_step);
+}
+
+static tl_status run(tl_trainer *t, tl_function *f, tl_graph_fn *body)
+{
+    tl_trainer_parts *p = t->parts;
+    return f ? tl_function_call(f, t->ctx, &p->in, &p->out) : body(t, t->ctx, &p->in, &p->out);
+}
+
+static tl_status run_batch(tl_trainer *t, int64_t microbatch)
+{
+    open_step(t);
+    TL_TRY(next_batch(t));
+    tl_ctx_set_draws(t->ctx, (tl_draws){.seed = t->seed, .step = t->global_step,
+                                        .microbatch = microbatch});
+    tl_ctx_set_training(t->ctx, true);
+    tl_status st = run(t, t->parts->train, tli_train_body);
+    tl_ctx_set_training(t->ctx, false);
+    return st;
+}
+
+/* Before the first of several batches. */
+static tl_status begin_sum(tl_trainer *t)
+{
+    tl_mark mark = tl_ctx_begin(t->ctx);
+    tli_guard_keep(&t->parts->guard, t->ctx);
+    tl_status st = tl_ctx_status(t->ctx);
+    tl_ctx_end(t->ctx, mark);
+    return st;
+}
+
+static tl_status apply_sum(tl_trainer *t)
+{
+    tl_tensors none = {0}, out = {0};
+    if (!t->parts->apply) return tli_apply_body(t, t->ctx, &none, &out);
+    return tl_function_call(t->parts->apply, t->ctx, &none, &out);
+}
+
+/* Numbers that are not finite are a mistake, unless the step had a loss scale that they have lowered. */
+static tl_status check_finite(tl_trainer *t, bool lowered)
+{
+    double finite;
+    TL_TRY(tl_tensor_item(tl_optimizer_finite(t->optimizer), &finite));
+    if (finite != 0 || lowered || t->params->recovery_max_trials < 0) return TL_OK;
+    return tli_trainer_diagnose(t);
+}
+
+/* What the batches of a step that was left have added is taken back: gradients, metrics, running statistics. */
+static tl_status take_back_sum(tl_trainer *t)
+{
+    TL_TRY(tl_optimizer_discard(t->optimizer));
+    tl_mark mark = tl_ctx_begin(t->ctx);
+    tli_guard_restore(&t->parts->guard, t->ctx);
+    tl_status st = tl_ctx_status(t->ctx);
+    tl_ctx_end(t->ctx, mark);
+    if (st == TL_OK) t->parts->unfinished = false;
+    return st;
+}
+
+/* Several batches that make one step. */
+static tl_status run_sum(tl_trainer *t)
+{
+    tl_trainer_parts *p = t->parts;
+    TL_TRY(begin_sum(t));
+    p->unfinished = true;
+    for (int64_t i = 0; i < p->accumulation; i++) TL_TRY(run_batch(t, i));
+    TL_TRY(apply_sum(t));
+    p->unfinished = false;
+    return TL_OK;
+}
+
+/* Whoever saves or restores after the failure finds the state of the last good step. */
+static tl_status leave_sum(tl_trainer *t, tl_status st)
+{
+    tl_error error;
+    tl_error_save(&error);
+    tli_trainer_close_step(t);
+    if (t->parts->unfinished && take_back_sum(t) != TL_OK) tl_error_clear(); // the next step tries it again
+    tl_error_restore(&error);
+    return st;
+}
+
+/* The base's steps are those of a task. */
+static tl_status require_task(const tl_trainer *t)
+{
+    if (t->task && t->optimizer) return TL_OK;
+    if (t->task) return TL_FAIL(TL_ESTATE, "the trainer was made without training");
+    return TL_FAIL(TL_ESTATE, "the trainer '%s' has no task to train: make it with a task and its config, or let its "
+                              "class override train_step", t->cls->cls.name);
+}
+
+tl_status tli_train_step(tl_trainer *t)
+{
+    tl_trainer_parts *p = t->parts;
+    TL_TRY(require_task(t));
+    bool lowers = tl_optimizer_can_lower_scale(t->optimizer);
+    if (p->unfinished) TL_TRY(take_back_sum(t));
+    tl_status st = p->accumulation > 1 ? run_sum(t) : run_batch(t, 0);
+    if (st != TL_OK) return p->accumulation > 1 ? leave_sum(t, st) : st;
+    t->outputs = &t->parts->out;
+    TL_TRY(check_finite(t, lowers));
+    t->global_step++;
+    return TL_OK;
+}
+
+/* --- a loop ----------------------------------------------------------------------------------- */
+
+/* Remembers where the data stands, for steps that must be taken back. */
+static tl_status mark_position(tl_trainer *t)
+{
+    tl_trainer_parts *p = t->parts;
+    if (!t->train_dataset) return TL_OK;
+    if (!p->position) {
+        TL_TRY(tl_state_new(&p->position));
+        TL_TRY(tl_dataset_state(t->train_dataset, p->position));
+    }
+    tl_state_free(&p->position_then);
+    p->taken = 0;
+    return tl_state_clone(&p->position_then, p->position);
+}
+
+tl_status tli_train_loop_begin(tl_trainer *t)
+{
+    (void)t;
+    return TL_OK;
+}
+
+tl_status tli_train(tl_trainer *t, int64_t steps, tl_logs *logs)
+{
+    tl_trainer_parts *p = t->parts;
+    t->data_wait_s = 0;
+    TL_TRY(mark_position(t));
+    TL_TRY(TLI_TRAINER_CALL(t, train_loop_begin)(t));
+    for (int64_t i = 0; i < steps; i++) {
+        if (p->watch && p->watch->before) p->watch->before(p->watch->self, t);
+        TL_TRY(TLI_TRAINER_CALL(t, train_step)(t));
+        if (!tl_trainer_between(t)) return TL_OK;
+    }
+    return TLI_TRAINER_CALL(t, train_loop_end)(t, logs);
+}
+
+/* A loop without a single finite loss has no mean, and must not look like a perfect one. */
+static tl_status tell_nothing_finite(tl_trainer *t, tl_logs *logs)
+{
+    const tl_tensor *count = tl_tensors_peek(&t->train_loss->states, "count");
+    double finite = 1, counted = 1;
+    if (t->optimizer) TL_TRY(tl_tensor_item(tl_optimizer_finite(t->optimizer), &finite));
+    if (count) TL_TRY(tl_tensor_item(count, &counted));
+    return finite == 0 && counted == 0 ? tl_logs_put(logs, t->train_loss->name, NAN) : TL_OK;
+}
+
+tl_status tli_train_loop_end(tl_trainer *t, tl_logs *logs)
+{
+    if (!t->train_loss) return TL_OK;
+    tl_mark mark = tl_ctx_begin(t->ctx);
+    tl_status st;
+    tl_trainer_join(t);
+    TL_TRY_DONE(st, tl_metrics_tell(t->train_metrics, t->ctx, logs));
+    TL_TRY_DONE(st, tl_metric_tell(t->train_loss, t->ctx, logs));
+    TL_TRY_DONE(st, tell_nothing_finite(t, logs));
+    TL_TRY_DONE(st, tl_metrics_reset(t->train_metrics, t->ctx));
+    TL_TRY_DONE(st, tl_metric_reset(t->train_loss, t->ctx));
+    if (t->optimizer)
+        st = tl_logs_put(logs, "learning_rate", tl_optimizer_learning_rate(t->optimizer));
+done:
+    tl_ctx_end(t->ctx, mark);
+    return st;
+}

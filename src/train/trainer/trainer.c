@@ -1,0 +1,384 @@
+#include "train/trainer/trainer.h"
+
+#include <string.h>
+
+#include <tilth/base/alloc.h>
+#include <tilth/base/machine.h>
+#include <tilth/nn/metrics.h>
+
+/* --- the class -------------------------------------------------------------------------------- */
+
+static tl_status base_initialize(tl_trainer *t)
+{
+    return t->task ? tl_task_initialize(t->task, t->model) : TL_OK;
+}
+
+const tl_trainer_class tl_base_trainer = {
+    .cls = {.class_size = sizeof(tl_trainer_class), .name = "Trainer", .size = sizeof(tl_trainer),
+            .help = "the training loop that tasks are run by"},
+    .initialize = base_initialize,
+    .train = tli_train,
+    .evaluate = tli_evaluate,
+    .train_loop_begin = tli_train_loop_begin,
+    .next_train_inputs = tli_next_train_inputs,
+    .train_step = tli_train_step,
+    .train_loop_end = tli_train_loop_end,
+    .eval_begin = tli_eval_begin,
+    .next_eval_inputs = tli_next_eval_inputs,
+    .eval_step = tli_eval_step,
+    .eval_reduce = tli_eval_reduce,
+    .eval_end = tli_eval_end,
+    .eval_leave = tli_eval_leave,
+};
+
+const tl_kind tl_kind_trainer = {
+    .name = "trainer",
+    .plural = "trainers",
+    .help = "a training loop",
+    .class_size = sizeof(tl_trainer_class),
+    .names_are_keys = true,
+    TL_INSTANCE(tl_trainer),
+};
+
+/* --- making ----------------------------------------------------------------------------------- */
+
+static tl_status build_model(tl_trainer *t)
+{
+    const tl_optimization_config *o = &t->params->optimizer_config;
+    if (!t->model) TL_TRY(tl_task_build_model(t->task, &t->model));
+    // Who only evaluates needs the optimizer for the averages that it keeps.
+    if (t->optimizer || (!t->parts->trains && !o->ema)) return TL_OK;
+    return tl_task_create_optimizer(t->task, t->model, o, &t->config->runtime, &t->optimizer);
+}
+
+static tl_status build_train(tl_trainer *t)
+{
+    tl_input_context input = {.pipelines = 1, .replicas = tl_strategy_replicas(t->strategy),
+                              .seed = t->seed};
+    TL_TRY(tl_metrics_new(&t->train_metrics, t->engine));
+    TL_TRY(tl_task_build_metrics(t->task, true, t->train_metrics));
+    TL_TRY(tl_metric_new(&t->train_loss, t->engine, &tl_metric_mean, NULL, "training_loss"));
+    if (t->train_dataset) return TL_OK;
+    if (!t->task->config || !t->task->config->train_data)
+        return TL_FAIL(TL_EINVAL, "there is nothing to train with: task.train_data is null");
+    const tli_batch_keys keys = {"task.train_data.global_batch_size", "tilth.gradient_accumulation"};
+    TL_TRY(tli_check_batch_memory(t->model, keys, t->task->config->train_data->global_batch_size,
+                                  tl_machine_memory()));
+    return tl_task_build_inputs(t->task, t->task->config->train_data, &input, &t->train_dataset);
+}
+
+static tl_status build_evaluate(tl_trainer *t)
+{
+    tl_input_context input = {.pipelines = 1, .replicas = tl_strategy_replicas(t->strategy),
+                              .seed = t->seed};
+    TL_TRY(tl_metrics_new(&t->validation_metrics, t->engine));
+    TL_TRY(tl_task_build_metrics(t->task, false, t->validation_metrics));
+    TL_TRY(tl_metric_new(&t->validation_loss, t->engine, &tl_metric_mean, NULL, "validation_loss"));
+    if (t->validation_dataset) return TL_OK;
+    if (!t->task->config || !t->task->config->validation_data)
+        return TL_FAIL(TL_EINVAL, "there is nothing to evaluate with: task.validation_data is null");
+    return tl_task_build_inputs(t->task, t->task->config->validation_data, &input,
+                                &t->validation_dataset);
+}
+
+static tl_status make_function(tl_trainer *t, tl_function **out, const char *name, tl_graph_fn *body)
+{
+    return tl_function_new(out, &(tl_function_args){.engine = t->engine, .name = name, .body = body,
+                                                    .self = t,
+                                                    .interpret = !t->config->tilth.jit,
+                                                    .optimize = &t->parts->optimize});
+}
+
+static tl_status build_functions(tl_trainer *t)
+{
+    tl_trainer_parts *p = t->parts;
+    bool eager = t->config->runtime.run_eagerly;
+    p->optimize.recompute = t->config->tilth.recompute;
+    if (p->trains && t->params->train_tf_function && !eager) {
+        TL_TRY(make_function(t, &p->train, "train_step", tli_train_body));
+        if (p->accumulation > 1) TL_TRY(make_function(t, &p->apply, "apply", tli_apply_body));
+    }
+    if (p->evaluates && t->params->eval_tf_function && !eager)
+        TL_TRY(make_function(t, &p->eval, "eval_step", tli_eval_body));
+    return TL_OK;
+}
+
+/* With one batch a step, running statistics wait for the flag; with several they are moved by each. */
+static tl_status build_guard(tl_trainer *t)
+{
+    tli_guard *g = &t->parts->guard;
+    tli_guard_deinit(g);
+    t->parts->unfinished = false; // nothing is kept that could be put back
+    if (!t->train_loss) return TL_OK;
+    TL_TRY(tli_guard_add_all(g, t->engine, &t->train_loss->states));
+    for (int64_t i = 0; i < tl_metrics_count(t->train_metrics); i++)
+        TL_TRY(tli_guard_add_all(g, t->engine, &tl_metrics_at(t->train_metrics, i)->states));
+    for (int64_t i = 0; t->parts->accumulation > 1 && i < tl_model_block_count(t->model); i++)
+        if (tl_model_block(t->model, i)->state)
+            TL_TRY(tli_guard_add(g, t->engine, tl_model_block(t->model, i)->values));
+    return TL_OK;
+}
+
+static tl_status build(tl_trainer *t)
+{
+    TL_TRY(tl_ctx_new(&t->ctx, t->engine));
+    if (!t->task != !t->config)
+        return TL_FAIL(TL_EINVAL, "the trainer '%s' was given a %s without a %s: it takes both or none", t->cls->cls.name,
+                       t->task ? "task" : "config", t->task ? "config" : "task");
+    if (t->task) {
+        t->parts->accumulation = t->config->tilth.gradient_accumulation;
+        TL_TRY(build_model(t));
+        if (t->parts->trains) TL_TRY(build_train(t));
+        if (t->parts->evaluates) TL_TRY(build_evaluate(t));
+        TL_TRY(build_guard(t));
+        TL_TRY(build_functions(t));
+        if (t->optimizer) tl_optimizer_set_accumulating(t->optimizer, t->parts->accumulation > 1);
+    }
+    const tl_trainer_class *with = tl_class_with(&t->cls->cls, offsetof(tl_trainer_class, start));
+    return with ? with->start(t) : TL_OK;
+}
+
+/* A trainer with nothing in it but its class. */
+static tl_status allocate(tl_trainer **out, const tl_trainer_class *cls)
+{
+    size_t size;
+    *out = NULL;
+    TL_TRY(tl_class_instance_size(&size, &tl_kind_trainer, &cls->cls));
+    tl_trainer *t = tl_alloc_zero(size);
+    tl_trainer_parts *parts = tl_alloc_zero(sizeof *parts);
+    if (!t || !parts) {
+        tl_free(t);
+        tl_free(parts);
+        return TL_FAIL_NOMEM(size);
+    }
+    t->cls = cls;
+    t->parts = parts;
+    *out = t;
+    return TL_OK;
+}
+
+tl_status tl_trainer_new(tl_trainer **out, const tl_trainer_args *args)
+{
+    tl_trainer *t;
+    tl_status st = allocate(&t, args->cls ? args->cls : &tl_base_trainer);
+    *out = NULL;
+    if (st != TL_OK) {
+        tl_trainer_args given = *args;
+        tl_optimizer_free(&given.optimizer);
+        tl_model_free(&given.model);
+        tl_dataset_free(&given.train_dataset);
+        tl_dataset_free(&given.validation_dataset);
+        return st;
+    }
+    t->config = args->config;
+    t->params = args->config ? args->config->trainer.value : NULL;
+    t->strategy = args->strategy;
+    t->engine = tl_strategy_engine(args->strategy);
+    t->task = args->task;
+    t->model = args->model;
+    t->optimizer = args->optimizer;
+    t->train_dataset = args->train_dataset;
+    t->validation_dataset = args->validation_dataset;
+    t->exporter = args->exporter;
+    t->seed = args->seed;
+    t->parts->trains = args->train;
+    t->parts->evaluates = args->evaluate;
+    t->parts->accumulation = 1;
+    st = build(t);
+    if (st != TL_OK) tl_trainer_free(&t);
+    *out = t;
+    return st;
+}
+
+static void forget_position(tl_trainer *t)
+{
+    tl_state_free(&t->parts->position);
+    tl_state_free(&t->parts->position_then);
+}
+
+void tl_trainer_free(tl_trainer **trainer)
+{
+    tl_trainer *t = *trainer;
+    if (!t) return;
+    const tl_trainer_class *with = tl_class_with(&t->cls->cls, offsetof(tl_trainer_class, dispose));
+    if (with) with->dispose(t);
+    if (t->ctx) tli_trainer_close_step(t);
+    tl_state_free(&t->parts->state);
+    forget_position(t);
+    tl_function_free(&t->parts->train);
+    tl_function_free(&t->parts->apply);
+    tl_function_free(&t->parts->eval);
+    tli_guard_deinit(&t->parts->guard);
+    tl_metric_free(&t->train_loss);
+    tl_metric_free(&t->validation_loss);
+    tl_metrics_free(&t->train_metrics);
+    tl_metrics_free(&t->validation_metrics);
+    tl_dataset_free(&t->train_dataset);
+    tl_dataset_free(&t->validation_dataset);
+    tl_optimizer_free(&t->optimizer);
+    tl_model_free(&t->model);
+    tl_ctx_free(&t->ctx);
+    tl_free(t->parts);
+    tl_free(t);
+    *trainer = NULL;
+}
+
+/* --- the methods ------------------------------------------------------------------------------ */
+
+tl_status tl_trainer_initialize(tl_trainer *t)
+{
+    return TLI_TRAINER_CALL(t, initialize)(t);
+}
+
+tl_status tl_trainer_train(tl_trainer *t, int64_t steps, tl_logs *logs)
+{
+    t->parts->watched = TL_OK;
+    TL_TRY(TLI_TRAINER_CALL(t, train)(t, steps, logs));
+    return t->parts->watched; // what a watch has found is not for the class to hand on
+}
+
+tl_status tl_trainer_evaluate(tl_trainer *t, int64_t steps, tl_logs *logs)
+{
+    return TLI_TRAINER_CALL(t, evaluate)(t, steps, logs);
+}
+
+void tl_trainer_join(tl_trainer *t)
+{
+    (void)t;
+}
+
+tl_function *tl_trainer_train_function(const tl_trainer *t)
+{
+    return t->parts->train;
+}
+
+tl_function *tl_trainer_eval_function(const tl_trainer *t)
+{
+    return t->parts->eval;
+}
+
+/* --- state ------------------------------------------------------------------------------------ */
+
+/* The parts keep their places when a model or dataset is exchanged: managers and controllers hold the state. */
+static tl_status empty_part(tl_state **out, tl_state *s, const char *name)
+{
+    TL_TRY(tl_state_sub(out, s, name));
+    tl_state_clear(*out);
+    return TL_OK;
+}
+
+static tl_status fill_model(tl_trainer *t, tl_state *s)
+{
+    tl_state *sub;
+    if (t->model) {
+        TL_TRY(empty_part(&sub, s, "model"));
+        TL_TRY(tl_model_state(t->model, sub));
+    }
+    if (!t->optimizer) return TL_OK;
+    TL_TRY(empty_part(&sub, s, "optimizer"));
+    return tl_optimizer_state(t->optimizer, sub);
+}
+
+static tl_status fill_data(tl_trainer *t, tl_state *s)
+{
+    tl_state *sub;
+    if (!t->train_dataset) return TL_OK;
+    TL_TRY(empty_part(&sub, s, "data"));
+    return tl_dataset_state(t->train_dataset, sub);
+}
+
+static tl_status fill_state(tl_trainer *t, tl_state *s)
+{
+    tl_state *sub;
+    TL_TRY(tl_state_bind_int(s, "global_step", &t->global_step));
+    TL_TRY(tl_state_bind_words(s, "seed", &t->seed, 1));
+    TL_TRY(fill_model(t, s));
+    if (t->train_metrics) {
+        TL_TRY(tl_state_sub(&sub, s, "metrics"));
+        TL_TRY(tl_metrics_state(t->train_metrics, sub));
+        TL_TRY(tl_state_sub(&sub, s, "metrics/training_loss"));
+        TL_TRY(tl_metric_state_into(t->train_loss, sub));
+    }
+    TL_TRY(fill_data(t, s));
+    const tl_trainer_class *with = tl_class_with(&t->cls->cls, offsetof(tl_trainer_class, state));
+    return with ? with->state(t, s) : TL_OK;
+}
+
+tl_state *tl_trainer_checkpoint(tl_trainer *t)
+{
+    tl_trainer_parts *p = t->parts;
+    if (p->state) return p->state;
+    if (tl_state_new(&p->state) != TL_OK) return NULL;
+    if (fill_state(t, p->state) != TL_OK) tl_state_free(&p->state);
+    return p->state;
+}
+
+/* --- in mid-run ------------------------------------------------------------------------------- */
+
+static void forget_programs(tl_trainer *t)
+{
+    tli_trainer_close_step(t);
+    if (t->parts->train) tl_function_reset(t->parts->train);
+    if (t->parts->apply) tl_function_reset(t->parts->apply);
+    if (t->parts->eval) tl_function_reset(t->parts->eval);
+}
+
+tl_status tl_trainer_set_model(tl_trainer *t, tl_model **model, tl_optimizer **optimizer)
+{
+    forget_programs(t);
+    if (optimizer) {
+        tl_optimizer_free(&t->optimizer);
+        t->optimizer = *optimizer;
+        *optimizer = NULL;
+        if (t->optimizer) tl_optimizer_set_accumulating(t->optimizer, t->parts->accumulation > 1);
+    }
+    if (model) {
+        tl_model_free(&t->model);
+        t->model = *model;
+        *model = NULL;
+    }
+    TL_TRY(build_guard(t));
+    if (t->optimizer && tl_optimizer_model(t->optimizer) != t->model)
+        return TL_FAIL(TL_EINVAL, "the optimizer is that of another model than the trainer's");
+    return t->parts->state ? fill_model(t, t->parts->state) : TL_OK;
+}
+
+static tl_status set_dataset(tl_trainer *t, tl_dataset **slot, tl_dataset **data)
+{
+    if (!*data) return TL_FAIL(TL_EINVAL, "there is no dataset to take");
+    if (*slot == *data) { // the same one goes on where it is
+        *data = NULL;
+        return TL_OK;
+    }
+    tli_trainer_close_step(t);
+    if (slot == &t->train_dataset) forget_position(t);
+    tl_dataset_free(slot);
+    *slot = *data;
+    *data = NULL;
+    return t->parts->state ? fill_data(t, t->parts->state) : TL_OK;
+}
+
+tl_status tl_trainer_set_train_dataset(tl_trainer *t, tl_dataset **data)
+{
+    return set_dataset(t, &t->train_dataset, data);
+}
+
+tl_status tl_trainer_set_validation_dataset(tl_trainer *t, tl_dataset **data)
+{
+    return set_dataset(t, &t->validation_dataset, data);
+}
+
+/* --- between two steps ------------------------------------------------------------------------ */
+
+void tl_trainer_set_watch(tl_trainer *t, tl_trainer_watch *watch)
+{
+    t->parts->watch = watch;
+}
+
+bool tl_trainer_between(tl_trainer *t)
+{
+    tl_trainer_watch *w = t->parts->watch;
+    if (!w || (t->global_step < __atomic_load_n(&w->due, __ATOMIC_ACQUIRE) && !(w->wake && *w->wake)))
+        return true;
+    return w->step(w->self, t, &t->parts->watched);
+}

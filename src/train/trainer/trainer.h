@@ -1,0 +1,81 @@
+/* Private to train: what a trainer has beside its public members.
+ *
+ * Thread word: one thread at a time. */
+#ifndef TLI_TRAIN_TRAINER_H
+#define TLI_TRAIN_TRAINER_H
+
+#include <tilth/train/trainer/trainer.h>
+
+#include "train/trainer/guard.h"
+
+struct tl_trainer_parts {
+    tl_function *train, *apply, *eval; /* NULL: eager */
+    tl_optimize optimize;              /* how they are optimised */
+    int64_t accumulation;              /* batches of a step */
+    bool trains, evaluates;
+    bool unfinished;                   /* a step was left, and what its batches have added is not taken back yet */
+    bool bad_batch;                    /* the last step was not finite because its batch is not */
+    bool told_loss;                    /* validation steps did, in this evaluation */
+    tl_state *state;                   /* NULL: to be made anew */
+    tl_trainer_watch *watch;
+    tl_status watched;                 /* what the watch has found */
+    /* The scope of the last training step, which stays open until the next one, so that what it logged can be
+     * read. */
+    bool open;
+    tl_mark mark;
+    tl_tensors in, out;
+    /* Where the training data stood when the loop began, and how many batches were taken since. */
+    tl_state *position, *position_then;
+    int64_t taken;
+    tli_guard guard;                   /* of what a step that comes to nothing leaves as it was */
+};
+
+/* The nearest class up the chain that fills a method, the base at last. */
+#define TLI_TRAINER_CALL(t, method)                                                                \
+    (tl_class_with(&(t)->cls->cls, offsetof(tl_trainer_class, method))                             \
+         ? ((const tl_trainer_class *)tl_class_with(&(t)->cls->cls,                                \
+                                                    offsetof(tl_trainer_class, method)))           \
+               ->method                                                                            \
+         : tl_base_trainer.method)
+
+/* Drops what the last training step logged. */
+void tli_trainer_close_step(tl_trainer *t);
+
+/* What people call the size of a batch, and the number of batches that make a step. */
+typedef struct tli_batch_keys {
+    const char *size, *accumulation;
+} tli_batch_keys;
+/* Refuses a batch of which the inputs and the greatest result of a layer are more than the `there` bytes of memory: it
+ * certainly cannot be trained with. */
+TL_NODISCARD tl_status tli_check_batch_memory(const tl_model *m, tli_batch_keys keys, int64_t batch, double there);
+/* What reading data came back with: that a file is damaged, or holds something else, is no mistake in the
+ * configuration, and TL_EDATA. `which`: "training", "validation". */
+TL_NODISCARD tl_status tli_data_failed(tl_status st, const char *which);
+/* Makes the first batch of each dataset, to see whether it can be; they are left as they were. */
+TL_NODISCARD tl_status tli_trainer_try_data(tl_trainer *t);
+/* The same at the place from which a restored training goes on to step `end`: other files may lie there by now. */
+TL_NODISCARD tl_status tli_trainer_try_place(tl_trainer *t, int64_t end);
+
+/* Says where the numbers of the last step, which were not finite, came from: TL_ENAN. Puts the training data
+ * back to where the step began. */
+TL_NODISCARD tl_status tli_trainer_diagnose(tl_trainer *t);
+
+/* The base's methods, by file. */
+TL_NODISCARD tl_status tli_train(tl_trainer *t, int64_t steps, tl_logs *logs);
+TL_NODISCARD tl_status tli_train_loop_begin(tl_trainer *t);
+TL_NODISCARD tl_status tli_next_train_inputs(tl_trainer *t, tl_ctx *c, tl_tensors *batch, bool *more);
+TL_NODISCARD tl_status tli_train_step(tl_trainer *t);
+TL_NODISCARD tl_status tli_train_loop_end(tl_trainer *t, tl_logs *logs);
+TL_NODISCARD tl_status tli_evaluate(tl_trainer *t, int64_t steps, tl_logs *logs);
+TL_NODISCARD tl_status tli_eval_begin(tl_trainer *t, void **state);
+TL_NODISCARD tl_status tli_next_eval_inputs(tl_trainer *t, tl_ctx *c, tl_tensors *batch,
+                                            tl_logs *passthrough, bool *more);
+TL_NODISCARD tl_status tli_eval_step(tl_trainer *t, tl_logs *logs, bool *more);
+TL_NODISCARD tl_status tli_eval_reduce(tl_trainer *t, void **state, const tl_logs *step);
+TL_NODISCARD tl_status tli_eval_end(tl_trainer *t, void *state, tl_logs *logs);
+void tli_eval_leave(tl_trainer *t, void *state);
+
+/* The bodies of the programs. */
+tl_graph_fn tli_train_body, tli_apply_body, tli_eval_body;
+
+#endif
