@@ -44,7 +44,7 @@ static tl_status make(training *t, const char *precision)
     TL_TRY(tl_experiment_parse(&t->config, t->registry, &options));
     const tl_experiment_config *e = tl_config_value(t->config);
     TL_TRY(tl_get_distribution_strategy(
-        &t->strategy, &(tl_strategy_args){.distribution_strategy = "one_device"}));
+        &t->strategy, &(tl_strategy_args){.registry = t->registry, .distribution_strategy = "one_device"}));
     TL_TRY(tl_get_task(&t->task, &(tl_task_args){.registry = t->registry,
                                                  .config = &e->task,
                                                  .engine = tl_strategy_engine(t->strategy),

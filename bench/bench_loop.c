@@ -29,7 +29,7 @@ static tl_status make(run *r)
     TL_TRY(tl_registry_new_builtin(&r->registry));
     TL_TRY(tl_experiment_parse(&r->config, r->registry, &o));
     const tl_experiment_config *e = tl_config_value(r->config);
-    TL_TRY(tl_get_distribution_strategy(&r->strategy, &(tl_strategy_args){0}));
+    TL_TRY(tl_get_distribution_strategy(&r->strategy, &(tl_strategy_args){.registry = r->registry}));
     TL_TRY(tl_get_task(&r->task, &(tl_task_args){.registry = r->registry, .config = &e->task,
                                                  .engine = tl_strategy_engine(r->strategy)}));
     return tl_create_trainer(&r->trainer, e, r->task, r->strategy, true, false, NULL, NULL, 1);

@@ -262,7 +262,7 @@ int main(int argc, char **argv)
     char threads[16];
     tl_status st;
     TL_TRY_DONE(st, bench_begin(&b, argc, argv));
-    TL_TRY_DONE(st, tl_cpu_engine_new(&w.engine, 0));
+    TL_TRY_DONE(st, tl_engine_new(&w.engine, &(tl_engine_args){.backend = &tl_backend_cpu}));
     TL_TRY_DONE(st, tl_ctx_new(&w.c, w.engine));
     snprintf(threads, sizeof threads, "%d", tl_pool_threads(tl_engine_threads(w.engine)));
     TL_TRY_DONE(st, bench_limits_measure(&most, tl_engine_threads(w.engine)));

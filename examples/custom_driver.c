@@ -72,8 +72,9 @@ static tl_status run(tl_registry *registry, const all_flags *flags)
     const char *precision = tl_mixed_precision_name(r->mixed_precision_dtype);
     TL_TRY_DONE(st, tl_set_mixed_precision_policy(precision));
     TL_TRY_DONE(st, tl_get_distribution_strategy(&strategy, &(tl_strategy_args){
-                        .distribution_strategy = r->distribution_strategy, .num_gpus = r->num_gpus,
-                        .all_reduce_alg = r->all_reduce_alg, .tpu_address = r->tpu}));
+                        .registry = registry, .distribution_strategy = r->distribution_strategy,
+                        .num_gpus = r->num_gpus, .all_reduce_alg = r->all_reduce_alg,
+                        .tpu_address = r->tpu}));
     TL_TRY_DONE(st, tl_get_task(&task, &(tl_task_args){
                         .registry = registry, .config = &params->task, .logging_dir = model_dir,
                         .engine = tl_strategy_engine(strategy), .seed = seed}));

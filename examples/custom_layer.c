@@ -114,10 +114,13 @@ done:
 
 int main(void)
 {
+    tl_registry *registry = NULL;
     tl_engine *engine = NULL;
-    tl_status st = tl_cpu_engine_new(&engine, 0);
+    tl_status st = tl_registry_new_builtin(&registry);
+    if (st == TL_OK) st = tl_engine_open(&engine, registry, "cpu", 0);
     if (st == TL_OK) st = train(engine);
     tl_engine_free(&engine);
+    tl_registry_free(&registry);
     if (st != TL_OK) fprintf(stderr, "%s\n", tl_error_message());
     return st != TL_OK;
 }

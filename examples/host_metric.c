@@ -41,8 +41,8 @@ static tl_status update_state(tl_evaluator *e, const tl_tensors *groundtruths,
     const int32_t *truth = truths.data;
     for (int64_t i = 0; st == TL_OK && i < tl_tensor_count(label); i++)
         u->counts[truth[i]][((const int64_t *)answers.data)[i]]++;
-    if (st == TL_OK) tl_lease_end(&answers);
-    tl_lease_end(&truths);
+    if (st == TL_OK) tl_lease_drop(&answers);
+    tl_lease_drop(&truths);
     return st;
 }
 

@@ -77,11 +77,13 @@ static tl_status tell(tl_metrics *metrics, tl_ctx *c, const char *when)
 
 int main(void)
 {
+    tl_registry *registry = NULL;
     tl_engine *engine = NULL;
     tl_ctx *c = NULL;
     tl_metrics *metrics = NULL;
     tl_status st;
-    TL_TRY_DONE(st, tl_cpu_engine_new(&engine, 0));
+    TL_TRY_DONE(st, tl_registry_new_builtin(&registry));
+    TL_TRY_DONE(st, tl_engine_open(&engine, registry, "cpu", 0));
     TL_TRY_DONE(st, tl_ctx_new(&c, engine));
     TL_TRY_DONE(st, tl_metrics_new(&metrics, engine));
     TL_TRY_DONE(st, tl_metrics_add(NULL, metrics, &my_metric_class, NULL, NULL));
@@ -97,5 +99,6 @@ done:
     tl_metrics_free(&metrics);
     tl_ctx_free(&c);
     tl_engine_free(&engine);
+    tl_registry_free(&registry);
     return tl_exit_code(st);
 }

@@ -1,16 +1,20 @@
 /* The engine of a test. With TILTH_CHECK=1 in the environment its backend is the checking one
- * around what the test asked for:
+ * around what the test asked for; with TILTH_DEVICE=fake it is on the fake device:
  *
  *     TILTH_CHECK=1 ctest -R nn_
+ *     TILTH_DEVICE=fake ctest -R nn_
  *
  * NaN and infinity are left alone there, since some tests make them. */
 #ifndef TILTH_TESTS_ENGINE_H
 #define TILTH_TESTS_ENGINE_H
 
 #include <stdlib.h>
+#include <string.h>
 
 #include <tilth/check/check.h>
 #include <tilth/sys/cpu/cpu.h>
+
+#include "fake/fake_device.h"
 
 enum { TEST_CHECKS_MOST = 16 };
 static tl_check *test_checks[TEST_CHECKS_MOST];
@@ -20,6 +24,23 @@ static inline void test_checks_free(void)
     for (int i = 0; i < TEST_CHECKS_MOST; i++) tl_check_free(&test_checks[i]);
 }
 
+static tl_registry *test_backends;
+static inline void test_registry_free(void)
+{
+    tl_registry_free(&test_backends);
+}
+
+/* Knows the backends, and nothing else. */
+static inline const tl_registry *test_registry(void)
+{
+    if (test_backends) return test_backends;
+    if (tl_registry_new(&test_backends) != TL_OK || tl_registry_add(test_backends, &tl_cpu_module) != TL_OK
+        || tl_registry_add(test_backends, &fake_module) != TL_OK)
+        abort();
+    atexit(test_registry_free);
+    return test_backends;
+}
+
 /* `backend` NULL: the best one. */
 static inline tl_status test_engine_new(tl_engine **out, const tl_backend_class *backend,
                                         int threads)
@@ -27,6 +48,7 @@ static inline tl_status test_engine_new(tl_engine **out, const tl_backend_class 
     static int made;
     const char *wanted = getenv("TILTH_CHECK");
     if (!backend) TL_TRY(tl_cpu_backend(&backend));
+    if (fake_wanted()) TL_TRY(fake_backend_of(&backend, backend));
     if (wanted && *wanted && strcmp(wanted, "0") != 0) {
         const tl_check_options options = {.outputs = true, .inputs = true, .unwritten = true,
                                           .memory = true, .input_bytes = 1 << 20};

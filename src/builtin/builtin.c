@@ -5,6 +5,7 @@
 #include <tilth/nn/metrics.h>
 #include <tilth/nn/optimization.h>
 #include <tilth/train/run/launch.h>
+#include <tilth/sys/cpu/cpu.h>
 #include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>
 
@@ -12,6 +13,7 @@
 
 /* All that ships, in the order in which it is registered. */
 static const tl_module *const modules[] = {
+    &tl_cpu_module,
     &tl_initializers_module,
     &tl_regularizers_module,
     &tl_layers_module,

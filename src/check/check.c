@@ -174,6 +174,62 @@ static tl_status check_unwritten(const tl_node *call)
     return TL_OK;
 }
 
+/* --- tensors of another device ------------------------------------------------------------------ */
+
+/* The call as the host sees it: itself, or images of its tensors where they lie on another device. */
+typedef struct sight {
+    tl_node call;
+    tl_tensor **headers;
+    tli_image *images; /* NULL: the host sees the tensors themselves */
+    int count, opened;
+} sight;
+
+static const tl_tensor *tensor_of(const tl_node *call, int i)
+{
+    return i < call->inputs ? call->in[i] : call->out[i - call->inputs];
+}
+
+static void close_sight(sight *s)
+{
+    for (int i = 0; i < s->opened; i++) tli_image_close(&s->images[i]);
+    tl_free(s->images);
+    tl_free(s->headers);
+}
+
+static tl_status open_sight(sight *s, const tl_node *call, bool on_host)
+{
+    *s = (sight){.call = *call, .count = call->inputs + call->outputs};
+    if (on_host) return TL_OK;
+    s->images = tl_alloc_zero((size_t)s->count * sizeof *s->images);
+    s->headers = tl_alloc_zero((size_t)s->count * sizeof *s->headers);
+    tl_status st = s->images && s->headers ? TL_OK : TL_FAIL_NOMEM((size_t)s->count * sizeof *s->images);
+    for (; st == TL_OK && s->opened < s->count; s->opened += st == TL_OK) {
+        st = tli_image_open(&s->images[s->opened], tensor_of(call, s->opened), true);
+        s->headers[s->opened] = &s->images[s->opened].tensor;
+    }
+    s->call.in = s->headers;
+    s->call.out = s->headers + call->inputs;
+    return st;
+}
+
+/* What the host has written into the outputs' images is on the device. */
+static tl_status show_outputs(const sight *s)
+{
+    for (int i = s->call.inputs; s->images && i < s->count; i++) TL_TRY(tli_image_put(&s->images[i]));
+    return TL_OK;
+}
+
+/* The images show what is there now. */
+static tl_status look_again(sight *s)
+{
+    for (int i = 0; s->images && i < s->count; i++) {
+        const tl_tensor *of = s->images[i].of;
+        tli_image_close(&s->images[i]);
+        TL_TRY(tli_image_open(&s->images[i], of, true));
+    }
+    return TL_OK;
+}
+
 /* --- unwritten outputs ------------------------------------------------------------------------ */
 
 static void fill_outputs(const tl_node *call, tli_fill fill)
@@ -246,9 +302,10 @@ static bool any_left(const tl_node *call)
 // What looks unwritten may be a number: the kernel runs again over another pattern, and the same
 // element must look unwritten both times, since bytes hold both patterns by right. An op that
 // changes its inputs cannot run twice.
-static tl_status check_left(const tl_check *check, const tl_run *run, const tl_node *call,
+static tl_status check_left(const tl_check *check, const tl_run *run, const tl_node *real, sight *seen,
                             tl_kernel_fn *kernel)
 {
+    const tl_node *call = &seen->call;
     if (!any_left(call)) return TL_OK;
     if (call->op->writes) return check_left_once(call);
     size_t bytes = (size_t)(outputs_count(call) / 8 + 1);
@@ -256,7 +313,9 @@ static tl_status check_left(const tl_check *check, const tl_run *run, const tl_n
     if (!marks) return TL_FAIL_NOMEM(bytes);
     mark_left(call, marks);
     fill_outputs(call, TLI_FILL_SECOND);
-    tl_status st = run_inner(check, run, call, kernel);
+    tl_status st = show_outputs(seen);
+    if (st == TL_OK) st = run_inner(check, run, real, kernel);
+    if (st == TL_OK) st = look_again(seen);
     if (st == TL_OK) st = check_marked(call, marks);
     tl_free(marks);
     return st;
@@ -286,16 +345,16 @@ static bool may_change(const tl_node *call, int i)
     return written(call, i);
 }
 
-static void sum_inputs(const tl_check *check, const tl_node *call, uint32_t *sums)
+static void sum_inputs(const tl_check *check, const tl_node *real, const tl_node *call, uint32_t *sums)
 {
     for (int i = 0; i < call->inputs; i++)
-        if (!may_change(call, i)) sums[i] = tli_checksum(call->in[i], check->options.input_bytes);
+        if (!may_change(real, i)) sums[i] = tli_checksum(call->in[i], check->options.input_bytes);
 }
 
-static tl_status check_sums(const tl_check *check, const tl_node *call, const uint32_t *sums)
+static tl_status check_sums(const tl_check *check, const tl_node *real, const tl_node *call, const uint32_t *sums)
 {
     for (int i = 0; i < call->inputs; i++) {
-        if (may_change(call, i)) continue;
+        if (may_change(real, i)) continue;
         if (sums[i] == tli_checksum(call->in[i], check->options.input_bytes)) continue;
         char what[SIDE_TEXT];
         return TL_FAIL(TL_EINTERNAL,
@@ -375,21 +434,24 @@ static tl_status check_finite(tl_check *check, const tl_node *call)
 
 /* --- around the kernel ------------------------------------------------------------------------ */
 
-static tl_status watch(tl_check *check, const tl_run *run, const tl_node *call,
+static tl_status watch(tl_check *check, const tl_run *run, const tl_node *real, sight *seen,
                        tl_kernel_fn *kernel, uint32_t *sums)
 {
     const tl_check_options *o = &check->options;
-    if (o->memory) TL_TRY(check_memory_before(call));
+    const tl_node *call = &seen->call;
+    if (o->memory) TL_TRY(check_memory_before(real));
     if (o->unwritten) TL_TRY(check_unwritten(call));
     bool finite = o->finite != TL_CHECK_OFF && inputs_finite(call);
-    if (o->inputs) sum_inputs(check, call, sums);
+    if (o->inputs) sum_inputs(check, real, call, sums);
     if (o->outputs) fill_outputs(call, TLI_FILL_FIRST);
+    if (o->outputs) TL_TRY(show_outputs(seen));
 
-    TL_TRY(run_inner(check, run, call, kernel));
+    TL_TRY(run_inner(check, run, real, kernel));
+    TL_TRY(look_again(seen));
 
-    if (o->memory) TL_TRY(check_memory_after(call));
-    if (o->inputs) TL_TRY(check_sums(check, call, sums));
-    if (o->outputs) TL_TRY(check_left(check, run, call, kernel));
+    if (o->memory) TL_TRY(check_memory_after(real));
+    if (o->inputs) TL_TRY(check_sums(check, real, call, sums));
+    if (o->outputs) TL_TRY(check_left(check, run, real, seen, kernel));
     if (o->outputs) TL_TRY(check_bools(call));
     return finite ? check_finite(check, call) : TL_OK;
 }
@@ -402,7 +464,10 @@ static tl_status around(const tl_run *run, const tl_node *call, tl_kernel_fn *ke
         sums = tl_alloc((size_t)call->inputs * sizeof *sums);
         if (!sums) return TL_FAIL_NOMEM((size_t)call->inputs * sizeof *sums);
     }
-    tl_status st = watch(check, run, call, kernel, sums);
+    sight seen;
+    tl_status st = open_sight(&seen, call, tl_engine_device(run->engine)->cls->host);
+    if (st == TL_OK) st = watch(check, run, call, &seen, kernel, sums);
+    close_sight(&seen);
     if (sums != few) tl_free(sums);
     return st;
 }
@@ -437,6 +502,7 @@ tl_status tl_check_new(tl_check **out, const tl_backend_class *inner,
         .cls = {.class_size = sizeof(tl_backend_class), .name = check->name,
                 .help = "another backend, each kernel of which is checked"},
         .fallback = inner,
+        .device = inner->device,
         .supported = inner->supported,
         .around = around,
         .guards_memory = check->options.memory || check->options.unwritten,

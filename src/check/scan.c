@@ -10,20 +10,6 @@
 
 enum { PIECE = 4096 };
 
-tli_extent tli_extent_of(const tl_tensor *t)
-{
-    int64_t low = t->offset, high = t->offset, size = (int64_t)tl_dtype_size(t->dtype);
-    if (tl_tensor_count(t) == 0) return (tli_extent){0, 0};
-    for (int d = 0; d < t->shape.rank; d++) {
-        int64_t reach = (t->shape.dims[d] - 1) * t->strides[d];
-        if (reach < 0)
-            low += reach;
-        else
-            high += reach;
-    }
-    return (tli_extent){low * size, (high + 1) * size};
-}
-
 /* --- patterns --------------------------------------------------------------------------------- */
 
 // Floats get a quiet NaN, repeated in pairs of bytes; other types two bytes that are no small

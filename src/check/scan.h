@@ -2,7 +2,7 @@
 #ifndef TLI_CHECK_SCAN_H
 #define TLI_CHECK_SCAN_H
 
-#include <tilth/core/tensor.h>
+#include "core/inner/tensor.h"
 
 /* What an output is filled with before its kernel. The second one tells a number that happens to
  * look like the first from an element that was left. */
@@ -15,12 +15,6 @@ typedef enum tli_search {
     TLI_FIND_NOT_FINITE,
     TLI_FIND_NOT_BOOL
 } tli_search;
-
-/* Bytes from the storage's first on: [from, to). Empty for a tensor without elements. */
-typedef struct tli_extent {
-    int64_t from, to;
-} tli_extent;
-tli_extent tli_extent_of(const tl_tensor *t);
 
 /* `t` is row-major. */
 void tli_fill_output(const tl_tensor *t, tli_fill fill);

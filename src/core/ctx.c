@@ -257,7 +257,7 @@ bool tl_ctx_storage(tl_ctx *c, tl_tensor *t)
 }
 
 // Attributes are flat but for lists of numbers, which get copies of their own.
-static void *copy_attr(tl_arena *arena, const tl_desc *desc, const void *attr)
+void *tli_attr_copy(tl_arena *arena, const tl_desc *desc, const void *attr)
 {
     char *copy = tl_arena_copy(arena, attr, desc->size);
     if (!copy) return NULL;
@@ -283,7 +283,7 @@ static tl_node *copy_node(tl_ctx *c, const tl_node *call)
     memcpy(slots + call->inputs, call->out, (size_t)call->outputs * sizeof *slots);
     n->in = slots;
     n->out = slots + call->inputs;
-    if (call->op->attr && !(n->attr = copy_attr(c->arena, call->op->attr, call->attr))) return NULL;
+    if (call->op->attr && !(n->attr = tli_attr_copy(c->arena, call->op->attr, call->attr))) return NULL;
     n->path = c->label && *c->label ? c->label : "";
     if (!*n->path && c->path.length && !(n->path = tl_arena_strdup(c->arena, tl_ctx_path(c)))) return NULL;
     return n;

@@ -1,10 +1,14 @@
 #include "core/inner/engine.h"
 
+#include <stdlib.h>
+#include <string.h>
 #include <tilth/base/alloc.h>
 
 static const tl_method backend_methods[] = {
+    TL_METHOD(tl_backend_class, choose, false),
     TL_METHOD(tl_backend_class, supported, false),
     TL_METHOD(tl_backend_class, around, false),
+    TL_METHOD(tl_backend_class, limits, false),
     {NULL, 0, false},
 };
 const tl_kind tl_kind_backend = {
@@ -15,44 +19,101 @@ const tl_kind tl_kind_backend = {
     .methods = backend_methods,
 };
 
-// The fallback's rows first, then what the backend does better.
-static void fill_cells(tl_engine *e, const tl_backend_class *backend)
+static const tl_device_class *device_of(const tl_backend_class *b)
 {
-    if (backend->fallback) fill_cells(e, backend->fallback);
+    return b->device ? b->device : &tl_device_host;
+}
+
+// The fallback's rows first, then what the backend does better.
+static tl_status fill_cells(tl_engine *e, const tl_backend_class *backend)
+{
+    if (backend->fallback) TL_TRY(fill_cells(e, backend->fallback));
+    const tl_device_class *own = e->device->cls, *its = device_of(backend);
+    if (its != own && !its->host)
+        return TL_FAIL(TL_EINVAL, "the backend '%s' is for the device '%s', and falls back on '%s', which is for '%s'",
+                       e->backend->cls.name, own->cls.name, backend->cls.name, its->cls.name);
+    const unsigned staged = its == own ? 0 : TL_KERNEL_STAGED;
     for (const tl_kernels *const *t = backend->tables; t && *t; t++) {
         for (int64_t i = 0; i < (*t)->count; i++) {
             const tl_kernel *k = &(*t)->rows[i];
             bool all = k->dtype == TL_DTYPE_COUNT;
             for (int d = all ? 0 : (int)k->dtype; d < (all ? TL_DTYPE_COUNT : (int)k->dtype + 1); d++)
-                e->cells[k->op][d] = (tli_cell){k->fn, k->flags};
+                e->cells[k->op][d] = (tli_cell){k->fn, k->flags | staged};
         }
     }
+    return TL_OK;
+}
+
+static tl_status open_device(tl_engine *e, const tl_engine_args *args)
+{
+    const tl_device_class *d = device_of(e->backend);
+    if (args->beside) {
+        TL_ASSERT(args->beside->device->cls == d);
+        e->beside = true;
+        e->device = args->beside->device;
+        e->queue = args->beside->queue;
+    } else {
+        TL_TRY_NOTE(d->open(&e->device, args->which), "device '%s'", d->cls.name);
+        TL_TRY(d->queue_new(&e->queue, e->device));
+    }
+    tli_memory_args memory = {.engine = e, .device = e->device, .queue = e->queue,
+                              .guarded = e->backend->guards_memory};
+    tli_memory_init(&e->memory, &memory);
+    memory.host = true;
+    tli_memory_init(&e->staging, &memory);
+    return TL_OK;
+}
+
+static tl_status prepare(tl_engine *e, const tl_engine_args *args)
+{
+    TL_TRY(tl_pool_new(&e->threads, args->threads));
+    TL_TRY(open_device(e, args));
+    return fill_cells(e, e->backend);
 }
 
 tl_status tl_engine_new(tl_engine **out, const tl_engine_args *args)
 {
-    TL_ASSERT(args->backend);
-    if (args->backend->supported)
-        TL_TRY_NOTE(args->backend->supported(), "backend '%s'", args->backend->cls.name);
+    const tl_backend_class *backend = args->backend;
+    TL_ASSERT(backend);
+    if (backend->choose) TL_TRY_NOTE(backend->choose(&backend), "backend '%s'", args->backend->cls.name);
+    if (backend->supported) TL_TRY_NOTE(backend->supported(), "backend '%s'", backend->cls.name);
     tl_engine *e = tl_alloc_zero(sizeof *e);
     if (!e) return TL_FAIL_NOMEM(sizeof *e);
-    tl_status st = tl_pool_new(&e->threads, args->threads);
-    if (st != TL_OK) {
-        tl_free(e);
-        return st;
-    }
-    e->backend = args->backend;
-    tli_memory_init(&e->memory, e, e->backend->guards_memory);
-    fill_cells(e, e->backend);
+    e->backend = backend;
+    tl_status st = prepare(e, args);
+    if (st != TL_OK) tl_engine_free(&e);
     *out = e;
-    return TL_OK;
+    return st;
+}
+
+// "cuda:1" is the backend "cuda" on the device 1.
+tl_status tl_engine_open(tl_engine **out, const tl_registry *registry, const char *name, int threads)
+{
+    *out = NULL;
+    const char *said = name ? NULL : getenv("TILTH_DEVICE");
+    if (!name) name = said && *said ? said : "cpu";
+    const char *colon = strchr(name, ':');
+    char backend[64];
+    const tl_class *cls;
+    snprintf(backend, sizeof backend, "%.*s", colon ? (int)(colon - name) : (int)strlen(name), name);
+    tl_status st = tl_registry_find(&cls, registry, &tl_kind_backend, backend);
+    if (st == TL_OK)
+        st = tl_engine_new(out, &(tl_engine_args){.backend = (const tl_backend_class *)cls,
+                                                  .which = colon ? colon + 1 : NULL,
+                                                  .threads = threads});
+    return st == TL_OK || !said ? st : tl_error_note(st, "TILTH_DEVICE");
 }
 
 void tl_engine_free(tl_engine **engine)
 {
     tl_engine *e = *engine;
     if (!e) return;
-    tli_memory_deinit(&e->memory);
+    if (e->queue) {
+        tli_memory_deinit(&e->memory);
+        tli_memory_deinit(&e->staging);
+        if (!e->beside) e->device->cls->queue_free(&e->queue);
+    }
+    if (e->device && !e->beside) e->device->cls->close(&e->device);
     tl_pool_free(&e->threads);
     tl_free(e);
     *engine = NULL;
@@ -61,6 +122,18 @@ void tl_engine_free(tl_engine **engine)
 const tl_backend_class *tl_engine_backend(const tl_engine *e)
 {
     return e->backend;
+}
+
+tl_device *tl_engine_device(const tl_engine *e)
+{
+    return e->device;
+}
+
+tl_status tl_engine_wait(tl_engine *e)
+{
+    tl_status st = tl_queue_wait(e->queue, tl_queue_ticket(e->queue));
+    if (st != TL_OK) e->device->cls->clear(e->queue);
+    return st;
 }
 
 tl_pool *tl_engine_threads(const tl_engine *e)
@@ -86,6 +159,7 @@ void tl_engine_reset_peak(tl_engine *e)
 void tl_engine_trim(tl_engine *e)
 {
     tli_memory_trim(&e->memory);
+    tli_memory_trim(&e->staging);
 }
 
 static tl_dtype kernel_dtype(const tl_node *call)
@@ -104,12 +178,62 @@ tl_status tl_engine_kernel(const tl_engine *e, const tl_node *call, tl_kernel *o
     return TL_OK;
 }
 
+/* --- running ---------------------------------------------------------------------------------- */
+
+static tl_status check_here(const tl_engine *e, const tl_tensor *t, const char *side, int i)
+{
+    const tli_memory *m = t->storage->memory;
+    if (m->device == e->device && (!m->on_host || e->device->cls->host)) return TL_OK;
+    char spec[TL_TENSOR_TEXT];
+    return TL_FAIL(TL_EINVAL, "%s %d, %s, lies on the %s '%s' and is computed with on '%s'; copy it there first", side, i,
+                   tl_tensor_spec(spec, t), m->on_host && !m->device->cls->host ? "host's side of" : "device",
+                   m->device->cls->cls.name, e->device->cls->cls.name);
+}
+
+tl_status tli_check_device(const tl_engine *e, const tl_node *call)
+{
+    for (int i = 0; i < call->inputs; i++) TL_TRY(check_here(e, call->in[i], "input", i));
+    for (int i = 0; i < call->outputs; i++) TL_TRY(check_here(e, call->out[i], "output", i));
+    return TL_OK;
+}
+
+static bool is_written(const tl_node *call, int i)
+{
+    return i < 32 && (call->op->writes >> i & 1);
+}
+
+void tli_note_written(const tl_engine *e, const tl_node *call)
+{
+    if (e->device->cls->host) return;
+    for (int i = 0; i < call->outputs; i++) tli_storage_written(call->out[i]->storage);
+    for (int i = 0; i < call->inputs; i++)
+        if (is_written(call, i)) tli_storage_written(call->in[i]->storage);
+}
+
+tl_status tli_run_kernel(const tl_run *run, const tl_node *call, const tl_kernel *k)
+{
+    const tl_engine *e = run->engine;
+    if (k->flags & TL_KERNEL_STAGED) return tli_run_staged(run, call, k->fn);
+    TL_TRY(e->backend->around ? e->backend->around(run, call, k->fn) : k->fn(run, call));
+    tli_note_written(e, call);
+    return TL_OK;
+}
+
 tl_status tl_engine_run(tl_engine *e, const tl_draws *draws, const tl_node *call)
 {
     tl_kernel kernel;
     TL_TRY(tl_engine_kernel(e, call, &kernel));
-    tl_run run = {.engine = e, .threads = e->threads, .draws = *draws};
-    return e->backend->around ? e->backend->around(&run, call, kernel.fn) : kernel.fn(&run, call);
+    TL_TRY(tli_check_device(e, call));
+    tl_run run = {.engine = e, .queue = e->queue, .threads = e->threads, .draws = *draws};
+    return tli_run_kernel(&run, call, &kernel);
+}
+
+tl_status tl_engine_limits(tl_engine *e, tl_limits *out)
+{
+    const tl_backend_class *b = e->backend;
+    while (b && !b->limits) b = b->fallback;
+    if (b) return b->limits(e, out);
+    return TL_FAIL(TL_EUNSUPPORTED, "the backend '%s' does not know what it can do at most", e->backend->cls.name);
 }
 
 void *tl_kernel_data(const tl_tensor *t)

@@ -392,7 +392,7 @@ tl_status tl_logs_entry_histogram(tl_histogram *out, tl_arena *arena, const tl_l
         double x = tli_element_get(t->dtype, l.data, i);
         if (isfinite(x)) counts[bin_of(edges, h.bins, x)]++;
     }
-    tl_lease_end(&l);
+    tl_lease_drop(&l);
     *out = h;
     return TL_OK;
 }

@@ -117,8 +117,8 @@ static tl_status first_difference(int64_t *out, const tl_tensor *a, const tl_ten
     for (int64_t i = 0, n = tl_tensor_count(a); st == TL_OK && i < n && *out < 0; i++)
         if (memcmp((const char *)x.data + (size_t)i * size, (const char *)y.data + (size_t)i * size, size) != 0)
             *out = i;
-    tl_lease_end(&y);
-    tl_lease_end(&x);
+    tl_lease_drop(&y);
+    tl_lease_drop(&x);
     return st;
 }
 
@@ -128,7 +128,7 @@ static const char *element_text(tl_state_report *r, const tl_tensor *t, int64_t 
     char number[32], spec[TL_TENSOR_TEXT];
     if (tl_lease_read(&l, t) != TL_OK) return NULL;
     tl_double_text(number, tli_element_get(t->dtype, l.data, i));
-    tl_lease_end(&l);
+    tl_lease_drop(&l);
     return tl_arena_printf(r->arena, "%s with %s at element %" PRId64, tl_tensor_spec(spec, t), number, i);
 }
 
@@ -279,18 +279,7 @@ static bool same_elements(const tl_tensor *a, const tl_tensor *b)
 static tl_status copy_tensor(tl_tensor *to, const tl_tensor *from)
 {
     if (same_elements(to, from)) return TL_OK;
-    tl_lease x, y;
-    TL_TRY(tl_lease_read(&x, from));
-    tl_status st = tl_lease_write(&y, to);
-    int64_t count = tl_tensor_count(to);
-    if (st == TL_OK && to->dtype == from->dtype && count)
-        memcpy(y.data, x.data, tl_tensor_bytes(to));
-    else if (st == TL_OK)
-        for (int64_t i = 0; i < count; i++)
-            tli_element_set(to->dtype, y.data, i, tli_element_get(from->dtype, x.data, i));
-    tl_lease_end(&y);
-    tl_lease_end(&x);
-    return st;
+    return tl_tensor_copy(to, from);
 }
 
 // What could go wrong with a value is asked before the first one is written.

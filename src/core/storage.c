@@ -2,11 +2,10 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <tilth/base/alloc.h>
 #include <tilth/base/status.h>
 
-enum { GUARD_BYTE = 0xc7, HUGE_PAGE = 2 << 20 };
+enum { GUARD_BYTE = 0xc7 };
 
 // Sizes are rounded up to four steps a power of two, from 64 bytes on: at most a quarter is wasted,
 // and few lists serve all.
@@ -23,11 +22,19 @@ static int size_class(size_t bytes, size_t *capacity)
     return 4 + (log - 2) * 4 + (int)quarters - 5;
 }
 
-void tli_memory_init(tli_memory *m, tl_engine *engine, bool guarded)
+void tli_memory_init(tli_memory *m, const tli_memory_args *args)
 {
     pthread_mutex_init(&m->lock, NULL);
-    m->engine = engine;
-    m->guarded = guarded;
+    m->engine = args->engine;
+    m->device = args->device;
+    m->queue = args->queue;
+    m->on_host = args->host || args->device->cls->host;
+    m->guarded = args->guarded && m->on_host;
+}
+
+static bool is_staging(const tli_memory *m)
+{
+    return m->on_host && !m->device->cls->host;
 }
 
 static size_t guard_size(const tli_memory *m)
@@ -37,7 +44,13 @@ static size_t guard_size(const tli_memory *m)
 
 static void storage_free(tl_storage *s)
 {
-    tl_free((char *)s->data - guard_size(s->memory));
+    const tli_memory *m = s->memory;
+    void *data = (char *)s->data - guard_size(m);
+    size_t bytes = s->capacity + 2 * guard_size(m);
+    if (is_staging(m))
+        m->device->cls->free_host(m->device, data, bytes);
+    else
+        m->device->cls->free(m->device, data, bytes);
     tl_free(s);
 }
 
@@ -96,22 +109,16 @@ bool tli_storage_intact(const tl_storage *s, int64_t *at)
 
 /* --- storages --------------------------------------------------------------------------------- */
 
-/* Large storages lie in huge pages where the system has them: fewer misses in the translation of addresses,
- * and prefetching goes on beyond 4 KiB. */
-static char *allocate_elements(size_t bytes)
+static char *allocate_elements(const tli_memory *m, size_t bytes)
 {
-    const bool large = bytes >= 2 * (size_t)HUGE_PAGE;
-    char *data = tl_alloc_aligned(large ? HUGE_PAGE : TLI_STORAGE_ALIGNMENT, bytes);
-#ifdef MADV_HUGEPAGE
-    if (data && large) (void)madvise(data, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); // a wish
-#endif
-    return data;
+    return is_staging(m) ? m->device->cls->alloc_host(m->device, bytes)
+                         : m->device->cls->alloc(m->device, bytes);
 }
 
 static tl_storage *storage_allocate(tli_memory *m, int class_, size_t capacity)
 {
     tl_storage *s = tl_alloc_zero(sizeof *s);
-    char *data = s ? allocate_elements(capacity + 2 * guard_size(m)) : NULL;
+    char *data = s ? allocate_elements(m, capacity + 2 * guard_size(m)) : NULL;
     if (!data) {
         tl_free(s);
         return NULL;
@@ -159,7 +166,9 @@ static tl_storage *ask_system(tli_memory *m, int class_, size_t capacity)
 static tl_status fail_nomem(tli_memory *m, size_t bytes)
 {
     tl_memory_stats stats;
-    tl_engine_memory(m->engine, &stats);
+    pthread_mutex_lock(&m->lock);
+    stats = m->stats;
+    pthread_mutex_unlock(&m->lock);
     return TL_FAIL(TL_ENOMEM, "out of memory: a tensor needs %zu bytes, and those that are alive hold %" PRId64,
                    bytes, stats.used);
 }
@@ -172,6 +181,7 @@ tl_status tli_storage_new(tl_storage **out, tli_memory *m, size_t bytes)
     tl_storage *s = take_free(m, class_);
     if (!s && !(s = ask_system(m, class_, capacity))) return fail_nomem(m, bytes);
     atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
+    atomic_store_explicit(&s->ticket, 0, memory_order_relaxed);
     s->bytes = bytes;
     if (m->guarded) {
         fill_unwritten(s);
@@ -179,6 +189,18 @@ tl_status tli_storage_new(tl_storage **out, tli_memory *m, size_t bytes)
     }
     *out = s;
     return TL_OK;
+}
+
+void tli_storage_written(tl_storage *s)
+{
+    const tl_queue *q = s->memory->queue;
+    if (!q->device->cls->host)
+        atomic_store_explicit(&s->ticket, tl_queue_ticket(q), memory_order_release);
+}
+
+tl_status tli_storage_wait(const tl_storage *s)
+{
+    return tl_queue_wait(s->memory->queue, atomic_load_explicit(&s->ticket, memory_order_acquire));
 }
 
 void tli_storage_release(tl_storage *s)

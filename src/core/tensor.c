@@ -132,7 +132,7 @@ const char *tl_tensor_spec(char out[TL_TENSOR_TEXT], const tl_tensor *t)
 
 /* --- between strides and rows ------------------------------------------------------------------ */
 
-// Walks all elements in row-major order; `flat` is the side without gaps.
+// Walks all elements in row-major order; `flat` is the side without gaps. The host may look at both.
 static void walk(const tl_tensor *t, char *flat, bool gather)
 {
     size_t size = tl_dtype_size(t->dtype);
@@ -199,55 +199,210 @@ static tl_status claim(const tl_tensor *t, bool write)
     return TL_OK;
 }
 
-static void unclaim(tl_storage *s, bool write)
+static void unclaim(tl_storage *s, bool touched, bool write)
 {
+    if (touched) tli_storage_touch(s);
     if (write) {
-        tli_storage_touch(s);
         atomic_store(&s->leases, 0);
     } else {
         atomic_fetch_sub(&s->leases, 1);
     }
 }
 
-static tl_status lease(tl_lease *out, const tl_tensor *t, bool write)
+// A copy without gaps, in `l->data`, of elements that have some.
+static tl_status straighten(tl_lease *l, const tl_tensor *elements)
+{
+    size_t bytes = tl_tensor_bytes(elements);
+    l->data = tl_alloc_aligned(elements->storage->memory->device->cls->alignment, bytes);
+    if (!l->data) return TL_FAIL_NOMEM(bytes);
+    l->copied = true;
+    tli_tensor_gather(elements, l->data);
+    return TL_OK;
+}
+
+static tl_status show(tl_lease *l, const tl_tensor *t, bool keep)
+{
+    if (t->storage->memory->on_host) {
+        TL_TRY(tli_storage_wait(t->storage));
+        l->data = tl_kernel_data(t);
+        return t->contiguous ? TL_OK : straighten(l, t);
+    }
+    tli_image image;
+    TL_TRY(tli_image_open(&image, t, keep || !t->contiguous));
+    l->staged = image.tensor.storage;
+    l->data = tl_kernel_data(&image.tensor);
+    tl_status st = t->contiguous ? TL_OK : straighten(l, &image.tensor);
+    if (st != TL_OK) tli_image_close(&image);
+    return st;
+}
+
+static tl_status lease(tl_lease *out, const tl_tensor *t, bool write, bool keep)
 {
     *out = (tl_lease){0};
     TL_TRY(claim(t, write));
-    void *data = tl_kernel_data(t);
-    if (!t->contiguous) {
-        data = tl_alloc_aligned(TLI_STORAGE_ALIGNMENT, tl_tensor_bytes(t));
-        if (!data) {
-            unclaim(t->storage, write);
-            return TL_FAIL_NOMEM(tl_tensor_bytes(t));
-        }
-        tli_tensor_gather(t, data);
+    tl_lease l = {.tensor = t, .storage = t->storage, .write = write};
+    tl_status st = show(&l, t, keep);
+    if (st != TL_OK) {
+        unclaim(t->storage, false, write);
+        return st;
     }
     tli_storage_retain(t->storage);
-    *out = (tl_lease){.data = data, .tensor = t, .storage = t->storage, .write = write,
-                      .copied = !t->contiguous};
+    *out = l;
     return TL_OK;
 }
 
 tl_status tl_lease_read(tl_lease *out, const tl_tensor *t)
 {
-    return lease(out, t, false);
+    return lease(out, t, false, true);
 }
 
 tl_status tl_lease_write(tl_lease *out, tl_tensor *t)
 {
-    return lease(out, t, true);
+    return lease(out, t, true, true);
 }
 
-void tl_lease_end(tl_lease *l)
+tl_status tl_lease_discard(tl_lease *out, tl_tensor *t)
 {
-    if (!l->tensor) return;
-    if (l->copied) {
-        if (l->write && l->tensor->storage == l->storage) tli_tensor_scatter(l->tensor, l->data);
-        tl_free(l->data);
+    return lease(out, t, true, false);
+}
+
+// What was written goes where the tensor lies.
+static tl_status give_back(const tl_lease *l)
+{
+    if (!l->staged) {
+        if (l->copied) tli_tensor_scatter(l->tensor, l->data);
+        return TL_OK;
     }
-    unclaim(l->storage, l->write);
-    tli_storage_release(l->storage); // the tensor may have been dropped since
+    tli_image image = {.tensor = *l->tensor, .of = l->tensor, .extent = tli_extent_of(l->tensor)};
+    image.tensor.storage = l->staged;
+    image.tensor.offset -= image.extent.from / (int64_t)tl_dtype_size(l->tensor->dtype);
+    if (l->copied) tli_tensor_scatter(&image.tensor, l->data);
+    return tli_image_put(&image);
+}
+
+static tl_status end(tl_lease *l, bool keep)
+{
+    if (!l->tensor) return TL_OK;
+    // The tensor may have been dropped since.
+    tl_status st = l->write && keep && l->tensor->storage == l->storage ? give_back(l) : TL_OK;
+    if (l->copied) tl_free(l->data);
+    tli_storage_release(l->staged);
+    unclaim(l->storage, l->write, l->write);
+    tli_storage_release(l->storage);
     *l = (tl_lease){0};
+    return st;
+}
+
+tl_status tl_lease_end(tl_lease *l)
+{
+    return end(l, true);
+}
+
+void tl_lease_drop(tl_lease *l)
+{
+    (void)end(l, false);
+}
+
+/* --- from tensor to tensor ------------------------------------------------------------------------ */
+
+static tl_status check_alike(const tl_tensor *to, const tl_tensor *from)
+{
+    char a[TL_TENSOR_TEXT], b[TL_TENSOR_TEXT];
+    if (tl_shape_equal(&to->shape, &from->shape)) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "%s cannot be copied to %s: the shapes differ", tl_tensor_spec(a, from),
+                   tl_tensor_spec(b, to));
+}
+
+static tl_status copy_over_host(tl_tensor *to, const tl_tensor *from)
+{
+    tl_lease x, y;
+    TL_TRY(tl_lease_read(&x, from));
+    tl_status st = tl_lease_discard(&y, to);
+    int64_t count = tl_tensor_count(to);
+    if (st == TL_OK && to->dtype == from->dtype && count)
+        memcpy(y.data, x.data, tl_tensor_bytes(to));
+    else if (st == TL_OK)
+        for (int64_t i = 0; i < count; i++)
+            tli_element_set(to->dtype, y.data, i, tli_element_get(from->dtype, x.data, i));
+    if (st == TL_OK) st = tl_lease_end(&y);
+    tl_lease_drop(&x);
+    return st;
+}
+
+tl_status tl_tensor_copy(tl_tensor *to, const tl_tensor *from)
+{
+    TL_TRY(check_elements(to));
+    TL_TRY(check_elements(from));
+    TL_TRY(check_alike(to, from));
+    const tli_memory *m = to->storage->memory;
+    if (to->storage == from->storage || m->device->cls->host || m->device != from->storage->memory->device
+        || to->dtype != from->dtype || !to->contiguous || !from->contiguous || m->queue != from->storage->memory->queue)
+        return copy_over_host(to, from);
+    TL_TRY(claim(to, true));
+    tl_status st = m->device->cls->copy(m->queue, tl_kernel_data(to), tl_kernel_data(from), tl_tensor_bytes(to));
+    if (st == TL_OK) tli_storage_written(to->storage);
+    unclaim(to->storage, true, true);
+    return st;
+}
+
+static void exchange(char *a, char *b, size_t bytes)
+{
+    char piece[4096];
+    for (size_t at = 0; at < bytes; at += sizeof piece) {
+        size_t size = bytes - at < sizeof piece ? bytes - at : sizeof piece;
+        memcpy(piece, a + at, size);
+        memcpy(a + at, b + at, size);
+        memcpy(b + at, piece, size);
+    }
+}
+
+static tl_status swap_on_host(tl_tensor *a, tl_tensor *b)
+{
+    tl_lease left, right;
+    TL_TRY(tl_lease_write(&left, a));
+    tl_status st = tl_lease_write(&right, b);
+    if (st == TL_OK) {
+        exchange(left.data, right.data, tl_tensor_bytes(a));
+        st = tl_lease_end(&right);
+        if (st == TL_OK) st = tl_lease_end(&left);
+    }
+    tl_lease_drop(&left);
+    return st;
+}
+
+tl_status tl_tensor_swap(tl_tensor *a, tl_tensor *b)
+{
+    char x[TL_TENSOR_TEXT], y[TL_TENSOR_TEXT];
+    tl_tensor *spare;
+    TL_TRY(check_elements(a));
+    TL_TRY(check_elements(b));
+    if (a->dtype != b->dtype || !tl_shape_equal(&a->shape, &b->shape) || !a->contiguous || !b->contiguous)
+        return TL_FAIL(TL_EINVAL, "%s cannot be exchanged for %s", tl_tensor_spec(x, a), tl_tensor_spec(y, b));
+    if (a->storage->memory->device->cls->host) return swap_on_host(a, b);
+    TL_TRY(tl_tensor_new(&spare, tl_tensor_engine(a), a->dtype, a->shape));
+    tl_status st = tl_tensor_copy(spare, a);
+    if (st == TL_OK) st = tl_tensor_copy(a, b);
+    if (st == TL_OK) st = tl_tensor_copy(b, spare);
+    tl_tensor_free(&spare);
+    return st;
+}
+
+tl_status tl_tensor_clear(tl_tensor *t)
+{
+    char spec[TL_TENSOR_TEXT];
+    TL_TRY(check_elements(t));
+    if (!t->contiguous) return TL_FAIL(TL_EINVAL, "%s has gaps and cannot be cleared", tl_tensor_spec(spec, t));
+    const tli_memory *m = t->storage->memory;
+    TL_TRY(claim(t, true));
+    tl_status st = TL_OK;
+    if (m->device->cls->host) {
+        if (tl_tensor_bytes(t)) memset(tl_kernel_data(t), 0, tl_tensor_bytes(t));
+    } else {
+        st = m->device->cls->fill(m->queue, tl_kernel_data(t), 0, tl_tensor_bytes(t));
+        if (st == TL_OK) tli_storage_written(t->storage);
+    }
+    unclaim(t->storage, true, true);
+    return st;
 }
 
 /* --- all elements at once ----------------------------------------------------------------------- */
@@ -263,18 +418,19 @@ static tl_status check_size(const tl_tensor *t, size_t bytes)
 tl_status tl_tensor_set(tl_tensor *t, const void *elements, size_t bytes)
 {
     TL_TRY(check_size(t, bytes));
-    TL_TRY(claim(t, true));
-    tli_tensor_scatter(t, elements);
-    unclaim(t->storage, true);
-    return TL_OK;
+    tl_lease l;
+    TL_TRY(tl_lease_discard(&l, t));
+    if (bytes) memcpy(l.data, elements, bytes);
+    return tl_lease_end(&l);
 }
 
 tl_status tl_tensor_get(const tl_tensor *t, void *elements, size_t bytes)
 {
     TL_TRY(check_size(t, bytes));
-    TL_TRY(claim(t, false));
-    tli_tensor_gather(t, elements);
-    unclaim(t->storage, false);
+    tl_lease l;
+    TL_TRY(tl_lease_read(&l, t));
+    if (bytes) memcpy(elements, l.data, bytes);
+    tl_lease_drop(&l);
     return TL_OK;
 }
 
@@ -290,10 +446,9 @@ tl_status tl_tensor_set_doubles(tl_tensor *t, const double *elements, int64_t co
 {
     TL_TRY(check_count(t, count));
     tl_lease l;
-    TL_TRY(tl_lease_write(&l, t));
+    TL_TRY(tl_lease_discard(&l, t));
     for (int64_t i = 0; i < count; i++) tli_element_set(t->dtype, l.data, i, elements[i]);
-    tl_lease_end(&l);
-    return TL_OK;
+    return tl_lease_end(&l);
 }
 
 tl_status tl_tensor_get_doubles(const tl_tensor *t, double *elements, int64_t count)
@@ -302,7 +457,7 @@ tl_status tl_tensor_get_doubles(const tl_tensor *t, double *elements, int64_t co
     tl_lease l;
     TL_TRY(tl_lease_read(&l, t));
     for (int64_t i = 0; i < count; i++) elements[i] = tli_element_get(t->dtype, l.data, i);
-    tl_lease_end(&l);
+    tl_lease_drop(&l);
     return TL_OK;
 }
 

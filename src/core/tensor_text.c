@@ -183,7 +183,7 @@ void tl_tensor_text(tl_str *out, const tl_tensor *t)
         number_text(&p, text, 0);
         tl_str_add(out, text);
     }
-    tl_lease_end(&l);
+    tl_lease_drop(&l);
 }
 
 void tl_tensor_print(const tl_tensor *t, FILE *to)

@@ -1,7 +1,13 @@
 #include <tilth/sys/cpu/cpu.h>
+#include <tilth/sys/cpu/limits.h>
 
-#include "cpu/inner/isa.h"
+#include "base/inner/isa.h"
 #include "cpu/simd/kernels.h"
+
+static tl_status measure_limits(tl_engine *engine, tl_limits *out)
+{
+    return tl_limits_measure(out, tl_engine_threads(engine));
+}
 
 /* One backend for each instruction set. */
 #define SIMD_TABLE(family, isa) &tli_simd_##family##_##isa,
@@ -18,10 +24,18 @@
         .tables = isa##_tables,                                                                    \
         .supported = isa##_supported,                                                              \
         .pack = tli_pack_weight_##isa,                                                             \
+        .limits = measure_limits,                                                                  \
     };
 TLI_ISA_LIST(SIMD_BACKEND)
 #undef SIMD_BACKEND
 #undef SIMD_TABLE
+
+const tl_backend_class tl_backend_cpu = {
+    .cls = {.class_size = sizeof(tl_backend_class),
+            .name = "cpu",
+            .help = "the processors of this machine: the best of their instruction sets, or what TILTH_ISA names"},
+    .choose = tl_cpu_backend,
+};
 
 static const tl_backend_class *const backends[] = {
     &tl_backend_reference,
@@ -44,9 +58,11 @@ tl_status tl_cpu_backend(const tl_backend_class **out)
     return TL_OK;
 }
 
-tl_status tl_cpu_engine_new(tl_engine **out, int threads)
-{
-    tl_engine_args args = {.threads = threads};
-    TL_TRY(tl_cpu_backend(&args.backend));
-    return tl_engine_new(out, &args);
-}
+static const tl_entry entries[] = {
+    {&tl_kind_backend, &tl_backend_cpu.cls},
+    {&tl_kind_backend, &tl_backend_reference.cls},
+#define BACKEND_ENTRY(isa) {&tl_kind_backend, &isa##_backend.cls},
+    TLI_ISA_LIST(BACKEND_ENTRY)
+#undef BACKEND_ENTRY
+};
+const tl_module tl_cpu_module = {TL_MODULE_HEAD("cpu"), entries, TL_COUNT(entries)};

@@ -26,7 +26,7 @@
 #include <tilth/base/pool.h>
 #include <tilth/core/dtype.h>
 
-#include "cpu/inner/isa.h"
+#include "base/inner/isa.h"
 
 enum { TLI_GEMM_BATCH_RANK = 6 };
 

@@ -135,13 +135,14 @@ static tl_status mix_images(tl_ctx *c, tl_tensor *out, const tl_tensor *in, tl_m
     tl_lease from, to;
     const int64_t *d = in->shape.dims;
     TL_TRY(tl_lease_read(&from, in));
-    tl_status st = tl_lease_write(&to, out);
+    tl_status st = tl_lease_discard(&to, out);
     if (st == TL_OK) {
         mix_job job = {to.data, from.data, mixtures, kind, d[0], d[1], d[2], d[3]};
         st = tl_parallel_for(tl_engine_threads(tl_ctx_engine(c)), (d[0] + 1) / 2, 1, mix_pairs, &job);
-        tl_lease_end(&to);
+        if (st == TL_OK) st = tl_lease_end(&to);
+        tl_lease_drop(&to);
     }
-    tl_lease_end(&from);
+    tl_lease_drop(&from);
     return st;
 }
 
@@ -150,13 +151,13 @@ static tl_status mix_labels(const tl_mixing *m, tl_tensor *out, const tl_tensor 
 {
     tl_lease from, to;
     TL_TRY(tl_lease_read(&from, in));
-    tl_status st = tl_lease_write(&to, out);
+    tl_status st = tl_lease_discard(&to, out);
     if (st == TL_OK) {
         tl_mixtures_labels(to.data, from.data, in->shape.dims[0], kind, mixtures, m->config->label_smoothing,
                            m->num_classes);
-        tl_lease_end(&to);
+        st = tl_lease_end(&to);
     }
-    tl_lease_end(&from);
+    tl_lease_drop(&from);
     return st;
 }
 

@@ -135,15 +135,15 @@ static tl_status pad_copy(tl_tensor *wide, const tl_tensor *t)
 {
     tl_lease from, to;
     TL_TRY(tl_lease_read(&from, t));
-    tl_status st = tl_lease_write(&to, wide);
+    tl_status st = tl_lease_discard(&to, wide);
     if (st == TL_OK) {
         size_t bytes = tl_tensor_bytes(t), row = bytes / (size_t)t->shape.dims[0];
         if (bytes) memcpy(to.data, from.data, bytes);
         for (size_t at = bytes; at < tl_tensor_bytes(wide); at += row)
             memcpy((char *)to.data + at, from.data, row);
-        tl_lease_end(&to);
+        st = tl_lease_end(&to);
     }
-    tl_lease_end(&from);
+    tl_lease_drop(&from);
     return st;
 }
 
@@ -160,7 +160,7 @@ static tl_tensor *fill_up(tl_ctx *c, const tl_tensor *t, int64_t size)
 static tl_status write_weights(tl_tensor *to, const tl_tensor *given, int64_t examples)
 {
     tl_lease write;
-    TL_TRY(tl_lease_write(&write, to));
+    TL_TRY(tl_lease_discard(&write, to));
     float *weights = write.data;
     int64_t each = tl_tensor_count(to) / to->shape.dims[0];
     for (int64_t i = 0; i < tl_tensor_count(to); i++)
@@ -169,9 +169,10 @@ static tl_status write_weights(tl_tensor *to, const tl_tensor *given, int64_t ex
     tl_lease read;
     if (given && (st = tl_lease_read(&read, given)) == TL_OK) {
         memcpy(weights, read.data, tl_tensor_bytes(given));
-        tl_lease_end(&read);
+        tl_lease_drop(&read);
     }
-    tl_lease_end(&write);
+    if (st == TL_OK) st = tl_lease_end(&write);
+    tl_lease_drop(&write);
     return st;
 }
 

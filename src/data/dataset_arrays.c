@@ -87,7 +87,7 @@ static tl_status open_batch(const arrays *a, tl_ctx *c, tl_tensors *out, tl_leas
         if (!t) return tl_ctx_status(c);
         tl_tensors_put(c, out, a->specs[*opened].name, t);
         TL_TRY(tl_ctx_status(c));
-        TL_TRY(tl_lease_write(&leases[*opened], t));
+        TL_TRY(tl_lease_discard(&leases[*opened], t));
     }
     return TL_OK;
 }
@@ -130,13 +130,13 @@ static tl_status arrays_next(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *mo
     }
     tl_lease *leases = tl_arena_array(tl_ctx_arena(c), a->field_count, sizeof *leases);
     tl_status st = leases ? open_batch(a, c, out, leases, count, &opened) : TL_ENOMEM;
-    if (st == TL_OK) {
-        fill(a, leases, count);
-    } else { // the same batch comes again
+    if (st == TL_OK) fill(a, leases, count);
+    for (int64_t f = 0; f < opened && st == TL_OK; f++) st = tl_lease_end(&leases[f]);
+    for (int64_t f = 0; f < opened; f++) tl_lease_drop(&leases[f]);
+    if (st != TL_OK) { // the same batch comes again
         a->epoch = before_epoch;
         a->position = before_position;
     }
-    for (int64_t f = 0; f < opened; f++) tl_lease_end(&leases[f]);
     return st;
 }
 

@@ -177,7 +177,7 @@ static tl_status open_column(const tli_pipeline *p, column *c, int64_t examples,
     TL_TRY(tl_tensor_new(&named->tensor, p->engine, c->dtype, shape));
     named->name = c->name;
     out->count++;
-    return tl_lease_write(&c->lease, named->tensor);
+    return tl_lease_discard(&c->lease, named->tensor);
 }
 
 static int64_t grain_of(const collation *all)
@@ -199,8 +199,9 @@ tl_status tli_collate(tli_pipeline *p, const tli_slots *members, int64_t pad_to,
         TL_TRY_DONE(st, open_column(p, c, members->count, out));
     }
     if (st == TL_OK) st = tl_parallel_for(p->pool, members->count, grain_of(&all), write_rows, &all);
+    for (int64_t i = 0; i < all.count && st == TL_OK; i++) st = tl_lease_end(&all.columns[i].lease);
 done:
-    for (int64_t i = 0; i < all.count; i++) tl_lease_end(&all.columns[i].lease);
+    for (int64_t i = 0; i < all.count; i++) tl_lease_drop(&all.columns[i].lease);
     return st;
 }
 

@@ -145,13 +145,11 @@ static tl_status make_step(tl_program *p, tli_step *s, const tl_node *n, const t
         if (any_packed(s)) return TL_OK;
         s->in_place = NULL;
     }
-    tl_kernel kernel;
-    TL_TRY(tl_engine_kernel(p->graph->ctx->engine, n, &kernel));
-    for (int i = 0; i < n->inputs && !(kernel.flags & TL_KERNEL_STRIDED); i++)
+    TL_TRY(tl_engine_kernel(p->graph->ctx->engine, n, &s->kernel));
+    for (int i = 0; i < n->inputs && !(s->kernel.flags & TL_KERNEL_STRIDED); i++)
         if (!n->in[i]->contiguous)
             return TL_FAIL(TL_EINVAL, "input %d has gaps, which this kernel cannot take; run the pass "
                            "'straighten' over the graph first", i);
-    s->kernel = kernel.fn;
     return TL_OK;
 }
 
@@ -317,8 +315,7 @@ static tl_status lend_outputs(tl_program *p, tl_ctx *c, tl_tensors *out)
 
 static tl_status run_kernel(const tl_run *run, const tli_step *s)
 {
-    const tl_backend_class *backend = run->engine->backend;
-    return backend->around ? backend->around(run, s->node, s->kernel) : s->kernel(run, s->node);
+    return tli_run_kernel(run, s->node, &s->kernel);
 }
 
 static tl_status run_step(tl_program *p, const tl_run *run, const tli_step *s)
@@ -380,7 +377,7 @@ static void note_versions(tl_program *p, bool whole)
 
 tl_status tl_program_run(tl_program *p, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {
-    tl_run run = {.engine = c->engine, .threads = c->engine->threads, .draws = c->draws};
+    tl_run run = {.engine = c->engine, .queue = c->engine->queue, .threads = c->engine->threads, .draws = c->draws};
     tl_status st = lend_inputs(p, in);
     if (st == TL_OK) st = lend_outputs(p, c, out);
     if (st == TL_OK) st = refresh_copies(p, &run);

@@ -31,7 +31,7 @@ typedef struct tli_packed {
 /* One call: a kernel of the backend, a pack whose parts are (partly) in place, or a nest. */
 typedef struct tli_step {
     const tl_node *node;
-    tl_kernel_fn *kernel;
+    tl_kernel kernel; /* `fn` is NULL for the other two */
     const bool *in_place; /* for each part of a pack: it was computed in its place */
     tli_packed *packed;   /* NULL: none */
     const tl_nest_plan *nest;

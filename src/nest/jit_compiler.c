@@ -15,7 +15,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/str.h>
 
-#include "cpu/inner/isa.h"
+#include "base/inner/isa.h"
 
 extern char **environ;
 

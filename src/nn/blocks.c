@@ -69,24 +69,15 @@ static tl_status list_params(layout *to, const tl_net *net)
 // Gaps between parameters are zero and stay so: sweeps over a block may read them.
 static tl_status new_values(tl_tensor **out, const tl_net *net, tl_dtype dtype, int64_t count)
 {
-    tl_lease l;
     TL_TRY(tl_tensor_new(out, net->engine, dtype, TL_SHAPE(count)));
-    TL_TRY(tl_lease_write(&l, *out));
-    memset(l.data, 0, tl_tensor_bytes(*out));
-    tl_lease_end(&l);
-    return TL_OK;
+    return tl_tensor_clear(*out);
 }
 
 static tl_status copy_value(const tl_tensor *values, int64_t offset, const tl_tensor *from)
 {
     tl_tensor *part;
-    tl_lease l;
     TL_TRY(tl_tensor_part(&part, values, offset, from->shape));
-    tl_status st = tl_lease_read(&l, from);
-    if (st == TL_OK) {
-        st = tl_tensor_set(part, l.data, tl_tensor_bytes(part));
-        tl_lease_end(&l);
-    }
+    tl_status st = tl_tensor_copy(part, from);
     tl_tensor_free(&part);
     return st;
 }

@@ -66,30 +66,6 @@ bool tl_optimizer_swapped(const tl_optimizer *o)
     return o->swapped;
 }
 
-static void exchange(char *a, char *b, size_t bytes)
-{
-    char piece[4096];
-    for (size_t at = 0; at < bytes; at += sizeof piece) {
-        size_t size = bytes - at < sizeof piece ? bytes - at : sizeof piece;
-        memcpy(piece, a + at, size);
-        memcpy(a + at, b + at, size);
-        memcpy(b + at, piece, size);
-    }
-}
-
-static tl_status swap_block(tl_tensor *a, tl_tensor *b)
-{
-    tl_lease left, right;
-    TL_TRY(tl_lease_write(&left, a));
-    tl_status st = tl_lease_write(&right, b);
-    if (st == TL_OK) {
-        exchange(left.data, right.data, tl_tensor_bytes(a));
-        tl_lease_end(&right);
-    }
-    tl_lease_end(&left);
-    return st;
-}
-
 tl_status tl_optimizer_swap(tl_optimizer *o)
 {
     tl_status st = TL_OK;
@@ -98,7 +74,7 @@ tl_status tl_optimizer_swap(tl_optimizer *o)
         return TL_FAIL(TL_ESTATE, "no averages are kept; set `ema` of the optimizer's "
                                   "configuration");
     for (; st == TL_OK && done < o->count; done++)
-        if (o->average[done]) st = swap_block(o->values[done], o->average[done]);
+        if (o->average[done]) st = tl_tensor_swap(o->values[done], o->average[done]);
     if (st == TL_OK) {
         o->swapped = !o->swapped;
         return TL_OK;
@@ -107,7 +83,7 @@ tl_status tl_optimizer_swap(tl_optimizer *o)
     tl_error why;
     tl_error_save(&why);
     for (int64_t i = 0; i < done - 1; i++)
-        if (o->average[i]) (void)!swap_block(o->values[i], o->average[i]);
+        if (o->average[i]) (void)!tl_tensor_swap(o->values[i], o->average[i]);
     tl_error_restore(&why);
     return st;
 }

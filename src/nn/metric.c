@@ -146,13 +146,8 @@ static tl_status add_state(tl_metric *m, const char *name, tl_dtype dtype, tl_sh
     tl_named state = {tl_arena_strdup(m->arena, name), NULL};
     if (!state.name) return TL_ENOMEM;
     TL_TRY(tl_tensor_new(&state.tensor, m->engine, dtype, shape));
-    tl_lease lease;
-    tl_status st = tl_lease_write(&lease, state.tensor);
-    if (st == TL_OK) {
-        memset(lease.data, 0, tl_tensor_bytes(state.tensor));
-        tl_lease_end(&lease);
-        st = TL_VEC_PUSH(&m->states, state) ? TL_OK : TL_ENOMEM;
-    }
+    tl_status st = tl_tensor_clear(state.tensor);
+    if (st == TL_OK) st = TL_VEC_PUSH(&m->states, state) ? TL_OK : TL_ENOMEM;
     if (st != TL_OK) tl_tensor_free(&state.tensor);
     return st;
 }

@@ -176,14 +176,8 @@ static tl_status copy_model(tl_net *to, const tl_net *from)
             return TL_ENOMEM;
     }
     TL_TRY(tli_net_lay_out(to));
-    for (int64_t b = 0; b < to->blocks.count; b++) {
-        tl_tensor *values = to->blocks.items[b].values;
-        tl_lease l;
-        TL_TRY(tl_lease_read(&l, from->blocks.items[b].values));
-        tl_status st = tl_tensor_set(values, l.data, tl_tensor_bytes(values));
-        tl_lease_end(&l);
-        TL_TRY(st);
-    }
+    for (int64_t b = 0; b < to->blocks.count; b++)
+        TL_TRY(tl_tensor_copy(to->blocks.items[b].values, from->blocks.items[b].values));
     return TL_OK;
 }
 
@@ -202,16 +196,12 @@ tl_status tl_model_copy(tl_model **out, const tl_model *m)
 static tl_status take_value(const tl_param *p, const char *initializer, const tl_tensor *value)
 {
     char wanted[TL_TENSOR_TEXT], given[TL_TENSOR_TEXT];
-    tl_lease l;
     if (!value || value->dtype != p->tensor->dtype
         || !tl_shape_equal(&value->shape, &p->tensor->shape))
         return TL_FAIL(TL_EINVAL, "the initializer '%s' made %s, not %s", initializer,
                        value ? tl_tensor_spec(given, value) : "nothing",
                        tl_tensor_spec(wanted, p->tensor));
-    TL_TRY(tl_lease_read(&l, value));
-    tl_status st = tl_tensor_set(p->tensor, l.data, tl_tensor_bytes(p->tensor));
-    tl_lease_end(&l);
-    return st;
+    return tl_tensor_copy(p->tensor, value);
 }
 
 static tl_status initialize_param(tl_net *net, tl_ctx *c, const tl_param *p)

@@ -26,14 +26,13 @@ tl_status tli_optimizer_tensor(tl_tensor **out, const tl_optimizer *o, tl_dtype 
 {
     tl_lease l;
     TL_TRY(tl_tensor_new(out, o->engine, dtype, shape));
-    tl_status st = tl_lease_write(&l, *out);
-    if (st != TL_OK) {
-        tl_tensor_free(out);
-        return st;
+    tl_status st = tl_lease_discard(&l, *out);
+    if (st == TL_OK) {
+        fill(l.data, dtype, tl_tensor_count(*out), value);
+        st = tl_lease_end(&l);
     }
-    fill(l.data, dtype, tl_tensor_count(*out), value);
-    tl_lease_end(&l);
-    return TL_OK;
+    if (st != TL_OK) tl_tensor_free(out);
+    return st;
 }
 
 /* --- slots and masks -------------------------------------------------------------------------- */
@@ -357,12 +356,7 @@ bool tl_optimizer_set_inert(tl_optimizer *o, bool on)
 
 static tl_status zero(tl_tensor *t)
 {
-    tl_lease l;
-    if (!t) return TL_OK;
-    TL_TRY(tl_lease_write(&l, t));
-    memset(l.data, 0, tl_tensor_bytes(t));
-    tl_lease_end(&l);
-    return TL_OK;
+    return t ? tl_tensor_clear(t) : TL_OK;
 }
 
 tl_status tl_optimizer_discard(tl_optimizer *o)

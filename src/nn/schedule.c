@@ -3,7 +3,6 @@
 #include <string.h>
 #include <tilth/base/alloc.h>
 #include <tilth/base/arena.h>
-#include <tilth/sys/cpu/cpu.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 
@@ -163,19 +162,17 @@ static tl_status rate_with(double *out, tl_ctx *c, const tl_schedule *s, int64_t
     return tl_tensor_item(rate, out);
 }
 
-tl_status tl_schedule_rate(double *out, const tl_optimization_config *config, int64_t iteration)
+tl_status tl_schedule_rate(double *out, tl_engine *engine, const tl_optimization_config *config,
+                           int64_t iteration)
 {
-    tl_engine *engine = NULL;
     tl_ctx *c = NULL;
     tl_schedule *s = NULL;
     tl_status st;
     TL_TRY_DONE(st, tl_schedule_new(&s, config, NULL));
-    TL_TRY_DONE(st, tl_cpu_engine_new(&engine, 1));
     TL_TRY_DONE(st, tl_ctx_new(&c, engine));
     st = rate_with(out, c, s, iteration);
 done:
     tl_ctx_free(&c);
-    tl_engine_free(&engine);
     tl_schedule_free(&s);
     return st;
 }

@@ -79,7 +79,7 @@ static tl_tensor *host_tensor(tl_ctx *c, tl_dtype dtype, tl_shape shape)
 tl_tensor *tl_from(tl_ctx *c, tl_dtype dtype, tl_shape shape, const void *elements)
 {
     tl_tensor *t = host_tensor(c, dtype, shape);
-    if (t) tli_tensor_scatter(t, elements);
+    if (t && tl_tensor_set(t, elements, tl_tensor_bytes(t)) != TL_OK) return tl_ctx_fail(c);
     return t;
 }
 

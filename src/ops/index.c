@@ -278,12 +278,11 @@ tl_tensor *tl_where_indices(tl_ctx *c, tl_tensor *condition)
     if (tl_lease_read(&read, condition) != TL_OK) return tli_fail(c, "where_indices");
     int64_t found = find_true(condition, read.data, NULL);
     tl_tensor *out = tl_zeros(c, TL_I64, TL_SHAPE(found, condition->shape.rank));
-    if (out && tl_lease_write(&write, out) == TL_OK) {
+    tl_status st = out ? tl_lease_discard(&write, out) : TL_OK;
+    if (out && st == TL_OK) {
         find_true(condition, read.data, write.data);
-        tl_lease_end(&write);
-    } else if (out) {
-        out = tli_fail(c, "where_indices");
+        st = tl_lease_end(&write);
     }
-    tl_lease_end(&read);
-    return out;
+    tl_lease_drop(&read);
+    return st == TL_OK ? out : tli_fail(c, "where_indices");
 }

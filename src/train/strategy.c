@@ -6,7 +6,6 @@
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/str.h>
-#include <tilth/sys/cpu/cpu.h>
 
 struct tl_strategy {
     const char *name;
@@ -67,7 +66,7 @@ tl_status tl_get_distribution_strategy(tl_strategy **out, const tl_strategy_args
     tl_strategy *s = tl_alloc_zero(sizeof *s);
     if (!s) return TL_FAIL_NOMEM(sizeof *s);
     s->name = names[which];
-    tl_status st = tl_cpu_engine_new(&s->engine, args->threads);
+    tl_status st = tl_engine_open(&s->engine, args->registry, args->device, args->threads);
     if (st != TL_OK) {
         tl_free(s);
         return st;

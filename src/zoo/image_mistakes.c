@@ -118,11 +118,11 @@ static tl_status take(mistakes *m, const told *t)
         if (y[i] != o[i]) TL_TRY_DONE(st, insert(m, (mistake){y[i], o[i], p[i], NULL}, name, length));
     }
 done:
-    tl_lease_end(&labels);
-    tl_lease_end(&answers);
-    tl_lease_end(&shares);
-    tl_lease_end(&weights);
-    tl_lease_end(&names);
+    tl_lease_drop(&labels);
+    tl_lease_drop(&answers);
+    tl_lease_drop(&shares);
+    tl_lease_drop(&weights);
+    tl_lease_drop(&names);
     return st;
 }
 

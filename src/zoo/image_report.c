@@ -80,10 +80,10 @@ static tl_status take(report *r, const tl_tensor *images, const tl_tensor *label
         r->items[r->count++] = (wrong){y[i], o[i]};
     }
 done:
-    tl_lease_end(&pixels);
-    tl_lease_end(&truth);
-    tl_lease_end(&given);
-    tl_lease_end(&weight);
+    tl_lease_drop(&pixels);
+    tl_lease_drop(&truth);
+    tl_lease_drop(&given);
+    tl_lease_drop(&weight);
     return st;
 }
 

@@ -94,7 +94,7 @@ static tl_status keep_rows(report *r, const tl_table_schema *s, const tl_logs *s
     const float *shares = leases[3].data, *weights = leases[4].data;
     for (int64_t i = 0; i < count && st == TL_OK; i++)
         if (!weights || weights[i] != 0) st = keep_row(r, s, places[i], labels[i], answers[i], shares ? shares[i] : 0);
-    for (int i = 0; i < TL_COUNT(names); i++) tl_lease_end(&leases[i]);
+    for (int i = 0; i < TL_COUNT(names); i++) tl_lease_drop(&leases[i]);
     return st;
 }
 

@@ -8,16 +8,17 @@ root=${1:-$(dirname "$0")/../..}
 cd "$root"
 
 layers='
-13 tool
-12 builtin
-11 zoo board
-10 train
-9 nn data
-8 io
-7 comm
-6 graph
+14 tool
+13 builtin
+12 zoo board
+11 train
+10 nn data
+9 io
+8 comm
+7 graph
+6 cpu cuda
 5 nest
-4 ops cpu cuda check
+4 ops check
 3 core
 2 desc
 1 base'

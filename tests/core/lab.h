@@ -6,10 +6,12 @@
 
 #include <tilth/sys/cpu/cpu.h>
 
+#include "engine.h"
+
 static inline tl_engine *open_engine(void)
 {
     tl_engine *e;
-    assert_ok(tl_engine_new(&e, &(tl_engine_args){.backend = &tl_backend_reference, .threads = 1}));
+    assert_ok(test_engine_new(&e, &tl_backend_reference, 1));
     return e;
 }
 

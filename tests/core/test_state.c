@@ -589,7 +589,7 @@ static void views_are_copied_through_their_strides(void **state)
     assert_ok(tl_lease_read(&l, t));
     assert_fails(tl_state_copy(f->s, from, NULL, NULL), TL_ESTATE,
                  "w: float32[3, 2] cannot be leased for writing");
-    tl_lease_end(&l);
+    assert_ok(tl_lease_end(&l));
     tl_tensor_free(&t);
     tl_tensor_free(&view);
     tl_state_free(&from);

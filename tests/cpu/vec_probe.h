@@ -7,7 +7,7 @@
 #ifndef TILTH_TESTS_CPU_VEC_PROBE_H
 #define TILTH_TESTS_CPU_VEC_PROBE_H
 
-#include "cpu/inner/isa.h"
+#include "base/inner/isa.h"
 
 typedef void tli_probe_fn(void *out, const void *a, const void *b, const void *c, int64_t n);
 

@@ -240,7 +240,7 @@ static inline bool read_bytes(tl_str *out, tl_dataset *d)
         assert_ok(tl_lease_read(&l, batch.items[i].tensor));
         if (tl_tensor_bytes(batch.items[i].tensor))
             tl_str_addn(out, l.data, tl_tensor_bytes(batch.items[i].tensor));
-        tl_lease_end(&l);
+        assert_ok(tl_lease_end(&l));
     }
     tl_ctx_end(c, mark);
     assert_ok(tl_str_status(out));

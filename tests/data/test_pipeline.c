@@ -504,7 +504,7 @@ static tl_status negate(void *self, tl_ctx *ctx, const tl_rng *draws, tl_tensors
     tl_lease l;
     TL_TRY(tl_lease_write(&l, id));
     for (int64_t i = 0; i < tl_tensor_count(id); i++) ((int64_t *)l.data)[i] *= -1;
-    tl_lease_end(&l);
+    assert_ok(tl_lease_end(&l));
     return TL_OK;
 }
 

@@ -2,6 +2,7 @@
  *
  * Clusters that need nothing from each other: which of them become one nest, which stay apart, and
  * that results stay what they were. */
+#include "engine.h"
 #include "graph/graph_test.h"
 
 static int64_t nests_of(fixture *f, tl_graph_fn *body, void *self)
@@ -158,7 +159,7 @@ static void call(results *r, tl_graph_fn *body, int threads, bool compiled, tl_t
     tl_ctx *c;
     tl_function *fn;
     double values[24];
-    assert_ok(tl_cpu_engine_new(&engine, threads));
+    assert_ok(test_engine_new(&engine, NULL, threads));
     assert_ok(tl_ctx_new(&c, engine));
     tl_tensor *slot = tl_full(c, TL_F32, TL_SHAPE(4, 6), 1);
     tl_tensors in = {0};

@@ -3,6 +3,7 @@
  * Training steps as functions have the same bits with any number of threads, interpreted or
  * compiled, by whichever compiler, from an empty cache or a full one. */
 #include "test.h"
+#include "engine.h"
 
 #include <ftw.h>
 #include <stdlib.h>
@@ -158,7 +159,7 @@ static seen train(const way *w, tl_dtype dtype, trace *to)
     seen result;
     assert_int_equal(setenv("TILTH_CC", w->compiler ? w->compiler : "cc", 1), 0);
     if (w->cache) assert_int_equal(setenv("TILTH_CACHE_DIR", w->cache, 1), 0);
-    assert_ok(tl_cpu_engine_new(&engine, w->threads));
+    assert_ok(test_engine_new(&engine, NULL, w->threads));
     assert_ok(tl_ctx_new(&c, engine));
     start(&t, engine, c, dtype);
     assert_ok(tl_function_new(&f, &(tl_function_args){.engine = engine,

@@ -3,6 +3,7 @@
  * Training steps that compute again what they could keep: the bits of those that keep it, in less
  * memory. */
 #include "test.h"
+#include "engine.h"
 
 #include <tilth/sys/cpu/cpu.h>
 #include <tilth/graph/function.h>
@@ -160,7 +161,7 @@ static void train(const way *w, tl_dtype dtype, outcome *o)
     tl_function *f;
     trainer t;
     tl_optimize how = {.recompute = w->recompute};
-    assert_ok(tl_cpu_engine_new(&engine, w->threads));
+    assert_ok(test_engine_new(&engine, NULL, w->threads));
     assert_ok(tl_ctx_new(&c, engine));
     start(&t, engine, c, dtype);
     assert_ok(tl_function_new(&f, &(tl_function_args){.engine = engine,
@@ -294,7 +295,7 @@ static void chains_of_all_kinds_keep_their_bits(void **state)
     tl_engine *engine;
     tl_ctx *c;
     (void)state;
-    assert_ok(tl_cpu_engine_new(&engine, 2));
+    assert_ok(test_engine_new(&engine, NULL, 2));
     assert_ok(tl_ctx_new(&c, engine));
     tl_ctx_set_training(c, true);
     for (int what = 0; what < KINDS; what++) {
@@ -330,7 +331,7 @@ static void changed_weights_are_noticed(void **state)
     tl_engine *engine;
     tl_ctx *c;
     (void)state;
-    assert_ok(tl_cpu_engine_new(&engine, 2));
+    assert_ok(test_engine_new(&engine, NULL, 2));
     assert_ok(tl_ctx_new(&c, engine));
     tl_mark mark = tl_ctx_begin(c);
     for (int i = 0; i < 2; i++) {

@@ -197,7 +197,7 @@ static void a_copy_follows_weights_that_others_write(void **state)
     tl_lease lease; // through a lease
     assert_ok(tl_lease_write(&lease, l.weights));
     ((float *)lease.data)[3] = 17;
-    tl_lease_end(&lease);
+    assert_ok(tl_lease_end(&lease));
     assert_sees(f, p, plain);
     double_the_weights(f->c, &l); // by an op
     assert_ok(tl_ctx_status(f->c));
@@ -321,7 +321,7 @@ static void make_wide(wide_layer *l, fixture *f, tl_dtype dtype, bool turned)
         assert_ok(tl_lease_write(&lease, all[i]));
         for (int64_t k = 0; k < tl_tensor_count(all[i]); k++)
             ((float *)lease.data)[k] = (float)((k * 31 + (int64_t)i * 7) % 97 - 48) / 64;
-        tl_lease_end(&lease);
+        assert_ok(tl_lease_end(&lease));
     }
 }
 
@@ -360,7 +360,7 @@ static void weights_that_stay_are_packed_once(void **state)
         tl_lease lease;
         assert_ok(tl_lease_write(&lease, l.weights));
         ((float *)lease.data)[77] = 5;
-        tl_lease_end(&lease);
+        assert_ok(tl_lease_end(&lease));
         assert_as_eager(f, p, &l);
         tl_program_free(&p);
         tl_tensor_free(&l.weights);

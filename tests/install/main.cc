@@ -101,7 +101,7 @@ tl_status run()
     TL_TRY_DONE(st, check_defaults(arena));
     TL_TRY_DONE(st, tl_registry_new_builtin(&registry));
     TL_TRY_DONE(st, tl_get_distribution_strategy(
-                        &strategy, TL_LITERAL(tl_strategy_args, .distribution_strategy = "off", .threads = 1)));
+                        &strategy, TL_LITERAL(tl_strategy_args, .registry = registry, .distribution_strategy = "off", .threads = 1)));
     st = compute(registry, strategy);
 done:
     tl_strategy_free(&strategy);

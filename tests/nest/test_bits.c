@@ -6,7 +6,7 @@
 #include <tilth/sys/cpu/cpu.h>
 #include <tilth/sys/ops/apply.h>
 
-#include "cpu/inner/isa.h"
+#include "base/inner/isa.h"
 
 enum { COUNT = 60000 };
 

@@ -201,7 +201,7 @@ static void test_swap_refused(void **state)
     tl_lease lease;
     assert_ok(tl_lease_read(&lease, tl_model_find(l.model, "statistic")->tensor));
     assert_int_not_equal(tl_optimizer_swap(l.o), TL_OK);
-    tl_lease_end(&lease);
+    assert_ok(tl_lease_end(&lease));
     assert_false(tl_optimizer_swapped(l.o));
     get_all(after, l.params);
     assert_memory_equal(before, after, sizeof before);

@@ -1,6 +1,7 @@
 /* Learning rates and warm-ups: vectors of Model Garden's tests and of LiBai's formulas, what is
  * missing, and the same bits eagerly and in a program. */
 #include "test.h"
+#include "engine.h"
 
 #include <tilth/base/alloc.h>
 #include <tilth/sys/cpu/cpu.h>
@@ -9,6 +10,7 @@
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 
+#include "nn/rate.h"
 #include "settings.h"
 
 static const double pi = 3.14159265358979323846;
@@ -23,7 +25,7 @@ static void check_points(const char *yaml, const point *points, size_t count, do
     tl_config *s = settings_of(yaml);
     for (size_t i = 0; i < count; i++) {
         double rate = NAN;
-        assert_ok(tl_schedule_rate(&rate, tl_config_value(s), points[i].step));
+        assert_ok(schedule_rate(&rate, tl_config_value(s), points[i].step));
         if (!(fabs(rate - points[i].rate) <= relative * fmax(fabs(points[i].rate), 1e-12)))
             fail_msg("%s\n    step %lld: %.10g, not %.10g", yaml, (long long)points[i].step, rate,
                      points[i].rate);
@@ -195,8 +197,8 @@ static void test_offsets(void **state)
         }
         for (int64_t step = 0; step < 12; step++) {
             double plain = NAN, later = NAN;
-            assert_ok(tl_schedule_rate(&plain, tl_config_value(s[0]), step));
-            assert_ok(tl_schedule_rate(&later, tl_config_value(s[1]), step + 7));
+            assert_ok(schedule_rate(&plain, tl_config_value(s[0]), step));
+            assert_ok(schedule_rate(&later, tl_config_value(s[1]), step + 7));
             assert_near(later, plain, 1e-15);
         }
         for (int k = 0; k < 2; k++) tl_config_free(&s[k]);
@@ -310,19 +312,19 @@ static void test_literals(void **state)
     tl_stepwise_config steps = {.boundaries = {boundaries, 2}, .values = {values, 2}};
     tl_optimization_config o = {.learning_rate = {.type = "stepwise", .value = &steps}};
     double rate;
-    assert_fails(tl_schedule_rate(&rate, &o, 0), TL_EINVAL,
+    assert_fails(schedule_rate(&rate, &o, 0), TL_EINVAL,
                  "values: 2 boundaries need 3 values, not 2");
     steps.boundaries.count = 1;
-    assert_ok(tl_schedule_rate(&rate, &o, 0));
+    assert_ok(schedule_rate(&rate, &o, 0));
     assert_near(rate, 1, 0);
     tl_stable_decay_config decay = {.initial_learning_rate = {true, 1}, .total_steps = {true, 4},
                                     .decay_steps = {true, 5}};
     o.learning_rate = (tl_oneof){.type = "stable_decay", .value = &decay};
-    assert_fails(tl_schedule_rate(&rate, &o, 0), TL_EINVAL, "decay_steps: 5 is more than");
+    assert_fails(schedule_rate(&rate, &o, 0), TL_EINVAL, "decay_steps: 5 is more than");
     o.learning_rate = (tl_oneof){.type = "constnt"};
-    assert_fails(tl_schedule_rate(&rate, &o, 0), TL_ENOTFOUND, "constant");
+    assert_fails(schedule_rate(&rate, &o, 0), TL_ENOTFOUND, "constant");
     o.learning_rate = (tl_oneof){.type = "constant"};
-    assert_ok(tl_schedule_rate(&rate, &o, 0));
+    assert_ok(schedule_rate(&rate, &o, 0));
     assert_near(rate, 0.1, 0);
     tl_schedule *s;
     assert_ok(tl_schedule_new(&s, &o, NULL));
@@ -393,7 +395,7 @@ static void check_program(tl_engine *e, tl_ctx *c, const tl_optimization_config 
         assert_ok(tl_function_call(f, c, &in, &out));
         assert_ok(tl_tensor_item(tl_tensors_get(c, &out, "rate"), &captured));
         assert_ok(tl_tensor_item(tl_schedule_apply(c, s, at), &eager));
-        assert_ok(tl_schedule_rate(&alone, config, step));
+        assert_ok(schedule_rate(&alone, config, step));
         assert_memory_equal(&eager, &captured, sizeof eager);
         assert_memory_equal(&eager, &alone, sizeof eager);
         tl_ctx_end(c, mark);
@@ -407,7 +409,7 @@ static void test_bits(void **state)
     (void)state;
     tl_engine *e;
     tl_ctx *c;
-    assert_ok(tl_cpu_engine_new(&e, 1));
+    assert_ok(test_engine_new(&e, NULL, 1));
     assert_ok(tl_ctx_new(&c, e));
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char yaml[512];
@@ -428,13 +430,13 @@ static void test_no_memory(void **state)
                                "warmup: {type: linear, linear: {warmup_steps: 4}}");
     double rate = 0;
     int64_t before = tl_alloc_calls();
-    assert_ok(tl_schedule_rate(&rate, tl_config_value(s), 3));
+    assert_ok(schedule_rate(&rate, tl_config_value(s), 3));
     int64_t calls = tl_alloc_calls() - before;
     assert_true(calls > 10);
     for (int64_t i = 1; i <= calls; i++) {
         double again = 0;
         tl_alloc_fail_at(i, 1);
-        tl_status st = tl_schedule_rate(&again, tl_config_value(s), 3);
+        tl_status st = schedule_rate(&again, tl_config_value(s), 3);
         tl_alloc_fail_at(0, 0);
         if (st == TL_OK) assert_near(again, rate, 0); // something that can be done without
         else assert_int_equal(st, TL_ENOMEM);

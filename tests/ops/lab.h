@@ -4,6 +4,7 @@
 #define TILTH_TESTS_OPS_LAB_H
 
 #include "test.h"
+#include "engine.h"
 
 #include <tilth/sys/cpu/cpu.h>
 #include <tilth/ops/create.h>
@@ -16,7 +17,7 @@ typedef struct fixture {
 static inline int setup(void **state)
 {
     static fixture f;
-    assert_ok(tl_cpu_engine_new(&f.engine, 2));
+    assert_ok(test_engine_new(&f.engine, NULL, 2));
     assert_ok(tl_ctx_new(&f.c, f.engine));
     *state = &f;
     return 0;

@@ -9,6 +9,7 @@
 #include <tilth/ops/gradient.h>
 #include <tilth/ops/reduce.h>
 
+#include "engine.h"
 #include "op_cases.h"
 
 /* p[0]: causal, p[1]: training; q[0]: scale, q[1]: dropout. Behind q, k, v: a mask, a bias, or
@@ -504,7 +505,7 @@ int main(int argc, char **argv)
     int status = op_cases_main(argc, argv, "attention", cases, TL_COUNT(cases));
     tl_engine *e;
     tl_ctx *c;
-    if (status || tl_cpu_engine_new(&e, 2) != TL_OK) return 1;
+    if (status || test_engine_new(&e, NULL, 2) != TL_OK) return 1;
     if (tl_ctx_new(&c, e) != TL_OK) return 1;
     fused_is_plain(c);
     dropout_drops_its_share(c);

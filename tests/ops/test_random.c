@@ -1,6 +1,7 @@
 /* Rows as for every op, then what makes numbers random: distributions, places, keys. */
 #include "op_cases.h"
 #include "test.h"
+#include "engine.h"
 
 #include <tilth/sys/cpu/cpu.h>
 #include <tilth/ops/elementwise.h>
@@ -107,7 +108,7 @@ static double v[DRAWS], w[DRAWS];
 static int setup(void **state)
 {
     (void)state;
-    assert_ok(tl_cpu_engine_new(&engine, 2));
+    assert_ok(test_engine_new(&engine, NULL, 2));
     assert_ok(tl_ctx_new(&c, engine));
     tl_ctx_set_draws(c, (tl_draws){.seed = 2024});
     return 0;

@@ -1,6 +1,7 @@
 /* Updates of several steps against the formulas of update.h, written out in float64: the rate and
  * the scale change from step to step, and the block has three tensors. */
 #include "test.h"
+#include "engine.h"
 
 #include <tilth/sys/cpu/cpu.h>
 #include <tilth/ops/create.h>
@@ -67,7 +68,7 @@ static void run_in(tl_dtype dtype, double most, formula_fn *formula, update_fn *
 {
     tl_engine *e;
     tl_ctx *c;
-    assert_ok(tl_cpu_engine_new(&e, 2));
+    assert_ok(test_engine_new(&e, NULL, 2));
     assert_ok(tl_ctx_new(&c, e));
     numbers s = {.rate = 0};
     for (int i = 0; i < N; i++) s.w[i] = sin(0.9 * i + 0.4);
@@ -349,7 +350,7 @@ static void nothing_moves_without_apply(void **state)
     tl_engine *e;
     tl_ctx *c;
     double w[2] = {1, 2}, bad[2] = {NAN, INFINITY}, h[TL_HYPER_COUNT] = {0.1, 1, 1, 0}, got[2];
-    assert_ok(tl_cpu_engine_new(&e, 1));
+    assert_ok(test_engine_new(&e, NULL, 1));
     assert_ok(tl_ctx_new(&c, e));
     tl_tensor *param = tl_from_doubles(c, TL_F32, TL_SHAPE(2), w);
     tl_tensor *m = tl_from_doubles(c, TL_F32, TL_SHAPE(2), w),
@@ -372,7 +373,7 @@ static void leased_parameters_are_refused(void **state)
     tl_engine *e;
     tl_ctx *c;
     double w[2] = {1, 2}, h[TL_HYPER_COUNT] = {0.1, 1, 1, 1};
-    assert_ok(tl_cpu_engine_new(&e, 1));
+    assert_ok(test_engine_new(&e, NULL, 1));
     assert_ok(tl_ctx_new(&c, e));
     tl_tensor *param = tl_from_doubles(c, TL_F32, TL_SHAPE(2), w);
     tl_tensor *hyper = tl_from_doubles(c, TL_F32, TL_SHAPE(TL_HYPER_COUNT), h);
@@ -380,7 +381,7 @@ static void leased_parameters_are_refused(void **state)
     assert_ok(tl_lease_read(&lease, param));
     assert_false(tl_update_sgd(c, param, param, hyper, NULL, &(tl_sgd_attr){.momentum = 0}));
     assert_fails(tl_ctx_status(c), TL_ESTATE, "update_sgd: input 0 is written while it is leased");
-    tl_lease_end(&lease);
+    assert_ok(tl_lease_end(&lease));
     tl_ctx_free(&c);
     tl_engine_free(&e);
 }

@@ -7,6 +7,7 @@
 #include <tilth/train/run/run.h>
 
 #include "nn/optimizer.h"
+#include "nn/rate.h"
 
 static tl_gin *gin_of(const char *text)
 {
@@ -44,7 +45,7 @@ static tl_status run_mock(tl_gin *gin, const char *type)
     assert_ok(tl_experiment_parse(&config, all, &(tl_parse_options){.experiment = "mock",
                                                                     .params_override = override}));
     const tl_experiment_config *e = tl_config_value(config);
-    assert_ok(tl_get_distribution_strategy(&strategy, &(tl_strategy_args){.distribution_strategy = "one_device"}));
+    assert_ok(tl_get_distribution_strategy(&strategy, &(tl_strategy_args){.registry = all, .distribution_strategy = "one_device"}));
     assert_ok(tl_get_task(&task, &(tl_task_args){.registry = all, .config = &e->task,
                                                  .engine = tl_strategy_engine(strategy)}));
     tl_status st = tl_run_experiment(NULL, &(tl_run_args){.strategy = strategy, .task = task,
@@ -181,7 +182,7 @@ static void berts_optimizer(void **state)
         const tl_optimization_config *o = made;
         for (int k = 0; k < POINTS; k++) {
             double rate;
-            assert_ok(tl_schedule_rate(&rate, o, steps[k]));
+            assert_ok(schedule_rate(&rate, o, steps[k]));
             assert_near(rate, recipes[i].rates[k], 1e-6 * recipes[i].rates[k] + 1e-12);
         }
         assert_string_equal(o->optimizer.type, recipes[i].optimizer);

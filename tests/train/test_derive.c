@@ -339,7 +339,7 @@ static void open_experiment(experiment *e, const char *name, const char *yaml)
     assert_ok(tl_config_finish(e->config));
     e->params = tl_config_value(e->config);
     assert_ok(tl_get_distribution_strategy(
-        &e->strategy, &(tl_strategy_args){.distribution_strategy = "one_device", .threads = 1}));
+        &e->strategy, &(tl_strategy_args){.registry = all, .distribution_strategy = "one_device", .threads = 1}));
     e->args = (tl_task_args){.registry = all, .config = &e->params->task, .engine = tl_strategy_engine(e->strategy),
                              .seed = 1};
 }
@@ -631,7 +631,7 @@ static void every_part_that_is_registered(void **state)
     (void)state;
     tl_strategy *strategy;
     assert_ok(tl_get_distribution_strategy(
-        &strategy, &(tl_strategy_args){.distribution_strategy = "one_device", .threads = 1}));
+        &strategy, &(tl_strategy_args){.registry = all, .distribution_strategy = "one_device", .threads = 1}));
     engine = tl_strategy_engine(strategy);
     for (int k = 0; k < TL_COUNT(kinds); k++) {
         const tl_kind *kind = kinds[k].kind;

@@ -1,5 +1,6 @@
 /* Settings that follow from others, or cannot go together: schedules as long as the training, evaluations of nothing. */
 #include "test.h"
+#include "engine.h"
 
 #include <tilth/base/log.h>
 #include <tilth/builtin/builtin.h>
@@ -102,7 +103,10 @@ static void assert_told(const char *override, const char *wanted)
     tl_config *c;
     assert_ok(parse_mock(&c, override));
     assert_ok(tl_log_sink_add(&sink, &(tl_log_sink){TL_LEVEL_WARNING, keep, NULL, &said}));
-    tli_tell_schedule_end(tl_config_value(c), registry);
+    tl_engine *engine;
+    assert_ok(test_engine_new(&engine, NULL, 1));
+    tli_tell_schedule_end(tl_config_value(c), registry, engine);
+    tl_engine_free(&engine);
     tl_log_sink_remove(sink);
     assert_string_equal(tl_str_text(&said), wanted);
     tl_str_deinit(&said);

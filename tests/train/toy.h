@@ -17,6 +17,7 @@
 
 #include "nn/settings.h"
 #include "train/trainer/trainer.h"
+#include "engine.h"
 
 /* --- a folder --------------------------------------------------------------------------------- */
 
@@ -244,10 +245,10 @@ static inline int toy_setup(void **state)
     plan = (struct toy_plan){0};
     *state = &given;
     strcpy(toy_folder + sizeof toy_folder - 7, "XXXXXX");
-    assert_ok(tl_get_distribution_strategy(
-        &given.strategy, &(tl_strategy_args){.distribution_strategy = "off", .threads = 1}));
-    assert_ok(tl_log_sink_add(&toy_sink, &(tl_log_sink){TL_LEVEL_DEBUG, toy_hear, NULL, NULL}));
     open_registry(state);
+    assert_ok(tl_get_distribution_strategy(
+        &given.strategy, &(tl_strategy_args){.registry = test_registry(), .distribution_strategy = "off", .threads = 1}));
+    assert_ok(tl_log_sink_add(&toy_sink, &(tl_log_sink){TL_LEVEL_DEBUG, toy_hear, NULL, NULL}));
     return mkdtemp(toy_folder) && chdir(toy_folder) == 0 ? 0 : -1;
 }
 

@@ -73,7 +73,7 @@ static inline void lab_begin(lab_run *r, const char *experiment, const char *yam
     assert_ok(lab_parse(&r->config, experiment, yaml));
     r->params = tl_config_value(r->config);
     assert_ok(tl_get_distribution_strategy(
-        &r->strategy, &(tl_strategy_args){.distribution_strategy = "one_device", .threads = 1}));
+        &r->strategy, &(tl_strategy_args){.registry = lab_registry, .distribution_strategy = "one_device", .threads = 1}));
     assert_ok(tl_get_task(&r->task, &(tl_task_args){.registry = lab_registry, .config = &r->params->task,
                                                     .engine = tl_strategy_engine(r->strategy), .seed = 1}));
     assert_ok(tl_logs_new(&r->logs));

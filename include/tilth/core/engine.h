@@ -1,8 +1,8 @@
-/* The engine: where tensors live and who computes them. It holds a backend's table of kernels, the
- * threads that run them, and the pool that tensor memory comes from.
+/* The engine: where tensors live and who computes them. It holds a device, a backend's table of kernels
+ * for it, the threads that run them, and the pool that tensor memory comes from.
  *
  *     tl_engine *e;
- *     TL_TRY(tl_engine_new(&e, &(tl_engine_args){.backend = backend}));   // tl_cpu_backend chooses one
+ *     TL_TRY(tl_engine_open(&e, registry, "cpu", 0));
  *     tl_ctx *c;
  *     TL_TRY(tl_ctx_new(&c, e));
  *     ...
@@ -14,22 +14,36 @@
 #define TILTH_CORE_ENGINE_H
 
 #include <tilth/base/pool.h>
+#include <tilth/desc/registry.h>
 
 TL_BEGIN
 
 typedef struct tl_engine tl_engine;
 typedef struct tl_backend_class tl_backend_class;
+typedef struct tl_device tl_device;
+
+/* An engine by the name of its backend: "cpu", "cuda", or "cuda:1" for one of several devices. NULL is
+ * what TILTH_DEVICE says, else "cpu". */
+TL_API TL_NODISCARD tl_status tl_engine_open(tl_engine **out, const tl_registry *registry, const char *name,
+                                             int threads);
 
 typedef struct tl_engine_args {
     const tl_backend_class *backend; /* required */
-    int threads; /* 0: tl_pool_default_threads() */
+    const char *which;               /* (optional: the first) of the devices of the backend's kind */
+    tl_engine *beside;               /* (optional: none) of the same device: each computes with tensors of the other */
+    int threads;                     /* 0: tl_pool_default_threads() */
 } tl_engine_args;
 
+/* The same for a backend that is at hand. */
 TL_API TL_NODISCARD tl_status tl_engine_new(tl_engine **out, const tl_engine_args *args);
 /* NULL is fine. Every tensor and context of the engine must be gone. */
 TL_API void tl_engine_free(tl_engine **engine);
 TL_API const tl_backend_class *tl_engine_backend(const tl_engine *engine);
+TL_API tl_device *tl_engine_device(const tl_engine *engine);
 TL_API tl_pool *tl_engine_threads(const tl_engine *engine);
+/* Waits until all that was computed so far is there. A failure of something that was computed since somebody
+ * last waited comes out here, and is forgotten then. */
+TL_API TL_NODISCARD tl_status tl_engine_wait(tl_engine *engine);
 
 /* Memory of tensors, in bytes. What tensors gave back is kept for the next ones. */
 typedef struct tl_memory_stats {

@@ -9,12 +9,15 @@
  * Most tensors are made by ops and belong to a context (ctx.h): they live until its scope ends and
  * are never freed one by one. What must live longer is kept with tl_tensor_keep.
  *
- * Host access to elements goes through leases, the one place where a device would be waited for:
+ * Host access to elements goes through leases, the one place where a device is waited for:
  *
  *     tl_lease l;
  *     TL_TRY(tl_lease_read(&l, t));
- *     const float *x = l.data;                                          // row-major, without gaps
- *     tl_lease_end(&l);
+ *     const float *x = l.data;                             // row-major, without gaps
+ *     tl_lease_drop(&l);
+ *     TL_TRY(tl_lease_discard(&l, t));
+ *     ... l.data ...                                       // every element is written
+ *     TL_TRY(tl_lease_end(&l));                            // they are the tensor's now
  *
  * Members are for reading; ops and these functions write them.
  * Thread word: one thread at a time for a header; storage is shared freely. */
@@ -95,12 +98,27 @@ typedef struct tl_lease {
     void *data;
     const tl_tensor *tensor; /* NULL: ended */
     tl_storage *storage;
+    tl_storage *staged; /* where elements of another device are meanwhile; NULL: where they lie */
     bool write, copied;
 } tl_lease;
 TL_API TL_NODISCARD tl_status tl_lease_read(tl_lease *out, const tl_tensor *t);
+/* To change elements: those that are not written keep what they hold. */
 TL_API TL_NODISCARD tl_status tl_lease_write(tl_lease *out, tl_tensor *t);
-/* Ends it; a second time is fine. */
-TL_API void tl_lease_end(tl_lease *lease);
+/* To write all elements: they hold anything at first, which saves their way here from another device. */
+TL_API TL_NODISCARD tl_status tl_lease_discard(tl_lease *out, tl_tensor *t);
+/* Ends it: what was written has arrived where the tensor lies. A second time is fine. */
+TL_API TL_NODISCARD tl_status tl_lease_end(tl_lease *lease);
+/* Ends one that was for reading; or one for writing after a failure, when nobody will use what the tensor
+ * holds. A second time is fine. */
+TL_API void tl_lease_drop(tl_lease *lease);
+
+/* All elements of `from`, converted to the type of `to`, without a way over the host where both lie on one
+ * device and are of one type. Shapes must be equal. */
+TL_API TL_NODISCARD tl_status tl_tensor_copy(tl_tensor *to, const tl_tensor *from);
+/* Exchanges the elements of two tensors without gaps, of one type and shape. */
+TL_API TL_NODISCARD tl_status tl_tensor_swap(tl_tensor *a, tl_tensor *b);
+/* Sets all bytes of a tensor without gaps to zero. */
+TL_API TL_NODISCARD tl_status tl_tensor_clear(tl_tensor *t);
 
 TL_END
 

@@ -2,7 +2,7 @@
  * of updates done so far.
  *
  *     double rate;
- *     TL_TRY(tl_schedule_rate(&rate, &config, 100));         // one value, for tables and plots
+ *     TL_TRY(tl_schedule_rate(&rate, engine, &config, 100)); // one value, for tables and plots
  *
  *     tl_schedule *s;
  *     TL_TRY(tl_schedule_new(&s, &config, NULL));
@@ -43,7 +43,7 @@ TL_API TL_NODISCARD tl_status tl_schedule_length_of(bool *ends, tl_schedule_leng
                                                     const tl_registry *registry);
 
 /* The rate of one step at once, by the same ops, with the classes that ship. */
-TL_API TL_NODISCARD tl_status tl_schedule_rate(double *out, const tl_optimization_config *config,
+TL_API TL_NODISCARD tl_status tl_schedule_rate(double *out, tl_engine *engine, const tl_optimization_config *config,
                                                int64_t iteration);
 
 TL_END

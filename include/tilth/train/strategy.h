@@ -2,7 +2,8 @@
  *
  *     tl_strategy *s;
  *     TL_TRY(tl_set_mixed_precision_policy("mixed_bfloat16"));
- *     TL_TRY(tl_get_distribution_strategy(&s, &(tl_strategy_args){.distribution_strategy = "mirrored"}));
+ *     TL_TRY(tl_get_distribution_strategy(
+ *         &s, &(tl_strategy_args){.registry = registry, .distribution_strategy = "mirrored"}));
  *     tl_engine *e = tl_strategy_engine(s);                  // what models and contexts are made with
  *     tl_strategy_free(&s);
  *
@@ -23,6 +24,8 @@ TL_BEGIN
 typedef struct tl_strategy tl_strategy;
 
 typedef struct tl_strategy_args {
+    const tl_registry *registry;       /* knows the backends */
+    const char *device;                /* (optional: what TILTH_DEVICE says, else "cpu") as in tl_engine_open */
     const char *distribution_strategy; /* (optional: "mirrored") in any case */
     int64_t num_gpus;
     const char *all_reduce_alg; /* (optional: the library chooses) */

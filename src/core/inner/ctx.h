@@ -34,4 +34,7 @@ struct tl_ctx {
     tl_error error; /* the first one */
 };
 
+/* Attributes of a call, their lists included. NULL: no memory. */
+void *tli_attr_copy(tl_arena *arena, const tl_desc *desc, const void *attr);
+
 #endif

@@ -13,9 +13,28 @@ typedef struct tli_cell {
 
 struct tl_engine {
     const tl_backend_class *backend;
+    tl_device *device;
+    tl_queue *queue; /* what ops are put into, in the order of their calls */
+    bool beside;     /* device and queue are another engine's */
     tl_pool *threads;
-    tli_memory memory;
+    tli_memory memory;  /* of the device */
+    tli_memory staging; /* of the host, where the device's is another one */
     tli_cell cells[TL_OP_COUNT][TL_DTYPE_COUNT]; /* fallbacks filled in */
 };
+
+/* Memory of the host that the device reaches: the device's own where the host may look at it. */
+static inline tli_memory *tli_engine_staging(tl_engine *e)
+{
+    return e->device->cls->host ? &e->memory : &e->staging;
+}
+
+/* Every tensor of the call lies on the engine's device. */
+TL_NODISCARD tl_status tli_check_device(const tl_engine *e, const tl_node *call);
+/* What the call writes is written by work that was put into the engine's queue just now. */
+void tli_note_written(const tl_engine *e, const tl_node *call);
+/* Runs a call of a kernel that the engine gave, around hook included. */
+TL_NODISCARD tl_status tli_run_kernel(const tl_run *run, const tl_node *call, const tl_kernel *k);
+/* A call whose kernel is one of the host, on an engine of another device: inputs come, outputs go. */
+TL_NODISCARD tl_status tli_run_staged(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel);
 
 #endif

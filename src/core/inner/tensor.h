@@ -12,4 +12,23 @@ bool tli_tensor_is_row_major(const tl_tensor *t);
 void tli_tensor_gather(const tl_tensor *t, void *to);
 void tli_tensor_scatter(const tl_tensor *t, const void *from);
 
+/* Bytes of its storage that a tensor reaches: [from, to). Empty for a tensor without elements. */
+typedef struct tli_extent {
+    int64_t from, to;
+} tli_extent;
+tli_extent tli_extent_of(const tl_tensor *t);
+
+/* A tensor of another device as the host sees it: the same type, shape and strides over a copy of its
+ * extent. */
+typedef struct tli_image {
+    tl_tensor tensor;
+    const tl_tensor *of;
+    tli_extent extent;
+} tli_image;
+/* `filled`: with the elements that are there; else it holds anything. */
+TL_NODISCARD tl_status tli_image_open(tli_image *out, const tl_tensor *of, bool filled);
+/* Puts the image's extent back where it came from. */
+TL_NODISCARD tl_status tli_image_put(const tli_image *image);
+void tli_image_close(tli_image *image);
+
 #endif

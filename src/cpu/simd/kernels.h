@@ -8,7 +8,7 @@
 #include <tilth/sys/core/attrs.h>
 #include <tilth/sys/core/backend.h>
 
-#include "cpu/inner/isa.h"
+#include "base/inner/isa.h"
 
 #define TLI_SIMD_FAMILIES(X, isa)                                                                  \
     X(elementwise, isa) X(matmul, isa) X(conv, isa) X(update, isa) X(attention, isa) X(norm, isa)  \

@@ -10,7 +10,7 @@
 #ifndef TLI_CPU_SIMD_SIMD_H
 #define TLI_CPU_SIMD_SIMD_H
 
-#include "cpu/inner/isa.h"
+#include "base/inner/isa.h"
 
 typedef void tli_unary_fn(float *y, const float *x, int64_t n);
 /* With one number for all elements: the scale of elu, the slope of leaky_relu. */

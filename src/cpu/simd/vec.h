@@ -59,7 +59,7 @@
 #include <string.h>
 
 #include "core/inner/half.h"
-#include "cpu/inner/isa.h"
+#include "base/inner/isa.h"
 
 /* Kernels are loops around these, so that none of them may remain a call. */
 #define TLI_INLINE static inline __attribute__((always_inline))

@@ -190,7 +190,7 @@ static tl_status take_snapshot(tli_checkpoint_saver *s)
     if (st == TL_OK)
         st = tl_parallel_for(pool, (int64_t)d->bytes, PIECE, copy_range,
                              &(copying){d, from, s->snapshot});
-    for (int64_t i = 0; i < leased; i++) tl_lease_end(&leases[i]);
+    for (int64_t i = 0; i < leased; i++) tl_lease_drop(&leases[i]);
     tl_free(leases);
     tl_free(from);
     return st;

@@ -169,7 +169,7 @@ static tl_status from_tensor(tl_str *out, const tl_tensor *t, int rank, int64_t 
     take_pixels(image.pixels, t, lease.data, index, count);
     st = tl_png_encode(out, &image);
 done:
-    tl_lease_end(&lease);
+    tl_lease_drop(&lease);
     tl_free(image.pixels);
     return st;
 }

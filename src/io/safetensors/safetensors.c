@@ -469,13 +469,14 @@ tl_status tli_safetensors_copy(tl_tensor *to, const tl_safetensors *f,
 {
     TL_TRY(tli_safetensors_check(to, f, e, cast));
     tl_lease l;
-    TL_TRY_NOTE(tl_lease_write(&l, to), "'%s': entry '%s'", f->path, e->name);
+    TL_TRY_NOTE(tl_lease_discard(&l, to), "'%s': entry '%s'", f->path, e->name);
     if (to->dtype != e->dtype)
         convert(to->dtype, l.data, e->dtype, e->data, tl_tensor_count(to));
     else if (e->bytes)
         memcpy(l.data, e->data, e->bytes);
     tl_status st = to->dtype == e->dtype ? check_bools(f, e, l.data) : TL_OK; // the file may have changed since
-    tl_lease_end(&l);
+    if (st == TL_OK) st = tl_lease_end(&l);
+    tl_lease_drop(&l);
     TL_TRY(st);
     return tl_file_mapping_check(&f->mapping, f->path); // no zeros for what was cut meanwhile
 }

@@ -151,7 +151,7 @@ tl_status tli_st_draft_data(const tli_st_draft *d, tli_st_sink *sink, void *payl
         tl_lease l;
         TL_TRY_NOTE(tl_lease_read(&l, item->tensor), "'%s'", item->name);
         tl_status st = sink(l.data, item->bytes, payload);
-        tl_lease_end(&l);
+        tl_lease_drop(&l);
         TL_TRY(st);
     }
     return TL_OK;

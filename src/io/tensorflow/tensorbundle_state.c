@@ -75,10 +75,11 @@ static tl_status check_bools(const tl_tensorbundle *b, const tl_tensorbundle_ent
 static tl_status fill(tl_tensor *to, const tl_tensorbundle *b, const tl_tensorbundle_entry *e)
 {
     tl_lease l;
-    TL_TRY_NOTE(tl_lease_write(&l, to), "'%s': entry '%s'", b->index_path, e->name);
+    TL_TRY_NOTE(tl_lease_discard(&l, to), "'%s': entry '%s'", b->index_path, e->name);
     tl_status st = tl_tensorbundle_copy(l.data, b, e);
     if (st == TL_OK) st = check_bools(b, e, l.data);
-    tl_lease_end(&l);
+    if (st == TL_OK) st = tl_lease_end(&l);
+    tl_lease_drop(&l);
     return st;
 }
 

@@ -246,7 +246,7 @@ static tl_status write_item(data_file *d, item *it)
         tl_lease l;
         TL_TRY_NOTE(tl_lease_read(&l, it->tensor), "'%s'", it->key);
         st = write_data(d, l.data, it->bytes);
-        tl_lease_end(&l);
+        tl_lease_drop(&l);
     } else if (it->type->number == TLI_TB_STRING) {
         st = write_string(d, it);
     } else {

@@ -9,7 +9,7 @@
 #ifndef TLI_NEST_SIMD_TILE_H
 #define TLI_NEST_SIMD_TILE_H
 
-#include "cpu/inner/isa.h"
+#include "base/inner/isa.h"
 #include "nest/kind.h"
 
 typedef void tli_tile_op(void *y, const void *const *in, const tli_value *params, int64_t n);

@@ -31,20 +31,20 @@ tl_status tli_stretch_schedule(tl_config *config, const tl_registry *registry)
 
 /* --- shorter ones ----------------------------------------------------------------------------- */
 
-static void warn(const tl_trainer_config *t, const tl_schedule_length *length)
+static void warn(const tl_trainer_config *t, const tl_schedule_length *length, tl_engine *engine)
 {
     const char *type = t->optimizer_config.learning_rate.type;
     int64_t end = length->offset + length->steps.value;
     double rate;
     char last[64] = "its last rate";
-    if (tl_schedule_rate(&rate, &t->optimizer_config, t->train_steps) == TL_OK)
+    if (tl_schedule_rate(&rate, engine, &t->optimizer_config, t->train_steps) == TL_OK)
         snprintf(last, sizeof last, "the rate %g", rate);
     TL_LOG_WARNING("the learning rate '%s' ends at step %" PRId64 " (%s), and training goes on to step %" PRId64
                    " with %s: set " RATE_KEY ".%s.%s=%" PRId64 ", or tilth.schedule_to_end=true",
                    type, end, length->key, t->train_steps, last, type, length->key, t->train_steps - length->offset);
 }
 
-void tli_tell_schedule_end(const tl_experiment_config *params, const tl_registry *registry)
+void tli_tell_schedule_end(const tl_experiment_config *params, const tl_registry *registry, tl_engine *engine)
 {
     const tl_trainer_config *t = params->trainer.value;
     tl_schedule_length length;
@@ -54,7 +54,7 @@ void tli_tell_schedule_end(const tl_experiment_config *params, const tl_registry
     // What is wrong with a schedule is said by who makes one of it.
     if (tl_schedule_length_of(&ends, &length, &t->optimizer_config, registry) == TL_OK && ends && length.steps.set
         && length.offset + length.steps.value < t->train_steps)
-        warn(t, &length);
+        warn(t, &length, engine);
     else if (params->tilth.schedule_to_end && !ends && t->optimizer_config.learning_rate.type)
         TL_LOG_WARNING("tilth.schedule_to_end changes nothing: the learning rate '%s' has no end",
                        t->optimizer_config.learning_rate.type);

@@ -224,7 +224,7 @@ static tl_status take_config(tl_default_trainer *t, const tl_default_trainer_arg
     TL_TRY(
         tl_set_mixed_precision_policy(t->config->train.amp.enabled ? "mixed_float16" : "float32"));
     TL_TRY(tl_get_distribution_strategy(
-        &t->strategy, &(tl_strategy_args){.distribution_strategy = "one_device",
+        &t->strategy, &(tl_strategy_args){.registry = args->registry, .distribution_strategy = "one_device",
                                           .threads = (int)t->config->tilth.threads}));
     tl_libai_train_config *train = &t->config->train;
     TL_TRY(tli_run_folder_hold(t->folder, train->output_dir));

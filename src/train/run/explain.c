@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include <tilth/base/file.h>
-#include <tilth/sys/cpu/limits.h>
+#include <tilth/sys/core/backend.h>
 
 #include "train/trainer/trainer.h"
 
@@ -67,7 +67,7 @@ static tl_status explain(tl_str *out, tl_trainer *t, const tl_explain_args *args
     tl_function *f = t->parts->train;
     tl_function_stats stats;
     tl_limits most;
-    TL_TRY(tl_limits_measure(&most, tl_engine_threads(t->engine)));
+    TL_TRY(tl_engine_limits(t->engine, &most));
     TL_TRY(train(t, WARM_UP)); // captured, compiled, warm
     tl_program *p = tl_function_program(f);
     tl_program_set_timing(p, true);

@@ -71,7 +71,7 @@ tl_status tl_experiment_open(tl_strategy **strategy, tl_task **task, const tl_re
     *task = NULL;
     TL_TRY(tl_set_mixed_precision_policy(tl_mixed_precision_name(r->mixed_precision_dtype)));
     TL_TRY(tl_get_distribution_strategy(
-        strategy, &(tl_strategy_args){.distribution_strategy = r->distribution_strategy,
+        strategy, &(tl_strategy_args){.registry = registry, .distribution_strategy = r->distribution_strategy,
                                       .num_gpus = r->num_gpus, .all_reduce_alg = r->all_reduce_alg,
                                       .tpu_address = r->tpu, .threads = (int)params->tilth.threads}));
     tl_status st = tl_get_task(task, &(tl_task_args){.registry = registry, .config = &params->task,

@@ -235,7 +235,7 @@ static tl_status read_step(int64_t *out, const tl_tensor *t)
         return TL_FAIL(TL_EINVAL, "it is %s, not one number of type int64 or int32", tl_tensor_spec(spec, t));
     TL_TRY(tl_lease_read(&l, t));
     *out = t->dtype == TL_I64 ? *(const int64_t *)l.data : *(const int32_t *)l.data;
-    tl_lease_end(&l);
+    tl_lease_drop(&l);
     return *out >= 0 ? TL_OK : TL_FAIL(TL_EINVAL, "it is %" PRId64 ", not a number from 0 on", *out);
 }
 

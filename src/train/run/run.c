@@ -306,9 +306,10 @@ static tl_status run(tl_runner *r, tl_logs *logs)
     tl_hook *metrics;
     if (r->folder) TL_TRY(tli_run_folder_claim(r->folder, r->args->model_dir));
     if (r->trains) TL_TRY(tl_folder_check_experiment(r->args->model_dir, r->args->experiment));
-    if (r->trains) tli_tell_schedule_end(r->args->params, r->args->task ? r->args->task->registry : NULL);
     TL_TRY(CALL(r, build_exporter)(r, &r->exporter));
     TL_TRY(CALL(r, build_trainer)(r, &r->trainer));
+    if (r->trains)
+        tli_tell_schedule_end(r->args->params, r->args->task ? r->args->task->registry : NULL, r->trainer->engine);
     if (r->trains) TL_TRY(tli_trainer_try_data(r->trainer));
     TL_TRY(make_notes(r));
     TL_TRY(CALL(r, build_checkpoint_manager)(r, &r->manager));

@@ -82,7 +82,7 @@ static void find_op(tl_trainer *t, suspect *s)
     tl_engine *engine = NULL;
     tl_status st;
     TL_TRY_DONE(st, tl_check_new(&check, tl_engine_backend(t->engine), &options));
-    TL_TRY_DONE(st, tl_engine_new(&engine, &(tl_engine_args){.backend = tl_check_backend(check)}));
+    TL_TRY_DONE(st, tl_engine_new(&engine, &(tl_engine_args){.backend = tl_check_backend(check), .beside = t->engine}));
     st = replay(t, engine, s, NULL);
 done:
     if (check && *tl_check_first(check)) tl_str_addf(&s->where, "%s", tl_check_first(check));

@@ -628,12 +628,12 @@ static void test_background(void **state)
         tl_lease l;
         assert_ok(tl_lease_write(&l, large));
         for (int i = 0; i < N; i++) ((float *)l.data)[i] = (float)(step * 1000 + i % 1000);
-        tl_lease_end(&l);
+        assert_ok(tl_lease_end(&l));
         assert_ok(tl_tensor_set_doubles(weights, (const double[]){(double)step, 2, 3}, 3));
         assert_string_not_equal(save(m, true), "");
         assert_ok(tl_lease_write(&l, large));
         memset(l.data, 0xff, N * sizeof(float));
-        tl_lease_end(&l);
+        assert_ok(tl_lease_end(&l));
     }
     assert_ok(tl_checkpoint_manager_sync(m));
     assert_string_equal(files(), "25 30 35 40");
@@ -646,7 +646,7 @@ static void test_background(void **state)
         assert_ok(tl_lease_read(&l, large));
         for (int i = 0; i < N; i++)
             assert_true(((const float *)l.data)[i] == (float)(at * 1000 + i % 1000));
-        tl_lease_end(&l);
+        assert_ok(tl_lease_end(&l));
     }
     step = 45;
     save(m, true);

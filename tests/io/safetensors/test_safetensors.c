@@ -207,7 +207,7 @@ static void fill(tl_tensor *t)
         assert_ok(tl_lease_write(&l, t));
         memset((char *)l.data + (size_t)i * tl_dtype_size(t->dtype),
                (int)(t->dtype == TL_BOOL ? i & 1 : 3 * i + 1), tl_dtype_size(t->dtype));
-        tl_lease_end(&l);
+        assert_ok(tl_lease_end(&l));
     }
 }
 

@@ -1,5 +1,6 @@
 /* LiBai's configuration, and the numbers, schedules and groups that follow from it. */
 #include "train/mock.h"
+#include "nn/rate.h"
 
 #include <tilth/nn/layers.h>
 #include <tilth/nn/schedule.h>
@@ -337,7 +338,7 @@ static void assert_rates(double lr, int64_t max_iter, const char *scheduler, con
     assert_ok(tl_libai_schedule(&o, tl_config_arena(c), value_of(c)));
     for (int64_t i = 0; i < count; i++) {
         double rate;
-        assert_ok(tl_schedule_rate(&rate, &o, steps[i]));
+        assert_ok(schedule_rate(&rate, &o, steps[i]));
         assert_near(rate, wanted[i], 1e-6 * wanted[i]);
     }
     tl_config_free(&c);
@@ -437,7 +438,7 @@ static void test_groups_of_a_model(void **state)
     int64_t count;
     tl_input x = {"x", TL_F32, TL_SHAPE(2, 3)};
     assert_ok(tl_get_distribution_strategy(
-        &s, &(tl_strategy_args){.distribution_strategy = "off", .threads = 1}));
+        &s, &(tl_strategy_args){.registry = all, .distribution_strategy = "off", .threads = 1}));
     assert_ok(tl_model_new(&m, &(tl_model_args){.engine = tl_strategy_engine(s),
                                                 .cls = &net_class,
                                                 .inputs = &x,

@@ -86,7 +86,7 @@ static bool train_once(void *payload)
     toy other = {0};
     if (++*asked > 1) return true;
     assert_ok(tl_get_distribution_strategy(
-        &other.strategy, &(tl_strategy_args){.distribution_strategy = "off", .threads = 1}));
+        &other.strategy, &(tl_strategy_args){.registry = test_registry(), .distribution_strategy = "off", .threads = 1}));
     train_to(&other, 15);
     tl_strategy_free(&other.strategy);
     return false;

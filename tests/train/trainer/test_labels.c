@@ -42,7 +42,7 @@ static tl_status train(double *loss, const char *const *labels)
     TL_TRY_DONE(st, tl_config_finish(config));
     const tl_experiment_config *params = tl_config_value(config);
     TL_TRY_DONE(st, tl_get_distribution_strategy(
-                        &strategy, &(tl_strategy_args){.distribution_strategy = "one_device", .threads = 1}));
+                        &strategy, &(tl_strategy_args){.registry = all, .distribution_strategy = "one_device", .threads = 1}));
     TL_TRY_DONE(st, tl_get_task_class(&base, all, &params->task));
     const tl_task_class cls = {.cls = {.class_size = sizeof cls, .name = "prices", .base = &base->cls},
                                .build_inputs = build_inputs, .labels = labels};

@@ -169,7 +169,7 @@ static void open_two(two *w, const char *override, const tl_trainer_class *cls)
     assert_ok(tl_experiment_parse(&w->config, w->registry, &o));
     const tl_experiment_config *e = tl_config_value(w->config);
     assert_ok(tl_set_mixed_precision_policy(tl_mixed_precision_name(e->runtime.mixed_precision_dtype)));
-    assert_ok(tl_get_distribution_strategy(&w->strategy, &(tl_strategy_args){.threads = 2}));
+    assert_ok(tl_get_distribution_strategy(&w->strategy, &(tl_strategy_args){.registry = w->registry, .threads = 2}));
     assert_ok(tl_get_task(&w->task, &(tl_task_args){.registry = w->registry, .config = &e->task,
                                                     .engine = tl_strategy_engine(w->strategy)}));
     assert_ok(tl_create_trainer(&w->t, e, w->task, w->strategy, true, true, NULL, cls, 11));

@@ -383,7 +383,7 @@ static void run_mock(const char *mode, bool without)
                         "trainer.optimizer_config.learning_rate.type=constant";
     assert_ok(tl_experiment_parse(&config, all, &o));
     const tl_experiment_config *params = tl_config_value(config);
-    assert_ok(tl_get_distribution_strategy(&strategy, &(tl_strategy_args){.distribution_strategy = "off"}));
+    assert_ok(tl_get_distribution_strategy(&strategy, &(tl_strategy_args){.registry = all, .distribution_strategy = "off"}));
     assert_ok(tl_get_task(&task, &(tl_task_args){.registry = all, .config = &params->task,
                                                  .engine = tl_strategy_engine(strategy)}));
     assert_ok(tl_run_experiment(NULL, &(tl_run_args){.strategy = strategy, .task = task, .mode = mode,

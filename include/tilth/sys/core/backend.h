@@ -12,8 +12,9 @@
 #ifndef TILTH_CORE_BACKEND_H
 #define TILTH_CORE_BACKEND_H
 
-#include <tilth/sys/core/op.h>
 #include <tilth/desc/class.h>
+#include <tilth/sys/core/device.h>
+#include <tilth/sys/core/op.h>
 
 TL_BEGIN
 
@@ -26,6 +27,7 @@ typedef struct tl_draws {
 /* What a kernel runs with. */
 typedef struct tl_run {
     tl_engine *engine;
+    tl_queue *queue; /* where it puts its work; kernels of the host compute at once */
     tl_pool *threads;
     tl_draws draws;
     const void *packed; /* what the backend's `pack` made for this call, or NULL */
@@ -36,7 +38,8 @@ typedef struct tl_run {
 typedef tl_status tl_kernel_fn(const tl_run *run, const tl_node *call);
 
 enum { /* flags of a kernel */
-    TL_KERNEL_STRIDED = 1 /* takes inputs with any strides; others get row-major copies */
+    TL_KERNEL_STRIDED = 1, /* takes inputs with any strides; others get row-major copies */
+    TL_KERNEL_STAGED = 2   /* set by the engine: it is the host's, and the engine is of another device */
 };
 
 typedef struct tl_kernel {
@@ -50,10 +53,23 @@ typedef struct tl_kernels {
     int64_t count;
 } tl_kernels;
 
+/* What a device can do at most. What a program reaches is told as a share of it. */
+typedef struct tl_limits {
+    double flops, half_flops; /* in a nanosecond: of float32, of bfloat16 */
+    double bytes;             /* of memory read and written, in a nanosecond */
+    double cache;             /* bytes that need not come from there: those of the largest cache; 0 when unknown */
+} tl_limits;
+
 struct tl_backend_class {
     tl_class cls;
-    const tl_backend_class *fallback; /* NULL: none */
-    const tl_kernels *const *tables;  /* then NULL; later rows win */
+    /* (optional: none) Computes what it lacks. Rows of a fallback for the same device run as its own do; those
+     * of one for the host run there, between copies of what they read and write. No other fallback is legal. */
+    const tl_backend_class *fallback;
+    const tl_kernels *const *tables; /* then NULL; later rows win */
+    /* (optional: the host) Whose memory its kernels read and write. */
+    const tl_device_class *device;
+    /* (optional: itself) The backend that it stands for on this machine. */
+    tl_status (*choose)(const tl_backend_class **out);
     /* (optional: yes) Whether this machine can run it; the failure says what lacks. */
     tl_status (*supported)(void);
     /* (optional: calls the kernel) Stands around every kernel: for checking and measuring. */
@@ -62,6 +78,8 @@ struct tl_backend_class {
      * that stay the same over many calls. Only asked for its size when `to` is NULL: 0 where the kernel
      * takes the weight as it lies. Results have the same bits with it and without. */
     tl_status (*pack)(const tl_run *run, const tl_node *call, void *to, size_t *bytes);
+    /* (optional: the fallback's) Measures what the engine can do at most, when it does nothing else. */
+    tl_status (*limits)(tl_engine *engine, tl_limits *out);
     /* (optional: no) Tensors lie between guard zones, and what nobody has written yet holds a pattern
      * that is NaN in every float type: for checking. */
     bool guards_memory;
@@ -74,11 +92,15 @@ TL_API extern const tl_kind tl_kind_backend;
  * TL_EUNSUPPORTED. */
 TL_API TL_NODISCARD tl_status tl_engine_kernel(const tl_engine *engine, const tl_node *call,
                                                tl_kernel *out);
-/* Runs a call whose tensors have storage, around hook included. */
+/* Runs a call whose tensors have storage, around hook included: they must lie on the engine's device. */
 TL_API TL_NODISCARD tl_status tl_engine_run(tl_engine *engine, const tl_draws *draws,
                                             const tl_node *call);
 
-/* First element, for kernels: tensors on the host. */
+/* What it can do at most, measured: takes a third of a second of a machine that does nothing else. */
+TL_API TL_NODISCARD tl_status tl_engine_limits(tl_engine *engine, tl_limits *out);
+
+/* Address of the first element, for kernels of the device that the tensor lies on. Everybody else leases
+ * (tensor.h). */
 TL_API void *tl_kernel_data(const tl_tensor *t);
 
 TL_END

@@ -9,14 +9,9 @@
 #define TILTH_CPU_LIMITS_H
 
 #include <tilth/base/pool.h>
+#include <tilth/sys/core/backend.h>
 
 TL_BEGIN
-
-typedef struct tl_limits {
-    double flops, half_flops; /* in a nanosecond, of all threads: of float32, of bfloat16 */
-    double bytes;             /* read and written, in a nanosecond */
-    double cache;             /* bytes that need not come from there: those of the largest cache; 0 when unknown */
-} tl_limits;
 
 TL_API TL_NODISCARD tl_status tl_limits_measure(tl_limits *out, tl_pool *pool);
 

@@ -14,7 +14,6 @@
 #ifndef TILTH_GRAPH_PROGRAM_H
 #define TILTH_GRAPH_PROGRAM_H
 
-#include <tilth/sys/cpu/limits.h>
 #include <tilth/sys/graph/graph.h>
 #include <tilth/sys/nest/jit.h>
 

@@ -1,4 +1,4 @@
-#include "cpu/inner/isa.h"
+#include "base/inner/isa.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,8 +7,8 @@
  * supports; TILTH_ISA names another one.
  *
  * Thread word: free-threaded. */
-#ifndef TLI_CPU_ISA_H
-#define TLI_CPU_ISA_H
+#ifndef TLI_BASE_ISA_H
+#define TLI_BASE_ISA_H
 
 #include <tilth/base/status.h>
 

@@ -1,0 +1,96 @@
+/* Devices: where tensors lie and where kernels run. The host is one of them.
+ *
+ * A device has memory, whose addresses the host may only look at where the class says so, and queues:
+ * what is put into a queue runs in order, some time later. A kernel of a backend for the device puts
+ * its work into `run->queue` and returns. The host waits in one place, behind the ticket of what it
+ * wants to see:
+ *
+ *     TL_TRY(tl_queue_copy(q, host, device, bytes));            // put into the queue
+ *     TL_TRY(tl_queue_wait(q, tl_queue_ticket(q)));             // now the bytes are there
+ *
+ * A ticket is the number of a piece of work in its queue. Who waits for it, on the host or in another
+ * queue, waits for all that stands before it too: a ticket is what other systems call an event.
+ *
+ * Work that fails makes its queue fail: it runs nothing more, and whoever waits is told. The failure
+ * stays until tl_queue_clear.
+ *
+ * docs/devices.md shows how a device is added.
+ *
+ * Ownership: who opens closes; queues before their device. Thread word: free-threaded. */
+#ifndef TILTH_CORE_DEVICE_H
+#define TILTH_CORE_DEVICE_H
+
+#include <tilth/desc/class.h>
+
+TL_BEGIN
+
+typedef struct tl_device_class tl_device_class;
+
+/* What every device, and every queue, begins with. */
+typedef struct tl_device {
+    const tl_device_class *cls;
+} tl_device;
+typedef struct tl_queue {
+    tl_device *device;
+    uint64_t issued; /* pieces of work so far; only the device's methods change it, atomically */
+} tl_queue;
+
+/* Memory of a device, in bytes; 0 where it is not known. */
+typedef struct tl_device_memory {
+    int64_t free, total;
+} tl_device_memory;
+
+struct tl_device_class {
+    tl_class cls;
+    /* Its memory is the host's, and its work is done when the call returns: nobody needs to wait. */
+    bool host;
+    size_t alignment; /* of its memory: a power of two */
+
+    /* `which` is what stands behind the colon of "name:which", NULL where there is no colon. */
+    tl_status (*open)(tl_device **out, const char *which);
+    void (*close)(tl_device **device);
+
+    /* NULL when there is not so much. What is given back may still be used by work in the queues: then
+     * `free` waits for it. */
+    void *(*alloc)(tl_device *d, size_t bytes);
+    void (*free)(tl_device *d, void *memory, size_t bytes);
+    /* Memory of the host that the device reads and writes by itself. */
+    void *(*alloc_host)(tl_device *d, size_t bytes);
+    void (*free_host)(tl_device *d, void *memory, size_t bytes);
+    void (*memory)(tl_device *d, tl_device_memory *out);
+
+    tl_status (*queue_new)(tl_queue **out, tl_device *d);
+    /* Waits for its work. */
+    void (*queue_free)(tl_queue **q);
+    /* Bytes between memory of the device and memory from alloc_host, in any combination. */
+    tl_status (*copy)(tl_queue *q, void *to, const void *from, size_t bytes);
+    /* The two bytes of `pattern`, again and again. */
+    tl_status (*fill)(tl_queue *q, void *to, uint16_t pattern, size_t bytes);
+    /* What is put into `q` from now on begins after the work of `other` up to `ticket`. */
+    tl_status (*after)(tl_queue *q, tl_queue *other, uint64_t ticket);
+    /* Whether all work up to `ticket` has run. */
+    bool (*done)(tl_queue *q, uint64_t ticket);
+    /* Waits until it has; the first failure of the queue's work comes out here. */
+    tl_status (*wait)(tl_queue *q, uint64_t ticket);
+    /* Forgets a failure, and the work that was left undone because of it. */
+    void (*clear)(tl_queue *q);
+};
+
+/* The kind under which devices are registered. */
+TL_API extern const tl_kind tl_kind_device;
+/* The processors of this machine and its memory. There is one, always open. */
+TL_API extern const tl_device_class tl_device_host;
+TL_API tl_device *tl_host(void);
+
+static inline uint64_t tl_queue_ticket(const tl_queue *q)
+{
+    return __atomic_load_n(&q->issued, __ATOMIC_ACQUIRE);
+}
+static inline TL_NODISCARD tl_status tl_queue_wait(tl_queue *q, uint64_t ticket)
+{
+    return q->device->cls->host ? TL_OK : q->device->cls->wait(q, ticket);
+}
+
+TL_END
+
+#endif

@@ -1,0 +1,145 @@
+/* The host as a device: its memory is everybody's, and whatever is put into its queue is done at once. */
+#include <string.h>
+#include <sys/mman.h>
+#include <tilth/base/alloc.h>
+#include <tilth/base/machine.h>
+#include <tilth/base/status.h>
+#include <tilth/sys/core/device.h>
+
+enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
+
+static tl_device host = {&tl_device_host};
+static tl_queue queue = {&host, 0};
+
+tl_device *tl_host(void)
+{
+    return &host;
+}
+
+static tl_status host_open(tl_device **out, const char *which)
+{
+    if (which) return TL_FAIL(TL_EINVAL, "there is one host, not '%s'", which);
+    *out = &host;
+    return TL_OK;
+}
+
+static void host_close(tl_device **d)
+{
+    *d = NULL;
+}
+
+/* Large blocks lie in huge pages where the system has them: fewer misses in the translation of
+ * addresses, and prefetching goes on beyond 4 KiB. */
+static void *host_alloc(tl_device *d, size_t bytes)
+{
+    (void)d;
+    const bool large = bytes >= 2 * (size_t)HUGE_PAGE;
+    void *data = tl_alloc_aligned(large ? HUGE_PAGE : ALIGNMENT, bytes);
+#ifdef MADV_HUGEPAGE
+    if (data && large) (void)madvise(data, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); // a wish
+#endif
+    return data;
+}
+
+static void host_free(tl_device *d, void *memory, size_t bytes)
+{
+    (void)d, (void)bytes;
+    tl_free(memory);
+}
+
+static void host_memory(tl_device *d, tl_device_memory *out)
+{
+    (void)d;
+    double bytes = tl_machine_memory();
+    *out = (tl_device_memory){.total = bytes < (double)INT64_MAX ? (int64_t)bytes : 0};
+}
+
+static tl_status host_queue_new(tl_queue **out, tl_device *d)
+{
+    (void)d;
+    *out = &queue;
+    return TL_OK;
+}
+
+static void host_queue_free(tl_queue **q)
+{
+    *q = NULL;
+}
+
+static tl_status host_copy(tl_queue *q, void *to, const void *from, size_t bytes)
+{
+    (void)q;
+    if (bytes) memcpy(to, from, bytes);
+    return TL_OK;
+}
+
+static tl_status host_fill(tl_queue *q, void *to, uint16_t pattern, size_t bytes)
+{
+    (void)q;
+    for (size_t i = 0; i + 1 < bytes; i += 2) memcpy((char *)to + i, &pattern, 2);
+    if (bytes % 2) memcpy((char *)to + bytes - 1, &pattern, 1);
+    return TL_OK;
+}
+
+static tl_status host_after(tl_queue *q, tl_queue *other, uint64_t ticket)
+{
+    return q == other ? TL_OK : tl_queue_wait(other, ticket);
+}
+
+static bool host_done(tl_queue *q, uint64_t ticket)
+{
+    (void)q, (void)ticket;
+    return true;
+}
+
+static tl_status host_wait(tl_queue *q, uint64_t ticket)
+{
+    (void)q, (void)ticket;
+    return TL_OK;
+}
+
+static void host_clear(tl_queue *q)
+{
+    (void)q;
+}
+
+const tl_device_class tl_device_host = {
+    .cls = {.class_size = sizeof(tl_device_class),
+            .name = "host",
+            .help = "the processors of this machine, and its memory"},
+    .host = true,
+    .alignment = ALIGNMENT,
+    .open = host_open,
+    .close = host_close,
+    .alloc = host_alloc,
+    .free = host_free,
+    .alloc_host = host_alloc,
+    .free_host = host_free,
+    .memory = host_memory,
+    .queue_new = host_queue_new,
+    .queue_free = host_queue_free,
+    .copy = host_copy,
+    .fill = host_fill,
+    .after = host_after,
+    .done = host_done,
+    .wait = host_wait,
+    .clear = host_clear,
+};
+
+static const tl_method methods[] = {
+    TL_METHOD(tl_device_class, open, true),       TL_METHOD(tl_device_class, close, true),
+    TL_METHOD(tl_device_class, alloc, true),      TL_METHOD(tl_device_class, free, true),
+    TL_METHOD(tl_device_class, alloc_host, true), TL_METHOD(tl_device_class, free_host, true),
+    TL_METHOD(tl_device_class, memory, true),     TL_METHOD(tl_device_class, queue_new, true),
+    TL_METHOD(tl_device_class, queue_free, true), TL_METHOD(tl_device_class, copy, true),
+    TL_METHOD(tl_device_class, fill, true),       TL_METHOD(tl_device_class, after, true),
+    TL_METHOD(tl_device_class, done, true),       TL_METHOD(tl_device_class, wait, true),
+    TL_METHOD(tl_device_class, clear, true),      {NULL, 0, false},
+};
+const tl_kind tl_kind_device = {
+    .name = "device",
+    .plural = "devices",
+    .help = "memory that tensors lie in, and queues that kernels run in",
+    .class_size = sizeof(tl_device_class),
+    .methods = methods,
+};

@@ -1,0 +1,570 @@
+#include "fake/fake_device.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <tilth/base/alloc.h>
+#include <tilth/base/rng.h>
+#include <tilth/sys/cpu/cpu.h>
+
+#include "core/inner/ctx.h"
+#include "core/inner/engine.h"
+
+enum { PAGE = 4096, MOST_BACKENDS = 32, MOST_TABLES = 64 };
+static const size_t room = (size_t)64 << 30; /* of addresses; pages come when they are touched */
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+typedef struct block {
+    struct block *next;
+    char *at;
+    size_t bytes;
+} block;
+
+typedef struct fake_queue fake_queue;
+typedef struct fake {
+    tl_device base;
+    char *shown, *real; /* the same bytes: what is handed out, and what kernels see */
+    size_t used;
+    block *free, *host; /* given back; and memory of the host that copies may reach */
+    fake_queue *queues;
+    tl_rng order;
+} fake;
+
+static pthread_mutex_t lock; /* of all that follows; whoever runs work holds it */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int64_t pending;
+
+static void make_lock(void)
+{
+    pthread_mutexattr_t attr;
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&lock, &attr);
+    pthread_mutexattr_destroy(&attr);
+}
+
+static void enter(void)
+{
+    pthread_once(&once, make_lock);
+    pthread_mutex_lock(&lock);
+}
+
+static void leave(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static bool is_ours(const fake *d, const void *address)
+{
+    const char *at = address;
+    return at >= d->shown && at < d->shown + room;
+}
+
+/* Where kernels see an address that was handed out. */
+static void *real_address(const fake *d, const void *shown)
+{
+    return is_ours(d, shown) ? d->real + ((const char *)shown - d->shown) : (void *)shown;
+}
+
+static tl_status fake_open(tl_device **out, const char *which)
+{
+    if (which && strcmp(which, "0") != 0) return TL_FAIL(TL_EINVAL, "there is no device '%s'", which);
+    const char *seed = getenv("TILTH_FAKE_SEED");
+    fake *d = tl_alloc_zero(sizeof *d);
+    if (!d) return TL_FAIL_NOMEM(sizeof *d);
+    d->base.cls = &fake_device;
+    tl_rng_init(&d->order, seed ? strtoull(seed, NULL, 10) : 1);
+    int fd = memfd_create("fake device", MFD_CLOEXEC);
+    bool made = fd >= 0 && ftruncate(fd, (off_t)room) == 0;
+    d->shown = made ? mmap(NULL, room, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0) : MAP_FAILED;
+    d->real = made ? mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0) : MAP_FAILED;
+    if (fd >= 0) close(fd);
+    *out = &d->base;
+    if (d->shown != MAP_FAILED && d->real != MAP_FAILED) return TL_OK;
+    tl_free(d);
+    return TL_FAIL(TL_ENOMEM, "no room for a fake device");
+}
+
+static void fake_close(tl_device **device)
+{
+    fake *d = (fake *)*device;
+    while (d->free) {
+        block *b = d->free;
+        d->free = b->next;
+        free(b);
+    }
+    TL_ASSERT(!d->host && !d->queues);
+    munmap(d->shown, room);
+    munmap(d->real, room);
+    tl_free(d);
+    *device = NULL;
+}
+
+static void *fake_alloc(tl_device *device, size_t bytes)
+{
+    fake *d = (fake *)device;
+    void *at = NULL;
+    bytes = (bytes + 255) / 256 * 256;
+    enter();
+    for (block **b = &d->free; *b && !at; b = &(*b)->next) {
+        if ((*b)->bytes != bytes) continue;
+        block *taken = *b;
+        at = taken->at;
+        *b = taken->next;
+        free(taken);
+        break;
+    }
+    void *asked = tl_alloc(1); // so that tests can let it fail
+    if (!asked) {
+        at = NULL; // the addresses are lost, as there are many
+    } else if (!at && bytes <= room - d->used) {
+        at = d->shown + d->used;
+        d->used += bytes;
+    }
+    leave();
+    tl_free(asked);
+    return at;
+}
+
+static void run_all(fake *d);
+
+static void fake_free(tl_device *device, void *memory, size_t bytes)
+{
+    fake *d = (fake *)device;
+    bytes = (bytes + 255) / 256 * 256;
+    enter();
+    run_all(d);
+    memset(real_address(d, memory), 0xdb, bytes); // whoever still reads it shall notice
+    block *b = malloc(sizeof *b); // no failure of this one reaches anybody
+    if (b) { // else these addresses are not used again
+        *b = (block){d->free, memory, bytes};
+        d->free = b;
+    }
+    leave();
+}
+
+static void *fake_alloc_host(tl_device *device, size_t bytes)
+{
+    fake *d = (fake *)device;
+    block *b = tl_alloc(sizeof *b);
+    char *at = b ? tl_alloc_aligned(256, bytes ? bytes : 1) : NULL;
+    if (!at) {
+        tl_free(b);
+        return NULL;
+    }
+    enter();
+    *b = (block){d->host, at, bytes};
+    d->host = b;
+    leave();
+    return at;
+}
+
+static void fake_free_host(tl_device *device, void *memory, size_t bytes)
+{
+    fake *d = (fake *)device;
+    (void)bytes;
+    enter();
+    run_all(d);
+    for (block **b = &d->host; *b; b = &(*b)->next) {
+        if ((*b)->at != memory) continue;
+        block *gone = *b;
+        *b = gone->next;
+        tl_free(gone);
+        break;
+    }
+    leave();
+    tl_free(memory);
+}
+
+static void fake_memory(tl_device *device, tl_device_memory *out)
+{
+    const fake *d = (const fake *)device;
+    *out = (tl_device_memory){.free = (int64_t)(room - d->used), .total = (int64_t)room};
+}
+
+/* --- queues ----------------------------------------------------------------------------------- */
+
+typedef struct task {
+    struct task *next;
+    fake_queue *after; /* begins when that one has come to `ticket`; NULL: at any time */
+    uint64_t ticket;
+    tl_status (*run)(struct task *t);
+    /* copies and fills */
+    void *to;
+    const void *from;
+    size_t bytes;
+    uint16_t pattern;
+    /* kernels */
+    tl_arena *arena;
+    tl_run with;
+    tl_node *call;
+    tl_kernel_fn *kernel;
+} task;
+
+struct fake_queue {
+    tl_queue base;
+    fake_queue *next;
+    task *first, *last;
+    uint64_t ran;
+    bool failed;
+    tl_error error;
+    fake_queue *waits_for; /* what is put in next begins after that one has come to `wait_ticket` */
+    uint64_t wait_ticket;
+};
+
+int64_t fake_pending(void)
+{
+    enter();
+    int64_t count = pending;
+    leave();
+    return count;
+}
+
+static void task_free(task *t)
+{
+    tl_arena_free(&t->arena);
+    tl_free(t);
+}
+
+static bool can_run(const fake_queue *q)
+{
+    return q->first && (!q->first->after || q->first->after->ran >= q->first->ticket);
+}
+
+static void run_first(fake_queue *q)
+{
+    task *t = q->first;
+    q->first = t->next;
+    if (!q->first) q->last = NULL;
+    if (!q->failed) {
+        tl_error before;
+        tl_error_save(&before);
+        if (t->run(t) != TL_OK) {
+            q->failed = true;
+            tl_error_save(&q->error);
+        }
+        tl_error_restore(&before);
+    }
+    q->ran++;
+    pending--;
+    task_free(t);
+}
+
+/* One piece of work of a queue that is drawn; false when none can run. */
+static bool run_one(fake *d)
+{
+    int count = 0;
+    for (fake_queue *q = d->queues; q; q = q->next) count += can_run(q);
+    if (!count) return false;
+    int drawn = (int)(tl_rng_u64(&d->order) % (uint64_t)count);
+    for (fake_queue *q = d->queues; q; q = q->next)
+        if (can_run(q) && drawn-- == 0) {
+            run_first(q);
+            return true;
+        }
+    return false;
+}
+
+static void run_all(fake *d)
+{
+    while (run_one(d)) continue;
+}
+
+static tl_status fake_queue_new(tl_queue **out, tl_device *device)
+{
+    fake *d = (fake *)device;
+    fake_queue *q = tl_alloc_zero(sizeof *q);
+    if (!q) return TL_FAIL_NOMEM(sizeof *q);
+    q->base.device = device;
+    enter();
+    q->next = d->queues;
+    d->queues = q;
+    leave();
+    *out = &q->base;
+    return TL_OK;
+}
+
+static void fake_queue_free(tl_queue **queue)
+{
+    fake_queue *q = (fake_queue *)*queue;
+    fake *d = (fake *)q->base.device;
+    enter();
+    run_all(d);
+    for (fake_queue **at = &d->queues; *at; at = &(*at)->next)
+        if (*at == q) {
+            *at = q->next;
+            break;
+        }
+    leave();
+    tl_free(q);
+    *queue = NULL;
+}
+
+static void put(tl_queue *queue, task *t)
+{
+    fake_queue *q = (fake_queue *)queue;
+    enter();
+    t->after = q->waits_for;
+    t->ticket = q->wait_ticket;
+    q->waits_for = NULL;
+    if (q->last)
+        q->last->next = t;
+    else
+        q->first = t;
+    q->last = t;
+    pending++;
+    __atomic_fetch_add(&q->base.issued, 1, __ATOMIC_RELEASE);
+    leave();
+}
+
+static bool is_reachable(const fake *d, const void *address, size_t bytes)
+{
+    if (is_ours(d, address)) return true;
+    for (const block *b = d->host; b; b = b->next)
+        if ((const char *)address >= b->at && (const char *)address + bytes <= b->at + b->bytes) return true;
+    return false;
+}
+
+static tl_status run_copy(task *t)
+{
+    memmove(t->to, t->from, t->bytes);
+    return TL_OK;
+}
+
+static tl_status fake_copy(tl_queue *q, void *to, const void *from, size_t bytes)
+{
+    fake *d = (fake *)q->device;
+    enter();
+    bool reachable = is_reachable(d, to, bytes) && is_reachable(d, from, bytes);
+    leave();
+    if (!reachable)
+        return TL_FAIL(TL_EINTERNAL, "a copy goes between memory of the device and memory from alloc_host");
+    task *t = tl_alloc_zero(sizeof *t);
+    if (!t) return TL_FAIL_NOMEM(sizeof *t);
+    t->run = run_copy;
+    t->to = real_address(d, to);
+    t->from = real_address(d, from);
+    t->bytes = bytes;
+    put(q, t);
+    return TL_OK;
+}
+
+static tl_status run_fill(task *t)
+{
+    return tl_device_host.fill(NULL, t->to, t->pattern, t->bytes);
+}
+
+static tl_status fake_fill(tl_queue *q, void *to, uint16_t pattern, size_t bytes)
+{
+    const fake *d = (const fake *)q->device;
+    task *t = tl_alloc_zero(sizeof *t);
+    if (!t) return TL_FAIL_NOMEM(sizeof *t);
+    t->run = run_fill;
+    t->to = real_address(d, to);
+    t->pattern = pattern;
+    t->bytes = bytes;
+    put(q, t);
+    return TL_OK;
+}
+
+static tl_status fake_after(tl_queue *queue, tl_queue *other, uint64_t ticket)
+{
+    fake_queue *q = (fake_queue *)queue;
+    enter();
+    TL_ASSERT(!q->waits_for); // one at a time is enough for the tests
+    q->waits_for = (fake_queue *)other;
+    q->wait_ticket = ticket;
+    leave();
+    return TL_OK;
+}
+
+static bool fake_done(tl_queue *q, uint64_t ticket)
+{
+    enter();
+    bool done = ((fake_queue *)q)->ran >= ticket;
+    leave();
+    return done;
+}
+
+static tl_status fake_wait(tl_queue *queue, uint64_t ticket)
+{
+    fake_queue *q = (fake_queue *)queue;
+    tl_status st = TL_OK;
+    enter();
+    while (q->ran < ticket && run_one((fake *)queue->device)) continue;
+    if (q->ran < ticket) st = TL_FAIL(TL_EINTERNAL, "a queue waits for itself");
+    if (q->failed) {
+        tl_error_restore(&q->error);
+        st = tl_error_code();
+    }
+    leave();
+    return st;
+}
+
+static void fake_clear(tl_queue *queue)
+{
+    fake_queue *q = (fake_queue *)queue;
+    enter();
+    while (q->ran < q->base.issued && run_one((fake *)queue->device)) continue;
+    q->failed = false;
+    leave();
+}
+
+const tl_device_class fake_device = {
+    .cls = {.class_size = sizeof(tl_device_class), .name = "fake", .help = "the host, as if it were elsewhere"},
+    .alignment = 256,
+    .open = fake_open,
+    .close = fake_close,
+    .alloc = fake_alloc,
+    .free = fake_free,
+    .alloc_host = fake_alloc_host,
+    .free_host = fake_free_host,
+    .memory = fake_memory,
+    .queue_new = fake_queue_new,
+    .queue_free = fake_queue_free,
+    .copy = fake_copy,
+    .fill = fake_fill,
+    .after = fake_after,
+    .done = fake_done,
+    .wait = fake_wait,
+    .clear = fake_clear,
+};
+
+/* --- kernels ---------------------------------------------------------------------------------- */
+
+/* A header that kernels can use: the same elements at the addresses that they see. */
+static tl_tensor *real_tensor(tl_arena *arena, const fake *d, const tl_tensor *t)
+{
+    tl_tensor *copy = tl_arena_copy(arena, t, sizeof *t);
+    tl_storage *storage = copy ? tl_arena_alloc(arena, sizeof *storage) : NULL;
+    if (!storage) return NULL;
+    storage->memory = t->storage->memory;
+    storage->bytes = t->storage->bytes;
+    storage->capacity = t->storage->capacity;
+    storage->data = real_address(d, t->storage->data);
+    atomic_init(&storage->refs, 1);
+    copy->storage = storage;
+    return copy;
+}
+
+static tl_node *real_call(tl_arena *arena, const fake *d, const tl_node *call)
+{
+    tl_node *n = tl_arena_copy(arena, call, sizeof *call);
+    tl_tensor **slots = tl_arena_array(arena, call->inputs + call->outputs, sizeof *slots);
+    if (!n || !slots) return NULL;
+    for (int i = 0; i < call->inputs; i++)
+        if (!(slots[i] = real_tensor(arena, d, call->in[i]))) return NULL;
+    for (int i = 0; i < call->outputs; i++)
+        if (!(slots[call->inputs + i] = real_tensor(arena, d, call->out[i]))) return NULL;
+    n->in = slots;
+    n->out = slots + call->inputs;
+    n->path = tl_arena_strdup(arena, call->path ? call->path : "");
+    if (call->op->attr && !(n->attr = tli_attr_copy(arena, call->op->attr, call->attr))) return NULL;
+    return n->path ? n : NULL;
+}
+
+static tl_status run_kernel(task *t)
+{
+    tl_status st = t->kernel(&t->with, t->call);
+    if (st == TL_OK) return TL_OK;
+    return tl_error_note(st, "%s%s%s", t->call->path, *t->call->path ? ": " : "", t->call->op->name);
+}
+
+static bool waits_for_each(void)
+{
+    const char *sync = getenv("TILTH_DEVICE_SYNC");
+    return sync && strcmp(sync, "1") == 0;
+}
+
+static tl_status around(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel)
+{
+    const fake *d = (const fake *)run->queue->device;
+    task *t = tl_alloc_zero(sizeof *t);
+    tl_status st = t ? tl_arena_new(&t->arena) : TL_FAIL_NOMEM(sizeof *t);
+    if (st == TL_OK && !(t->call = real_call(t->arena, d, call))) st = TL_ENOMEM;
+    if (st != TL_OK) {
+        if (t) task_free(t);
+        return st;
+    }
+    t->run = run_kernel;
+    t->with = *run;
+    t->with.packed = run->packed ? real_address(d, run->packed) : NULL;
+    t->kernel = kernel;
+    put(run->queue, t);
+    if (!waits_for_each()) return TL_OK;
+    st = tl_queue_wait(run->queue, tl_queue_ticket(run->queue));
+    if (st != TL_OK) fake_clear(run->queue);
+    return st;
+}
+
+/* --- backends --------------------------------------------------------------------------------- */
+
+typedef struct made {
+    tl_backend_class backend;
+    const tl_backend_class *inner;
+    const tl_kernels *tables[MOST_TABLES];
+} made;
+static made all[MOST_BACKENDS];
+static int made_count;
+
+/* Tables of the whole chain, the last fallback's first: all of them are kernels of this device. */
+static int gather_tables(made *m, const tl_backend_class *inner)
+{
+    int count = inner->fallback ? gather_tables(m, inner->fallback) : 0;
+    for (const tl_kernels *const *t = inner->tables; t && *t; t++) {
+        TL_ASSERT(count < MOST_TABLES - 1);
+        m->tables[count++] = *t;
+    }
+    return count;
+}
+
+tl_status fake_backend_of(const tl_backend_class **out, const tl_backend_class *inner)
+{
+    if (inner->choose) TL_TRY(inner->choose(&inner));
+    enter();
+    made *found = NULL;
+    for (int i = 0; i < made_count && !found; i++)
+        if (all[i].inner == inner) found = &all[i];
+    if (!found && made_count < MOST_BACKENDS) {
+        found = &all[made_count++];
+        found->inner = inner;
+        (void)gather_tables(found, inner);
+        found->backend = (tl_backend_class){
+            .cls = {.class_size = sizeof(tl_backend_class), .name = "fake", .help = "the CPU's kernels, elsewhere"},
+            .tables = found->tables,
+            .device = &fake_device,
+            .supported = inner->supported,
+            .around = around,
+            .limits = inner->limits,
+        };
+    }
+    leave();
+    *out = found ? &found->backend : NULL;
+    return found ? TL_OK : TL_FAIL(TL_ELIMIT, "a test makes at most %d backends", MOST_BACKENDS);
+}
+
+static tl_status choose_fake(const tl_backend_class **out)
+{
+    return fake_backend_of(out, &tl_backend_cpu);
+}
+
+const tl_backend_class fake_backend = {
+    .cls = {.class_size = sizeof(tl_backend_class), .name = "fake", .help = "the CPU's kernels, elsewhere"},
+    .choose = choose_fake,
+};
+
+static const tl_entry entries[] = {
+    {&tl_kind_device, &fake_device.cls},
+    {&tl_kind_backend, &fake_backend.cls},
+};
+const tl_module fake_module = {TL_MODULE_HEAD("fake"), entries, TL_COUNT(entries)};
+
+bool fake_wanted(void)
+{
+    const char *device = getenv("TILTH_DEVICE");
+    return device && strcmp(device, "fake") == 0;
+}

@@ -1,0 +1,33 @@
+/* A second device, made of the first: it shows what would go wrong on one that is really elsewhere.
+ *
+ * Its memory is mapped twice. The addresses it hands out may be neither read nor written; its kernels,
+ * which are the CPU's, see the same bytes at other addresses. So whoever touches elements without a
+ * lease is stopped at once. Its queues run nothing before somebody waits, and then their work in an order
+ * drawn from a seed, as far as tickets allow: whoever forgets to wait finds what was there before.
+ *
+ *     TILTH_DEVICE=fake ctest -R nn_                 # the engines of tests are engines of it
+ *     TILTH_FAKE_SEED=7                              # another order
+ *     TILTH_DEVICE_SYNC=1                            # waits after each call, so that it is the call that fails
+ *
+ * Thread word: free-threaded. */
+#ifndef TILTH_TESTS_FAKE_DEVICE_H
+#define TILTH_TESTS_FAKE_DEVICE_H
+
+#include <tilth/desc/registry.h>
+#include <tilth/sys/core/backend.h>
+
+extern const tl_device_class fake_device;
+/* The CPU's best kernels on it. */
+extern const tl_backend_class fake_backend;
+/* Both, for a registry. */
+extern const tl_module fake_module;
+
+/* The kernels of any backend of the host on it. Lives as long as the process. */
+TL_NODISCARD tl_status fake_backend_of(const tl_backend_class **out, const tl_backend_class *inner);
+/* Whether the environment asks for it. */
+bool fake_wanted(void);
+
+/* Pieces of work that wait in all queues of all fake devices. */
+int64_t fake_pending(void);
+
+#endif
