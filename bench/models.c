@@ -159,7 +159,7 @@ static const tl_layer_class resnet_class = {
 
 /* --- transformers ------------------------------------------------------------------------------- */
 
-enum { MOST_LAYERS = 12 };
+enum { MOST_LAYERS = 96, LAYER_NAME = 16 };
 typedef struct lm_config {
     int64_t vocabulary, time, size, layers, heads;
     bool causal;
@@ -211,15 +211,15 @@ typedef struct lm {
 
 static tl_status lm_build(tl_model *m, tl_scope *s, const void *config)
 {
-    static const char *const names[MOST_LAYERS] = {"block_0", "block_1", "block_2",  "block_3",
-                                                   "block_4", "block_5", "block_6",  "block_7",
-                                                   "block_8", "block_9", "block_10", "block_11"};
     lm *n = (lm *)m;
     const lm_config *c = n->config = config;
     n->tokens = tl_embedding(s, "tokens", .entries = c->vocabulary, .size = c->size);
     n->places = tl_embedding(s, "places", .entries = c->time, .size = c->size);
-    for (int64_t i = 0; i < c->layers; i++)
-        n->block[i] = tl_scope_layer(s, names[i], &transformer_class, config);
+    for (int64_t i = 0; i < c->layers; i++) {
+        char name[LAYER_NAME];
+        snprintf(name, sizeof name, "block_%d", (int)i);
+        n->block[i] = tl_scope_layer(s, name, &transformer_class, config);
+    }
     n->norm = tl_layer_norm(s, "norm");
     return tl_scope_status(s);
 }
@@ -243,6 +243,10 @@ static const tl_layer_class lm_class = {.cls = TL_CLASS(tl_layer_class, "lm", NU
 static const mlp_config tiny = {{32, 32, 2}, 3}, small = {{128, 10}, 2}, wide = {{256, 256, 10}, 3};
 static const lm_config encoder = {8192, 128, 256, 4, 4, false};
 static const lm_config gpt2 = {50304, 256, 768, 12, 12, true};
+static const lm_config deep[] = {{256, 16, 64, 4, 4, false},
+                                 {256, 16, 64, 12, 4, false},
+                                 {256, 16, 64, 48, 4, false},
+                                 {256, 16, 64, 96, 4, false}};
 
 #define SHAPE(...) {TL_COUNT(((const int64_t[]){__VA_ARGS__})), {__VA_ARGS__}}
 const step_model step_models[] = {
@@ -263,3 +267,9 @@ const step_model step_models[] = {
      .labels = SHAPE(256), .ids = true, .classes = 50304, .flops = 192e9, .half = true},
 };
 const int64_t step_model_count = TL_COUNT(step_models);
+
+#define DEEP(layers, index)                                                                        \
+    {.name = "encoder L" #layers, .cls = &lm_class, .config = &deep[index], .input = SHAPE(4, 16), \
+     .labels = SHAPE(4 * 16), .ids = true, .classes = 256}
+const step_model deep_models[] = {DEEP(4, 0), DEEP(12, 1), DEEP(48, 2), DEEP(96, 3)};
+const int64_t deep_model_count = TL_COUNT(deep_models);

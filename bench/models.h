@@ -19,4 +19,8 @@ typedef struct step_model {
 extern const step_model step_models[];
 extern const int64_t step_model_count;
 
+/* Narrow encoders of more and more layers, whose calls are many and take no time. */
+extern const step_model deep_models[];
+extern const int64_t deep_model_count;
+
 #endif

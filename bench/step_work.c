@@ -17,7 +17,7 @@ const char *step_work_name(char out[STEP_NAME], const step_model *s, tl_dtype dt
 
 /* --- a step ------------------------------------------------------------------------------------- */
 
-static tl_status body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+tl_status step_work_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {
     step_work *w = self;
     tl_tensor *grads[MOST_BLOCKS];
@@ -44,7 +44,8 @@ void step_work_run(void *payload)
     tl_tensors in = {0}, out = {0};
     tl_tensors_put(w->c, &in, "x", w->x);
     tl_tensors_put(w->c, &in, "y", w->y);
-    tl_status st = w->step ? tl_function_call(w->step, w->c, &in, &out) : body(w, w->c, &in, &out);
+    tl_status st = w->step ? tl_function_call(w->step, w->c, &in, &out)
+                           : step_work_body(w, w->c, &in, &out);
     if (st != TL_OK) {
         fprintf(stderr, "%s\n", tl_error_message());
         abort();
@@ -95,7 +96,7 @@ tl_status step_work_make(step_work *w, const step_model *s, tl_dtype dtype, bool
     tl_ctx_set_training(w->c, true);
     if (eager) return TL_OK;
     return tl_function_new(&w->step, &(tl_function_args){.engine = w->engine, .name = s->name,
-                                                         .body = body, .self = w});
+                                                         .body = step_work_body, .self = w});
 }
 
 void step_work_unmake(step_work *w)

@@ -20,6 +20,8 @@ typedef struct step_work {
 
 tl_status step_work_make(step_work *w, const step_model *s, tl_dtype dtype, bool eager);
 void step_work_unmake(step_work *w);
+/* What a step computes, to be captured; `self` is a step_work. */
+tl_status step_work_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out);
 /* One step; of a step_work. */
 void step_work_run(void *payload);
 /* "mlp784-128-10 B32 f32" */
