@@ -1,10 +1,18 @@
 #include "core/inner/ctx.h"
 
+#include <stdatomic.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
 
 #include "core/inner/engine.h"
 #include "core/inner/tensor.h"
+
+// Ids of tensors of one context follow each other; headers for 2^32 of them fit no memory.
+static uint64_t new_ids(void)
+{
+    static atomic_uint_least64_t contexts;
+    return (atomic_fetch_add_explicit(&contexts, 1, memory_order_relaxed) + 1) << 32;
+}
 
 tl_status tl_ctx_new(tl_ctx **out, tl_engine *engine)
 {
@@ -16,6 +24,7 @@ tl_status tl_ctx_new(tl_ctx **out, tl_engine *engine)
         return st;
     }
     c->engine = engine;
+    c->first_id = new_ids();
     *out = c;
     return TL_OK;
 }
@@ -244,6 +253,7 @@ tl_tensor *tl_ctx_header(tl_ctx *c)
 {
     tl_tensor *t = tl_arena_alloc(c->arena, sizeof *t);
     if (!t) return tl_ctx_fail(c);
+    t->id = tli_ctx_next_id(c);
     t->next = c->tensors;
     c->tensors = t;
     return t;

@@ -10,28 +10,13 @@ static uint64_t hash_of(const tl_node *n)
     return n->op->attr ? tl_desc_hash(h, n->op->attr, n->attr) : h;
 }
 
-// Whether `writer` writes what `reader` reads.
-static bool disturbs(const tl_node *writer, const tl_node *reader)
-{
-    for (int k = 0; tli_has_effects(writer) && k < writer->inputs; k++)
-        for (int i = 0; tli_writes(writer, k) && i < reader->inputs; i++)
-            if (tli_memory_of(writer->in[k]) == tli_memory_of(reader->in[i])) return true;
-    return false;
-}
-
-/* Between two calls that read the same memory nobody may have written it. */
-static bool sees_the_same(const tl_node *a, const tl_node *b)
-{
-    for (const tl_node *n = a; n != b; n = n->after)
-        if (disturbs(n, a)) return false;
-    return true;
-}
-
-static bool are_equal(const tl_node *a, const tl_node *b)
+// Whether `a` gives what `b` would, which comes later: then `b` could run where `a` does.
+static bool are_equal(const tl_graph *g, const tl_node *a, const tl_node *b)
 {
     return a->op == b->op && a->inputs == b->inputs
            && (!a->inputs || memcmp(a->in, b->in, (size_t)a->inputs * sizeof *a->in) == 0)
-           && (!a->op->attr || tl_desc_equal(a->op->attr, a->attr, b->attr)) && sees_the_same(a, b);
+           && (!a->op->attr || tl_desc_equal(a->op->attr, a->attr, b->attr))
+           && tli_may_move(g, b, a);
 }
 
 static bool can_be_shared(const tl_graph *g, const tl_node *n)
@@ -53,7 +38,7 @@ tl_status tli_pass_common(tl_graph *g, int64_t *changes)
     TLI_EACH_NODE_SAFE(g, n, next) {
         if (!can_be_shared(g, n)) continue;
         int64_t at = (int64_t)(hash_of(n) & (uint64_t)mask);
-        while (table[at] && !are_equal(table[at], n)) at = (at + 1) & mask;
+        while (table[at] && !are_equal(g, table[at], n)) at = (at + 1) & mask;
         if (!table[at]) {
             table[at] = n;
             continue;

@@ -6,30 +6,6 @@
 
 #include "graph/graph.h"
 
-static int64_t count_users(const tl_graph *g, const tl_tensor *t)
-{
-    int64_t users = tli_is_output(g, t);
-    TLI_EACH_NODE(g, n)
-        for (int i = 0; i < n->inputs; i++) users += n->in[i] == t;
-    return users;
-}
-
-static bool is_used_between(const tl_tensor *t, const tl_node *from, const tl_node *to)
-{
-    for (const tl_node *n = from->after; n != to; n = n->after)
-        for (int i = 0; i < n->inputs; i++)
-            if (n->in[i] == t) return true;
-    return false;
-}
-
-/* Memory that the product reads may be written between it and what follows: then they stay apart. */
-static bool is_written_between(const tl_node *from, const tl_node *to)
-{
-    for (const tl_node *n = from->after; n != to; n = n->after)
-        if (tli_has_effects(n)) return true;
-    return false;
-}
-
 /* --- bias --------------------------------------------------------------------------------------------- */
 
 static bool is_plain_product(const tl_tensor *t)
@@ -46,7 +22,7 @@ static tl_tensor *add_bias(tl_graph *g, tl_node *n)
         tl_tensor *product = n->in[i], *bias = n->in[1 - i];
         if (!is_plain_product(product) || bias->shape.rank != 1 || bias->dtype != product->dtype
             || bias->shape.dims[0] != product->shape.dims[product->shape.rank - 1]
-            || count_users(g, product) != 1 || is_written_between(product->node, n))
+            || tli_use_count(g, product) != 1 || !tli_may_move(g, product->node, n))
             continue;
         tl_tensor *const *in = product->node->in;
         return TL_APPLY(g->ctx, linear, (&(tl_linear_attr){.activation = TL_ACT_NONE}), in[0], in[1], bias);
@@ -77,9 +53,8 @@ static tl_tensor *add_activation(tl_graph *g, tl_node *n)
     if (!linear || linear->op->op != TL_OP_linear || n->in[0] != linear->out[0]) return NULL;
     if (((const tl_linear_attr *)linear->attr)->activation != TL_ACT_NONE) return NULL;
     tl_tensor *sum = n->in[0], *out[2];
-    attr.keep_sum = count_users(g, sum) != 1;
-    if (tli_is_output(g, sum) || is_used_between(sum, linear, n) || is_written_between(linear, n))
-        return NULL;
+    attr.keep_sum = tli_use_count(g, sum) != 1;
+    if (tli_is_output(g, sum) || !tli_may_move(g, linear, n)) return NULL;
     if (!tl_apply_all(g->ctx, TL_OP_linear, &attr, linear->inputs, linear->in, out)) return NULL;
     if (attr.keep_sum && tli_replace(g, sum, out[1]) != TL_OK) return tl_ctx_fail(g->ctx);
     return out[0];
@@ -93,7 +68,7 @@ static tl_status follow(tl_graph *g, tl_node *n, tl_tensor *(*rule)(tl_graph *, 
     tl_tensor *instead = rule(g, n);
     TL_TRY(tl_ctx_status(g->ctx));
     if (!instead) return TL_OK;
-    tli_move_new(g, last, n);
+    TL_TRY(tli_move_new(g, last, n));
     TL_TRY(tli_replace(g, n->out[0], instead));
     tli_remove(g, n);
     ++*changes;

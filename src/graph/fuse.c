@@ -7,7 +7,10 @@
  * company stays as it is: kernels of the backend are good at single ops. */
 #include "graph/fuse.h"
 
-#include "graph/order.h"
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/detour.h"
 #include "nest/inner/schedule.h"
 
 enum {
@@ -22,75 +25,23 @@ enum {
 typedef struct fuser {
     tl_graph *g;
     tli_order order;
-    tli_cluster *clusters; /* by index of their first call; empty ones have gone into others */
+    tli_detours detours;
+    tli_cluster *clusters; /* by index of one of their calls; empty ones have gone into others */
     int64_t *cluster_of;   /* of each call; -1: none */
-    int64_t *seen, epoch;  /* marks of the search below */
+    int64_t *next, *before; /* clusters over the same space, by index; -1: none */
+    int64_t *earliest;     /* first call of a cluster and of those that follow it there */
     bool *emitted;
     tl_node **nests;       /* of clusters, by index */
 } fuser;
 
-/* --- may they be one? ------------------------------------------------------------------------- */
+static int64_t first_of(const tli_cluster *c)
+{
+    return c->members.items[0]->index;
+}
 
 static int64_t last_of(const tli_cluster *c)
 {
     return c->members.items[c->members.count - 1]->index;
-}
-
-// The two clusters that may become one.
-typedef struct pair {
-    int64_t a, b;
-} pair;
-
-static bool is_in(const fuser *f, pair p, int64_t node)
-{
-    return f->cluster_of[node] >= 0 && (f->cluster_of[node] == p.a || f->cluster_of[node] == p.b);
-}
-
-static bool leads_back(fuser *f, pair p, int64_t node);
-
-/* Whether call `node`, or one that must run before it, is in the pair. What is in another cluster runs
- * when all of that can. */
-static bool reaches(fuser *f, pair p, int64_t node)
-{
-    if (is_in(f, p, node)) return true;
-    if (f->seen[node] == f->epoch) return false;
-    f->seen[node] = f->epoch;
-    if (f->cluster_of[node] < 0) return leads_back(f, p, node);
-    const tli_cluster *other = &f->clusters[f->cluster_of[node]];
-    for (int64_t i = 0; i < other->members.count; i++) f->seen[other->members.items[i]->index] = f->epoch;
-    for (int64_t i = 0; i < other->members.count; i++)
-        if (leads_back(f, p, other->members.items[i]->index)) return true;
-    return false;
-}
-
-static bool leads_back(fuser *f, pair p, int64_t node)
-{
-    const tli_order *o = &f->order;
-    for (int64_t k = o->first[node]; k < o->first[node + 1]; k++)
-        if (reaches(f, p, o->deps.items[k])) return true;
-    return false;
-}
-
-// A view of what a member made is no detour: the nest sees through it.
-static bool is_view_of(const fuser *f, pair p, const tl_node *n)
-{
-    const tl_node *maker = tli_is_view(n) ? tli_root(n->out[0])->node : NULL;
-    return maker && is_in(f, p, maker->index);
-}
-
-// Whether something outside would have to run between members of the two.
-static bool has_detour(fuser *f, pair p, const tli_cluster *both)
-{
-    const tli_order *o = &f->order;
-    f->epoch++;
-    for (int64_t i = 0; i < both->members.count; i++) {
-        int64_t node = both->members.items[i]->index;
-        for (int64_t k = o->first[node]; k < o->first[node + 1]; k++) {
-            int64_t dep = o->deps.items[k];
-            if (!is_in(f, p, dep) && !is_view_of(f, p, o->nodes[dep]) && reaches(f, p, dep)) return true;
-        }
-    }
-    return false;
 }
 
 /* --- plans ------------------------------------------------------------------------------------ */
@@ -112,11 +63,10 @@ static bool is_needed(const tl_tensor *t, const void *payload)
 {
     const needed *w = payload;
     if (tli_is_output(w->g, t)) return true;
-    TLI_EACH_NODE(w->g, n) {
-        for (int i = 0; i < n->inputs; i++)
-            if (n->in[i] == t && !is_member(w->c, n)
-                && (!tli_is_view(n) || is_needed(n->out[0], payload)))
-                return true;
+    TLI_EACH_USE(w->g, t, u)
+    {
+        const tl_node *n = tli_user(w->g, u);
+        if (!is_member(w->c, n) && (!tli_is_view(n) || is_needed(n->out[0], payload))) return true;
     }
     return false;
 }
@@ -175,13 +125,17 @@ static tl_status join(tli_cluster *out, const tli_cluster *a, const tli_cluster 
     return TL_OK;
 }
 
+// The two clusters that may become one.
+typedef struct pair {
+    int64_t a, b;
+} pair;
+
 // Fails for want of memory only.
-static tl_status may_join(bool *out, walked *plan, fuser *f, pair p, const tli_cluster *both,
-                          bool beside)
+static tl_status may_join(bool *out, walked *plan, fuser *f, pair p, const tli_cluster *both, bool beside)
 {
     tli_walk walks[MOST_MEMBERS];
     *out = both->members.count <= MOST_MEMBERS && tli_cluster_walks(both, walks)
-           && !has_detour(f, p, both);
+           && !tli_has_detour(&f->detours, p.a, p.b);
     tl_status st = *out ? try_plan(plan, f, both, !beside) : TL_OK;
     if (st == TL_ENOMEM) return st;
     *out &= st == TL_OK;
@@ -220,15 +174,21 @@ static tl_status try_join(fuser *f, int64_t a, int64_t b, bool beside)
     TL_VEC_FREE(&f->clusters[a].members);
     TL_VEC_FREE(&f->clusters[b].members);
     f->clusters[b] = both;
+    tli_detours_join(&f->detours, a, b);
     for (int64_t i = 0; i < both.members.count; i++) f->cluster_of[both.members.items[i]->index] = b;
     return TL_OK;
 }
 
-// What is computed again must not be computed at once.
-static bool is_far(const fuser *f, const tli_cluster *c, const tl_node *n)
+// How far behind its last call what joins a cluster may be: what is computed again must not be computed at once.
+static int64_t reach_of(const fuser *f)
 {
     int64_t far = f->order.count / 8 > LEAST_DISTANCE ? f->order.count / 8 : LEAST_DISTANCE;
-    return f->g->recompute && n->index - last_of(c) > far;
+    return f->g->recompute ? far : f->order.count;
+}
+
+static bool is_far(const fuser *f, const tli_cluster *c, int64_t call)
+{
+    return call - last_of(c) > reach_of(f);
 }
 
 static tl_status find_company(fuser *f, tl_node *n)
@@ -240,7 +200,7 @@ static tl_status find_company(fuser *f, tl_node *n)
     for (int i = 0; i < n->inputs; i++) {
         const tl_node *maker = tli_root(n->in[i])->node;
         int64_t other = maker ? f->cluster_of[maker->index] : -1;
-        if (other < 0 || other == n->index || is_far(f, &f->clusters[other], n)) continue;
+        if (other < 0 || other == n->index || is_far(f, &f->clusters[other], n->index)) continue;
         TL_TRY(try_join(f, other, n->index, false));
     }
     return TL_OK;
@@ -278,25 +238,82 @@ static bool read_the_same(const tli_cluster *a, const tli_cluster *b)
 
 static bool suit_each_other(const fuser *f, const tli_cluster *a, const tli_cluster *b)
 {
-    int64_t points = tl_shape_count(&a->space), between = b->members.items[0]->index - last_of(a);
+    int64_t points = tl_shape_count(&a->space), between = first_of(b) - last_of(a);
     bool scalars = points == 1 && tl_shape_count(&b->space) == 1;
     if (!scalars && !tl_shape_equal(&a->space, &b->space)) return false;
-    if (points <= TINY) return !is_far(f, a, b->members.items[0]);
+    if (points <= TINY) return !is_far(f, a, first_of(b));
     // Of single ops those of the backend are faster: only what is a nest anyway.
     return is_worth_it(a) && is_worth_it(b) && between <= NEAR
            && (points <= SMALL || read_the_same(a, b));
+}
+
+/* Clusters that could suit each other: over the same space, and all those over one point. */
+typedef struct spot {
+    const tl_shape *space;
+    int64_t cluster;
+} spot;
+
+static int compare_spaces(const tl_shape *a, const tl_shape *b)
+{
+    bool one_a = tl_shape_count(a) == 1, one_b = tl_shape_count(b) == 1;
+    if (one_a || one_b) return one_b - one_a;
+    if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
+    for (int i = 0; i < a->rank; i++)
+        if (a->dims[i] != b->dims[i]) return a->dims[i] < b->dims[i] ? -1 : 1;
+    return 0;
+}
+
+static int by_space(const void *a, const void *b)
+{
+    const spot *x = a, *y = b;
+    int order = compare_spaces(x->space, y->space);
+    return order ? order : x->cluster < y->cluster ? -1 : x->cluster > y->cluster;
+}
+
+static tl_status find_spaces(fuser *f)
+{
+    int64_t count = 0;
+    spot *spots = tl_arena_array(f->g->ctx->arena, f->order.count, sizeof *spots);
+    if (!spots) return TL_ENOMEM;
+    for (int64_t i = 0; i < f->order.count; i++)
+        if (f->clusters[i].members.count) spots[count++] = (spot){&f->clusters[i].space, i};
+    if (count) qsort(spots, (size_t)count, sizeof *spots, by_space);
+    for (int64_t k = count - 1; k >= 0; k--) {
+        int64_t at = spots[k].cluster;
+        bool more = k + 1 < count && compare_spaces(spots[k].space, spots[k + 1].space) == 0;
+        bool less = k > 0 && compare_spaces(spots[k].space, spots[k - 1].space) == 0;
+        f->next[at] = more ? spots[k + 1].cluster : -1;
+        f->before[at] = less ? spots[k - 1].cluster : -1;
+        f->earliest[at] = first_of(&f->clusters[at]);
+        if (more) f->earliest[at] = least(f->earliest[at], f->earliest[f->next[at]]);
+    }
+    return TL_OK;
+}
+
+// `a` has gone into `b`, which begins earlier now.
+static void take_out(fuser *f, int64_t a, int64_t b)
+{
+    int64_t first = first_of(&f->clusters[b]);
+    if (f->before[a] >= 0) f->next[f->before[a]] = f->next[a];
+    f->before[f->next[a]] = f->before[a];
+    for (int64_t i = b; i >= 0 && f->earliest[i] > first; i = f->before[i]) f->earliest[i] = first;
 }
 
 // With those that come after it.
 static tl_status find_neighbours(fuser *f, int64_t cluster)
 {
     int tries = 0;
-    for (int64_t i = cluster + 1; i < f->order.count && tries < MOST_TRIES; i++) {
-        const tli_cluster *c = &f->clusters[cluster], *other = &f->clusters[i];
-        if (!c->members.count) return TL_OK; // it has gone into another one
-        if (!other->members.count || !suit_each_other(f, c, other)) continue;
+    const tli_cluster *c = &f->clusters[cluster];
+    if (!c->members.count) return TL_OK; // it has gone into another one
+    bool tiny = tl_shape_count(&c->space) <= TINY;
+    int64_t end = last_of(c) + (tiny ? reach_of(f) : NEAR);
+    for (int64_t i = f->next[cluster]; i >= 0 && f->earliest[i] <= end && tries < MOST_TRIES; i = f->next[i]) {
+        if (!suit_each_other(f, c, &f->clusters[i])) continue;
         tries++;
         TL_TRY(try_join(f, cluster, i, true));
+        if (c->members.count) continue;
+        take_out(f, cluster, i);
+        return TL_OK;
     }
     return TL_OK;
 }
@@ -336,15 +353,21 @@ static void emit_deps(fuser *f, int64_t node)
         emit(f, f->order.deps.items[k]);
 }
 
+// A view of what a member made is no detour: the nest sees through it.
+static bool is_view_of(const fuser *f, int64_t cluster, const tl_node *n)
+{
+    const tl_node *maker = tli_is_view(n) ? tli_root(n->out[0])->node : NULL;
+    return maker && f->cluster_of[maker->index] == cluster;
+}
+
 static void emit_nest(fuser *f, int64_t cluster)
 {
     const tli_cluster *c = &f->clusters[cluster];
-    const pair self = {cluster, cluster};
     for (int64_t i = 0; i < c->members.count; i++) f->emitted[c->members.items[i]->index] = true;
     for (int64_t i = 0; i < c->members.count; i++) {
         int64_t node = c->members.items[i]->index;
         for (int64_t k = f->order.first[node]; k < f->order.first[node + 1]; k++)
-            if (!is_view_of(f, self, f->order.nodes[f->order.deps.items[k]]))
+            if (!is_view_of(f, cluster, f->order.nodes[f->order.deps.items[k]]))
                 emit(f, f->order.deps.items[k]);
     }
     append(f, f->nests[cluster]);
@@ -388,16 +411,22 @@ static tl_status fuse(fuser *f, int64_t *changes)
     int64_t count = f->order.count + 1;
     f->clusters = tl_arena_array(arena, count, sizeof *f->clusters);
     f->cluster_of = tl_arena_array(arena, count, sizeof *f->cluster_of);
-    f->seen = tl_arena_array(arena, count, sizeof *f->seen);
+    f->next = tl_arena_array(arena, count, sizeof *f->next);
+    f->before = tl_arena_array(arena, count, sizeof *f->before);
+    f->earliest = tl_arena_array(arena, count, sizeof *f->earliest);
     f->emitted = tl_arena_array(arena, count, sizeof *f->emitted);
     f->nests = tl_arena_array(arena, count, sizeof *f->nests);
-    if (!f->clusters || !f->cluster_of || !f->seen || !f->emitted || !f->nests) return TL_ENOMEM;
+    if (!f->clusters || !f->cluster_of || !f->next || !f->before || !f->earliest || !f->emitted || !f->nests)
+        return TL_ENOMEM;
+    TL_TRY(tli_detours_make(&f->detours, f->g, &f->order));
     for (int64_t i = 0; i < f->order.count; i++) f->cluster_of[i] = -1;
     for (int64_t i = 0; i < f->order.count; i++) TL_TRY(find_company(f, f->order.nodes[i]));
+    TL_TRY(find_spaces(f));
     for (int64_t i = 0; i < f->order.count; i++) TL_TRY(find_neighbours(f, i));
     TL_TRY(make_nests(f, changes));
     if (!*changes) return TL_OK;
     emit_all(f);
+    TL_TRY(tli_uses_make(f->g));
     // Views and numbers that only members used.
     int64_t dead = 0;
     return tli_pass_dead(f->g, &dead);

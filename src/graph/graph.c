@@ -32,18 +32,11 @@ static tl_status make_inputs(tl_graph *g, const tl_capture *a, tl_tensors *in)
     return tl_ctx_status(c);
 }
 
-static bool is_input(const tl_graph *g, const tl_tensor *t)
+// A header of the graph's own for a tensor that was there before; `known` are those that have one.
+static tl_tensor *note_outside(tl_graph *g, tli_pointer_map *known, const tl_tensor *t)
 {
-    for (int64_t i = 0; i < g->input_count; i++)
-        if (g->inputs[i].tensor == t) return true;
-    return false;
-}
-
-// A header of the graph's own for a tensor that was there before.
-static tl_tensor *note_outside(tl_graph *g, const tl_tensor *t)
-{
-    for (int64_t i = 0; i < g->outside.count; i++)
-        if (g->outside.items[i].original == t) return g->outside.items[i].header;
+    int64_t there = tli_pointer_map_get(known, t);
+    if (there >= 0) return g->outside.items[there].header;
     tl_tensor *h = tl_ctx_header(g->ctx);
     if (!h) return NULL;
     h->dtype = t->dtype;
@@ -53,37 +46,38 @@ static tl_tensor *note_outside(tl_graph *g, const tl_tensor *t)
     h->offset = t->offset;
     h->storage = t->storage;
     tli_storage_retain(h->storage);
+    if (!tli_pointer_map_put(known, t, g->outside.count)) return NULL;
     return TL_VEC_PUSH(&g->outside, (tli_outside){t, h}) ? h : NULL;
 }
 
-// Tensors that calls of this graph made carry this mark while it is being built.
-static void mark_made(tl_graph *g, int64_t mark)
+// Inputs, and what calls of this graph made. Numbers that the body gave have elements already.
+static bool is_own(const tl_graph *g, const tl_tensor *t)
 {
-    TLI_EACH_NODE(g, n)
-        for (int i = 0; i < n->outputs; i++) n->out[i]->pass = mark;
+    bool here = t->id >= g->ctx->first_id && t->id < tli_ctx_next_id(g->ctx);
+    return here && (t->node || !t->storage);
 }
 
-static tl_status own_tensor(tl_graph *g, tl_tensor **slot)
+static tl_status own_tensor(tl_graph *g, tli_pointer_map *known, tl_tensor **slot)
 {
     tl_tensor *t = *slot;
-    if (t->pass == -1 || is_input(g, t)) return TL_OK;
+    if (is_own(g, t)) return TL_OK;
     TL_ASSERT(t->storage); // the funnel refuses others
-    return (*slot = note_outside(g, t)) ? TL_OK : TL_ENOMEM;
+    return (*slot = note_outside(g, known, t)) ? TL_OK : TL_ENOMEM;
 }
 
 // Makes the graph independent of headers that are not its own.
 static tl_status own_tensors(tl_graph *g)
 {
-    mark_made(g, -1);
+    tli_pointer_map known = {0};
     tl_status st = TL_OK;
     TLI_EACH_NODE(g, n) {
         for (int i = 0; i < n->inputs && st == TL_OK; i++)
-            st = own_tensor(g, (tl_tensor **)&n->in[i]);
+            st = own_tensor(g, &known, (tl_tensor **)&n->in[i]);
         if (tli_is_view(n)) n->out[0]->view_of = n->in[0];
     }
     for (int64_t i = 0; i < g->output_count && st == TL_OK; i++)
-        st = own_tensor(g, &g->outputs[i].tensor);
-    mark_made(g, 0);
+        st = own_tensor(g, &known, &g->outputs[i].tensor);
+    tli_pointer_map_free(&known);
     return st;
 }
 
@@ -143,6 +137,7 @@ static tl_status capture(tl_graph *g, const tl_capture *a)
     TL_TRY(make_outputs(g, &out));
     TL_TRY(own_tensors(g));
     TL_TRY(check_writes(g));
+    TL_TRY(tli_uses_make(g));
     return tl_graph_verify(g);
 }
 
@@ -163,6 +158,7 @@ void tl_graph_free(tl_graph **graph)
     if (!g) return;
     TL_VEC_FREE(&g->outside);
     TL_VEC_FREE(&g->copies);
+    tli_uses_free(&g->uses);
     tl_ctx_free(&g->ctx);
     tl_free(g);
     *graph = NULL;
@@ -199,38 +195,11 @@ double tl_node_bytes(const tl_node *n)
     return bytes;
 }
 
-bool tli_is_output(const tl_graph *g, const tl_tensor *t)
-{
-    for (int64_t i = 0; i < g->output_count; i++)
-        if (g->outputs[i].tensor == t) return true;
-    return false;
-}
-
-void tli_count_uses(tl_graph *g)
-{
-    TLI_EACH_NODE(g, n)
-        for (int i = 0; i < n->outputs; i++) n->out[i]->uses = 0;
-    for (int64_t i = 0; i < g->input_count; i++) g->inputs[i].tensor->uses = 0;
-    for (int64_t i = 0; i < g->outside.count; i++) g->outside.items[i].header->uses = 0;
-    TLI_EACH_NODE(g, n)
-        for (int i = 0; i < n->inputs; i++) n->in[i]->uses++;
-    for (int64_t i = 0; i < g->output_count; i++) g->outputs[i].tensor->uses++;
-}
-
 int64_t tli_number_nodes(tl_graph *g)
 {
     int64_t count = 0;
     TLI_EACH_NODE(g, n) n->index = count++;
     return count;
-}
-
-bool tli_is_written(const tl_graph *g, const tl_tensor *t)
-{
-    const void *memory = tli_memory_of(t);
-    TLI_EACH_NODE(g, n)
-        for (int i = 0; tli_has_effects(n) && i < n->inputs; i++)
-            if (tli_writes(n, i) && tli_memory_of(n->in[i]) == memory) return true;
-    return false;
 }
 
 bool tli_is_number(const tl_graph *g, const tl_tensor *t, double *number)
@@ -240,68 +209,4 @@ bool tli_is_number(const tl_graph *g, const tl_tensor *t, double *number)
     if (!t->node || t->node->op->op != TL_OP_full || tli_is_written(g, t)) return false;
     *number = ((const tl_full_attr *)t->node->attr)->value;
     return true;
-}
-
-/* --- changing ----------------------------------------------------------------------------------- */
-
-tl_status tli_infer_again(const tl_node *n)
-{
-    TL_TRY(n->op->infer(n));
-    if (!tli_is_view(n)) return TL_OK;
-    tl_tensor *out = n->out[0];
-    out->contiguous = tli_tensor_is_row_major(out);
-    out->view_of = n->in[0];
-    tl_storage *before = out->storage;
-    if ((out->storage = n->in[0]->storage)) tli_storage_retain(out->storage);
-    tli_storage_release(before);
-    return TL_OK;
-}
-
-tl_status tli_replace(tl_graph *g, tl_tensor *from, tl_tensor *to)
-{
-    for (int64_t i = 0; i < g->output_count; i++)
-        if (g->outputs[i].tensor == from) g->outputs[i].tensor = to;
-    TLI_EACH_NODE(g, n) {
-        bool changed = false;
-        for (int i = 0; i < n->inputs; i++) {
-            // A call whose view was inferred again has changed for those behind it as well.
-            changed |= n->in[i] == from || n->in[i]->temporary;
-            if (n->in[i] == from) ((tl_tensor **)n->in)[i] = to;
-        }
-        if (!changed || !tli_is_view(n)) continue;
-        TL_TRY(tli_infer_again(n));
-        n->out[0]->temporary = true;
-    }
-    TLI_EACH_NODE(g, n)
-        for (int i = 0; i < n->outputs; i++) n->out[i]->temporary = false;
-    return TL_OK;
-}
-
-static void unlink_node(tl_graph *g, tl_node *n)
-{
-    *(n->before ? &n->before->after : &g->ctx->first) = n->after;
-    *(n->after ? &n->after->before : &g->ctx->last) = n->before;
-}
-
-void tli_remove(tl_graph *g, tl_node *n)
-{
-    unlink_node(g, n);
-}
-
-void tli_move(tl_graph *g, tl_node *n, tl_node *place)
-{
-    unlink_node(g, n);
-    n->after = place;
-    n->before = place->before;
-    *(place->before ? &place->before->after : &g->ctx->first) = n;
-    place->before = n;
-}
-
-void tli_move_new(tl_graph *g, tl_node *last, tl_node *place)
-{
-    while (g->ctx->last != last) {
-        tl_node *n = g->ctx->last;
-        tli_move(g, n, place);
-        place = n;
-    }
 }

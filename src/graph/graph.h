@@ -7,6 +7,7 @@
 #include <tilth/sys/nest/nest.h>
 
 #include "core/inner/ctx.h"
+#include "graph/uses.h"
 
 /* A tensor from outside and the header that stands for it in the graph. */
 typedef struct tli_outside {
@@ -29,6 +30,7 @@ struct tl_graph {
     int64_t input_count, output_count;
     struct { tli_outside *items; int64_t count, capacity; } outside;
     struct { tli_weight_copy *items; int64_t count, capacity; } copies;
+    tli_uses uses; /* of what the list holds: tli_ functions that change it keep them true */
 };
 
 /* --- reading ------------------------------------------------------------------------------------ */
@@ -72,8 +74,6 @@ static inline const void *tli_memory_of(const tl_tensor *t)
 /* Whether a call of the graph writes that. */
 bool tli_is_written(const tl_graph *g, const tl_tensor *t);
 bool tli_is_output(const tl_graph *g, const tl_tensor *t);
-/* Sets `uses` of every tensor: by inputs of calls, and as outputs of the graph. */
-void tli_count_uses(tl_graph *g);
 /* Numbers the nodes in their order, from 0. */
 int64_t tli_number_nodes(tl_graph *g);
 /* Whether all elements of `t` are this number; only for results of `full` that nobody writes, and views
@@ -82,15 +82,25 @@ bool tli_is_number(const tl_graph *g, const tl_tensor *t, double *number);
 
 /* --- changing ----------------------------------------------------------------------------------- */
 
+/* All that changes the list goes through these. They fail for want of memory, and when views cannot show what takes
+ * the place of their input; the graph can only be freed then. */
+
 /* `to` takes the place of `from` in all calls and outputs; views of it are inferred again. */
-tl_status tli_replace(tl_graph *g, tl_tensor *from, tl_tensor *to);
+TL_NODISCARD tl_status tli_replace(tl_graph *g, tl_tensor *from, tl_tensor *to);
+/* In one input of one call. */
+TL_NODISCARD tl_status tli_set_input(tl_graph *g, tl_node *n, int input, tl_tensor *t);
+/* One more, behind the others. */
+TL_NODISCARD tl_status tli_add_input(tl_graph *g, tl_node *n, tl_tensor *t);
+/* A call whose results nobody uses. */
 void tli_remove(tl_graph *g, tl_node *n);
-/* New calls are appended by the ops; this brings all behind `last` before `place`. */
-void tli_move_new(tl_graph *g, tl_node *last, tl_node *place);
-/* Moves one call before another. */
-void tli_move(tl_graph *g, tl_node *n, tl_node *place);
-/* Types, shapes and strides of the outputs, again. */
-tl_status tli_infer_again(const tl_node *n);
+/* New calls are appended by the ops; this brings all behind `last` before `place`, and into the graph. */
+TL_NODISCARD tl_status tli_move_new(tl_graph *g, tl_node *last, tl_node *place);
+/* Moves one call before another; ask tli_may_move first. */
+TL_NODISCARD tl_status tli_move(tl_graph *g, tl_node *n, tl_node *place);
+/* Puts an output of a nest over the memory of an input, which nobody reads any more. */
+TL_NODISCARD tl_status tli_reuse(tl_graph *g, tl_node *n, int output, int input);
+/* A header for elements from outside; `original` may be NULL. */
+TL_NODISCARD tl_status tli_add_outside(tl_graph *g, const tl_tensor *original, tl_tensor *header);
 
 /* --- nests -------------------------------------------------------------------------------------- */
 

@@ -14,67 +14,45 @@ enum {
     MOST_DEPTH = 4 /* cheap calls in a row */
 };
 
-/* Memory knows its last reader while the pass runs: `pass` of the tensor that holds it. */
-static void note_readers(tl_graph *g)
-{
-    TLI_EACH_NODE(g, n)
-        for (int i = 0; i < n->outputs; i++) n->out[i]->pass = 0;
-    TLI_EACH_NODE(g, n)
-        for (int i = 0; i < n->inputs; i++) tli_root(n->in[i])->pass = n->index;
-}
-
-static bool is_anything_written_before(const tl_graph *g, int64_t when)
-{
-    TLI_EACH_NODE(g, n)
-        if (tli_has_effects(n) && n->index < when) return true;
-    return false;
-}
-
-// Whether the elements of `t` are there, as they were, when call `when` runs.
-static bool is_there(const tl_graph *g, const tl_tensor *t, int64_t when)
+// Whether the elements of `t`, which `n` reads, are there as they were until call `last` has run.
+static bool is_there(const tl_graph *g, const tl_tensor *t, const tl_node *n, const tl_node *last)
 {
     const tl_tensor *root = tli_root(t);
-    if (!root->node && root->storage) return !is_anything_written_before(g, when);
+    if (!root->node && root->storage) return !tli_is_changed_between(g, t, n, last);
     if (tli_is_written(g, root)) return false;
-    return !root->node || tli_is_output(g, root) || root->pass >= when;
+    return !root->node || tli_is_output(g, root) || tli_is_read_after(g, t, last, true);
 }
 
 typedef struct reuse {
-    tl_node *first; /* the first call that uses it again */
-    int64_t last;   /* and the last one */
-    int64_t near;   /* the last one before */
+    tl_node *first, *last; /* calls that use it again */
 } reuse;
 
 // False when there are none, or when others write the tensor or see it early through views.
 static bool is_used_again(const tl_graph *g, int64_t far, const tl_node *maker, reuse *out)
 {
     const tl_tensor *t = maker->out[0];
-    *out = (reuse){.near = maker->index};
-    for (tl_node *n = maker->after; n; n = n->after) {
-        bool uses = false, early = n->index - maker->index <= far;
-        for (int i = 0; i < n->inputs; i++) uses |= n->in[i] == t;
-        if (!uses) continue;
+    *out = (reuse){0};
+    TLI_EACH_USE(g, t, u)
+    {
+        tl_node *n = tli_user(g, u);
+        bool early = n->index - maker->index <= far;
         if (tli_is_view(n) && early) return false;
-        if (early) {
-            out->near = n->index;
-            continue;
-        }
-        if (!out->first) out->first = n;
-        // A view is used until the last reader of the memory has come.
-        out->last = tli_is_view(n) ? t->pass : n->index;
+        if (early) continue;
+        if (tli_is_before(g, n, out->first)) out->first = n;
+        if (!out->last || tli_is_before(g, out->last, n)) out->last = n;
     }
+    // A view is used until the last reader of the memory has come.
+    if (out->last && tli_is_view(out->last)) out->last = tli_last_reader(g, t);
     return out->first && !tli_is_output(g, t) && !tli_is_written(g, t);
 }
 
-static tl_status use_instead(tl_node *from, const tl_tensor *t, tl_tensor *instead)
+// From call `first` on.
+static tl_status use_instead(tl_graph *g, const tl_node *first, const tl_tensor *t, tl_tensor *instead)
 {
-    for (tl_node *n = from; n; n = n->after) {
-        bool changed = false;
-        for (int i = 0; i < n->inputs; i++) {
-            changed |= n->in[i] == t;
-            if (n->in[i] == t) ((tl_tensor **)n->in)[i] = instead;
-        }
-        if (changed && tli_is_view(n)) TL_TRY(tli_infer_again(n));
+    for (const tli_use *u = tli_first_use(g, t), *next; u; u = next) {
+        tl_node *user = tli_user(g, u);
+        next = tli_next_use(g, u);
+        if (!tli_is_before(g, user, first)) TL_TRY(tli_set_input(g, user, u->input, instead));
     }
     return TL_OK;
 }
@@ -99,34 +77,34 @@ static int made_of(const tl_node *n, tl_tensor *const **in)
     return hands_out_its_sum(n) ? 1 : n->inputs;
 }
 
-// Whether `t` is there at `when`, or can be made from what is.
-static bool can_be_made(const tl_graph *g, const tl_tensor *t, int64_t when, int depth)
+// Whether `t`, which `n` reads, is there until `last`, or can be made from what is.
+static bool can_be_made(const tl_graph *g, const tl_tensor *t, const tl_node *n, const tl_node *last, int depth)
 {
-    if (is_there(g, t, when)) return true;
-    const tl_node *n = t->node;
-    if (!n || !depth || t->output != 0 || !(is_cheap(n) || hands_out_its_sum(n))) return false;
+    if (is_there(g, t, n, last)) return true;
+    const tl_node *maker = t->node;
+    if (!maker || !depth || t->output != 0 || !(is_cheap(maker) || hands_out_its_sum(maker))) return false;
     tl_tensor *const *in;
-    for (int i = 0, count = made_of(n, &in); i < count; i++)
-        if (!can_be_made(g, in[i], when, depth - 1)) return false;
+    for (int i = 0, count = made_of(maker, &in); i < count; i++)
+        if (!can_be_made(g, in[i], maker, last, depth - 1)) return false;
     return true;
 }
 
-static tl_tensor *make_again(tl_graph *g, const tl_node *n, int64_t when)
+static tl_tensor *make_again(tl_graph *g, const tl_node *n, const tl_node *last)
 {
     tl_tensor *const *in, *again[MOST_INPUTS];
     int count = made_of(n, &in);
     for (int i = 0; i < count; i++)
-        again[i] = is_there(g, in[i], when) ? in[i] : make_again(g, in[i]->node, when);
+        again[i] = is_there(g, in[i], n, last) ? in[i] : make_again(g, in[i]->node, last);
     if (!hands_out_its_sum(n)) return tl_apply(g->ctx, n->op->op, n->attr, count, again);
     return tl_activate(g->ctx, again[0], ((const tl_linear_attr *)n->attr)->activation);
 }
 
-// The result of `n` once more; NULL when what it is made of is not there at `last`.
-static tl_tensor *compute_again(tl_graph *g, const tl_node *n, int64_t last)
+// The result of `n` once more; NULL when what it is made of is not there until `last`.
+static tl_tensor *compute_again(tl_graph *g, const tl_node *n, const tl_node *last)
 {
     tl_tensor *const *in;
     for (int i = 0, count = made_of(n, &in); i < count; i++)
-        if (!can_be_made(g, in[i], last, MOST_DEPTH)) return NULL;
+        if (!can_be_made(g, in[i], n, last, MOST_DEPTH)) return NULL;
     return make_again(g, n, last);
 }
 
@@ -139,11 +117,9 @@ static tl_status recompute(tl_graph *g, tl_node *n, int64_t far, int64_t *change
     TL_TRY(tl_ctx_status(g->ctx));
     if (!again) return TL_OK;
     tl_node *made = end->after;
-    tli_move_new(g, end, r.first);
+    TL_TRY(tli_move_new(g, end, r.first));
     for (; made != r.first; made = made->after) made->index = r.first->index; // until all are numbered again
-    TL_TRY(use_instead(r.first, n->out[0], again));
-    n->out[0]->pass = r.near;
-    again->pass = r.last;
+    TL_TRY(use_instead(g, r.first, n->out[0], again));
     ++*changes;
     return TL_OK;
 }
@@ -165,7 +141,6 @@ tl_status tli_pass_recompute(tl_graph *g, int64_t *changes)
 {
     if (g->recompute == TL_RECOMPUTE_FULL) return tli_recompute_full(g, changes);
     int64_t count = tli_number_nodes(g), far = count / 8 > LEAST_DISTANCE ? count / 8 : LEAST_DISTANCE;
-    note_readers(g);
     TLI_EACH_NODE(g, n)
         if (is_worth_it(g, n) && tl_tensor_bytes(n->out[0]) >= LEAST_BYTES)
             TL_TRY(recompute(g, n, far, changes));

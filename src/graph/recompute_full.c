@@ -20,8 +20,7 @@ enum {
     MOST_STRETCHES = 64
 };
 
-/* What a call makes that is no view. Its tensor's `pass` is its number plus one while the pass
- * runs, and `gradient` of any tensor is its second self. */
+/* What a call makes that is no view. */
 typedef struct result {
     tl_tensor *tensor;
     int64_t bytes, made;
@@ -31,21 +30,15 @@ typedef struct result {
     bool stays;
 } result;
 
-typedef struct written {
-    int64_t index;
-    const void *memory;
-} written;
-
 typedef struct stretcher {
     tl_graph *g;
     struct {
         result *items;
         int64_t count, capacity;
     } results;
-    struct {
-        written *items;
-        int64_t count, capacity;
-    } writes;
+    int64_t values;               /* that there were before the pass; by their ids: */
+    int32_t *result_of;           /* numbers of results, plus one */
+    tl_tensor **again;            /* their second selves */
     int64_t count, turn;          /* calls; the last one before the backward pass */
     int64_t *sums;                /* of bytes, by call */
     int64_t *widths;              /* bytes that cross from call i to the next */
@@ -55,8 +48,8 @@ typedef struct stretcher {
 
 static result *result_of(const stretcher *s, const tl_tensor *t)
 {
-    const tl_tensor *root = tli_root(t);
-    return root->node && root->pass > 0 ? &s->results.items[root->pass - 1] : NULL;
+    int64_t id = tli_value_id(s->g, tli_root(t));
+    return id < s->values && s->result_of[id] ? &s->results.items[s->result_of[id] - 1] : NULL;
 }
 
 /* --- what there is ---------------------------------------------------------------------------- */
@@ -65,32 +58,16 @@ static tl_status note_results(stretcher *s)
 {
     TLI_EACH_NODE(s->g, n)
     {
-        for (int i = 0; i < n->inputs; i++)
-            if (tli_writes(n, i)
-                && !TL_VEC_PUSH(&s->writes, (written){n->index, tli_memory_of(n->in[i])}))
-                return TL_ENOMEM;
         for (int i = 0; i < n->outputs; i++) {
             tl_tensor *t = n->out[i];
-            t->gradient = NULL;
-            t->pass = 0;
             if (t->view_of) continue;
             result r = {
                 .tensor = t, .bytes = (int64_t)tl_tensor_bytes(t), .made = n->index, .last = -1};
             if (!TL_VEC_PUSH(&s->results, r)) return TL_ENOMEM;
-            t->pass = s->results.count;
+            s->result_of[tli_value_id(s->g, t)] = (int32_t)s->results.count;
         }
     }
     return TL_OK;
-}
-
-static bool is_written(const stretcher *s, const tl_tensor *t, int64_t after, int64_t before)
-{
-    const void *memory = tli_memory_of(t);
-    for (int64_t i = 0; i < s->writes.count; i++)
-        if (s->writes.items[i].memory == memory && s->writes.items[i].index > after
-            && s->writes.items[i].index < before)
-            return true;
-    return false;
 }
 
 /* --- the turn --------------------------------------------------------------------------------- */
@@ -140,9 +117,9 @@ static bool can_be_repeated(const stretcher *s, const tl_node *n)
 {
     if (n->op == &tli_op_nest || tli_has_effects(n)) return false;
     for (int i = 0; i < n->inputs; i++)
-        if (result_of(s, n->in[i]) && is_written(s, n->in[i], -1, s->count)) return false;
+        if (result_of(s, n->in[i]) && tli_is_written(s->g, n->in[i])) return false;
     for (int i = 0; i < n->outputs; i++)
-        if (tli_is_output(s->g, n->out[i]) || is_written(s, n->out[i], -1, s->count)) return false;
+        if (tli_is_output(s->g, n->out[i]) || tli_is_written(s->g, n->out[i])) return false;
     return true;
 }
 
@@ -317,59 +294,51 @@ static bool saves_memory(const stretcher *s, int64_t *keeping, int64_t *repeatin
 
 /* --- once more -------------------------------------------------------------------------------- */
 
-static tl_tensor *once_more(stretcher *s, tl_tensor *t, int64_t when, int64_t *changes);
-
-static bool reads_what_was_written(const stretcher *s, const tl_node *n, int64_t when)
-{
-    for (int i = 0; i < n->inputs; i++)
-        if (!result_of(s, n->in[i]) && is_written(s, n->in[i], n->index, when)) return true;
-    return false;
-}
+static tl_tensor *once_more(stretcher *s, tl_tensor *t, const tl_node *place, int64_t *changes);
 
 // The same call on second selves of its inputs; its outputs are noted.
-static tl_status repeat(stretcher *s, const tl_node *n, int64_t when, int64_t *changes)
+static tl_status repeat(stretcher *s, const tl_node *n, const tl_node *place, int64_t *changes)
 {
     tl_ctx *c = s->g->ctx;
     tl_tensor **in = tl_arena_array(c->arena, n->inputs, sizeof *in);
     tl_tensor **out = tl_arena_array(c->arena, n->outputs, sizeof *out);
     if (!in || !out) return TL_ENOMEM;
     for (int i = 0; i < n->inputs; i++)
-        if (!(in[i] = once_more(s, n->in[i], when, changes))) return TL_ENOMEM;
+        if (!(in[i] = once_more(s, n->in[i], place, changes))) return TL_ENOMEM;
     if (!tl_apply_all(c, n->op->op, n->attr, n->inputs, in, out)) return tl_ctx_status(c);
     out[0]->node->path = n->path;
-    for (int i = 0; i < n->outputs; i++) n->out[i]->gradient = out[i];
+    for (int i = 0; i < n->outputs; i++) s->again[tli_value_id(s->g, n->out[i])] = out[i];
     ++*changes;
     return TL_OK;
 }
 
-// What takes the place of `t` at call `when`: itself, or its second self. NULL: there is no memory.
-static tl_tensor *once_more(stretcher *s, tl_tensor *t, int64_t when, int64_t *changes)
+// What takes the place of `t` before call `place`: itself, or its second self. NULL: there is no memory.
+static tl_tensor *once_more(stretcher *s, tl_tensor *t, const tl_node *place, int64_t *changes)
 {
     const result *r = result_of(s, t);
     if (!r || r->stays) return t;
-    if (!t->gradient && !reads_what_was_written(s, t->node, when)
-        && repeat(s, t->node, when, changes) != TL_OK)
+    tl_tensor **again = &s->again[tli_value_id(s->g, t)];
+    if (!*again && tli_reads_the_same(s->g, t->node, place)
+        && repeat(s, t->node, place, changes) != TL_OK)
         return NULL;
-    return t->gradient ? t->gradient : t;
+    return *again ? *again : t;
 }
 
 static tl_status use_second_selves(stretcher *s, int64_t *changes)
 {
-    TLI_EACH_NODE(s->g, n)
+    tl_graph *g = s->g;
+    TLI_EACH_NODE(g, n)
     {
-        bool changed = false;
         if (n->index <= s->turn) continue;
         for (int i = 0; i < n->inputs; i++) {
-            tl_node *last = s->g->ctx->last;
-            tl_tensor *t = once_more(s, n->in[i], n->index, changes);
-            if (!t) return tl_ctx_status(s->g->ctx) == TL_OK ? TL_ENOMEM : tl_ctx_status(s->g->ctx);
+            tl_node *last = g->ctx->last;
+            tl_tensor *t = once_more(s, n->in[i], n, changes);
+            if (!t) return tl_ctx_status(g->ctx) == TL_OK ? TL_ENOMEM : tl_ctx_status(g->ctx);
             for (tl_node *made = last->after; made; made = made->after)
                 made->index = -1; // is not looked at
-            tli_move_new(s->g, last, n);
-            changed |= t != n->in[i];
-            ((tl_tensor **)n->in)[i] = t;
+            TL_TRY(tli_move_new(g, last, n));
+            TL_TRY(tli_set_input(g, n, i, t));
         }
-        if (changed && tli_is_view(n)) TL_TRY(tli_infer_again(n));
     }
     return TL_OK;
 }
@@ -381,7 +350,9 @@ static tl_status recompute(stretcher *s, int64_t *changes)
     tl_arena *arena = s->g->ctx->arena;
     s->sums = tl_arena_array(arena, s->count + 1, sizeof *s->sums);
     s->widths = tl_arena_array(arena, s->count + 1, sizeof *s->widths);
-    if (!s->sums || !s->widths) return TL_ENOMEM;
+    s->result_of = tl_arena_array(arena, s->values, sizeof *s->result_of);
+    s->again = tl_arena_array(arena, s->values, sizeof(tl_tensor *));
+    if (!s->sums || !s->widths || !s->result_of || !s->again) return TL_ENOMEM;
     TL_TRY(note_results(s));
     if (!find_turn(s, s->sums, s->widths)) return TL_OK;
     note_uses(s);
@@ -395,11 +366,8 @@ static tl_status recompute(stretcher *s, int64_t *changes)
 
 tl_status tli_recompute_full(tl_graph *g, int64_t *changes)
 {
-    stretcher s = {.g = g, .count = tli_number_nodes(g)};
+    stretcher s = {.g = g, .count = tli_number_nodes(g), .values = tli_value_count(g)};
     tl_status st = recompute(&s, changes);
-    TLI_EACH_NODE(g, n)
-    for (int i = 0; i < n->outputs; i++) n->out[i]->gradient = NULL;
     TL_VEC_FREE(&s.results);
-    TL_VEC_FREE(&s.writes);
     return st;
 }

@@ -4,14 +4,6 @@
 
 #include "graph/graph.h"
 
-static bool is_used_after(const tl_node *n, const tl_tensor *root)
-{
-    for (const tl_node *later = n->after; later; later = later->after)
-        for (int i = 0; i < later->inputs; i++)
-            if (tli_root(later->in[i]) == root) return true;
-    return false;
-}
-
 // Whether all loads of input `i` walk as the store does.
 static bool walk_alike(const tl_nest *nest, int i, const tl_access *to)
 {
@@ -35,7 +27,7 @@ static bool can_be_overwritten(const tl_graph *g, const tl_node *n, int i, const
     const tl_tensor *in = n->in[i], *root = tli_root(in);
     if (!root->node || tli_is_output(g, root) || in->dtype != out->dtype || !in->contiguous
         || in->offset != 0 || tl_tensor_count(in) != tl_tensor_count(root)
-        || tl_tensor_count(in) != tl_tensor_count(out) || is_used_after(n, root))
+        || tl_tensor_count(in) != tl_tensor_count(out) || tli_is_read_after(g, in, n, false))
         return false;
     for (int k = 0; k < n->inputs; k++)
         if (k != i && tli_root(n->in[k]) == root) return false;
@@ -63,7 +55,7 @@ static tl_status reuse_inputs(tl_graph *g, tl_node *n, int64_t *changes)
             tl_status st = try_store(g, nest, store, i);
             if (st == TL_EUNSUPPORTED) continue;
             TL_TRY(st);
-            n->out[k]->view_of = tli_root(n->in[i]); // whose memory it has from now on
+            TL_TRY(tli_reuse(g, n, k, i));
             ++*changes;
             break;
         }

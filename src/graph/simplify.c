@@ -47,9 +47,7 @@ static bool takes_any_float(const tl_node *n, int input)
 static bool all_take_any_float(const tl_graph *g, const tl_tensor *t)
 {
     if (tli_is_output(g, t)) return false;
-    TLI_EACH_NODE(g, n)
-        for (int i = 0; i < n->inputs; i++)
-            if (n->in[i] == t && !takes_any_float(n, i)) return false;
+    TLI_EACH_USE(g, t, u) if (!takes_any_float(tli_user(g, u), u->input)) return false;
     return true;
 }
 
@@ -155,7 +153,7 @@ tl_status tli_pass_simplify(tl_graph *g, int64_t *changes)
         tl_tensor *instead = n->op != &tli_op_nest && n->outputs == 1 ? apply_rules(g, n) : NULL;
         TL_TRY(tl_ctx_status(g->ctx));
         if (!instead) continue;
-        tli_move_new(g, last, n);
+        TL_TRY(tli_move_new(g, last, n));
         TL_TRY(tli_replace(g, n->out[0], instead));
         tli_remove(g, n);
         next = n->after;

@@ -68,10 +68,7 @@ typedef struct parts {
 
 static bool is_used_once(const tl_graph *g, const tl_tensor *t)
 {
-    int64_t uses = tli_is_output(g, t);
-    TLI_EACH_NODE(g, n)
-    for (int i = 0; i < n->inputs; i++) uses += n->in[i] == t;
-    return uses == 1 && !tli_is_written(g, t);
+    return tli_use_count(g, t) == 1 && !tli_is_written(g, t);
 }
 
 // Where a part begins, along the one axis along which it is less than the whole.

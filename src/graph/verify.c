@@ -41,43 +41,79 @@ static tl_status check_inferred(const tl_node *n)
     return TL_OK;
 }
 
-// Headers that were made so far carry a mark while this runs.
-static tl_status check_order(const tl_graph *g)
+// `made` says of each value whether a call before has made it.
+static tl_status check_call(const tl_graph *g, const tl_node *n, bool *made)
 {
-    int64_t index = 0;
-    TLI_EACH_NODE(g, n) {
-        n->index = index++;
-        for (int i = 0; i < n->inputs; i++)
-            if (n->in[i]->node && !n->in[i]->pass)
-                return fail_at(n, "an input is used before it is made");
-        for (int i = 0; i < n->outputs; i++) {
-            tl_tensor *t = n->out[i];
-            if (t->pass) return fail_at(n, "an output is made twice");
-            if (t->node != n || t->output != i) return fail_at(n, "an output does not know its call");
-            t->pass = 1;
-        }
-        if (n->after ? n->after->before != n : g->ctx->last != n)
-            return fail_at(n, "the list of calls is torn");
+    for (int i = 0; i < n->inputs; i++)
+        if (n->in[i]->node && !made[tli_value_id(g, n->in[i])])
+            return fail_at(n, "an input is used before it is made");
+    for (int i = 0; i < n->outputs; i++) {
+        const tl_tensor *t = n->out[i];
+        if (made[tli_value_id(g, t)]) return fail_at(n, "an output is made twice");
+        if (t->node != n || t->output != i) return fail_at(n, "an output does not know its call");
+        made[tli_value_id(g, t)] = true;
     }
+    if (n->after ? n->after->before != n : g->ctx->last != n)
+        return fail_at(n, "the list of calls is torn");
+    return TL_OK;
+}
+
+static tl_status check_order(const tl_graph *g, bool *made)
+{
+    tli_number_nodes((tl_graph *)g);
+    TLI_EACH_NODE(g, n) TL_TRY(check_call(g, n, made));
     for (int64_t i = 0; i < g->output_count; i++)
-        if (!g->outputs[i].tensor->pass)
+        if (!made[tli_value_id(g, g->outputs[i].tensor)])
             return TL_FAIL(TL_EINTERNAL, "the graph is broken: nothing makes its output '%s'",
                            g->outputs[i].name);
     return TL_OK;
 }
 
-static void forget_marks(const tl_graph *g)
+static void forget_changes(tl_graph *g)
 {
-    TLI_EACH_NODE(g, n)
-        for (int i = 0; i < n->outputs; i++) n->out[i]->pass = 0;
+    tli_uses *u = &g->uses;
+    for (int64_t i = 0; i < u->changed.count; i++) u->calls.items[u->changed.items[i]].changed = false;
+    u->changed.count = 0;
 }
 
 tl_status tl_graph_verify(const tl_graph *g)
 {
-    forget_marks(g);
-    tl_status st = check_order(g);
-    forget_marks(g);
+    size_t bytes = (size_t)tli_value_count(g) + 1;
+    bool *made = tl_alloc_zero(bytes);
+    if (!made) return TL_FAIL_NOMEM(bytes);
+    tl_status st = check_order(g, made);
+    tl_free(made);
     TL_TRY(st);
     TLI_EACH_NODE(g, n) TL_TRY(check_inferred(n));
+    TL_TRY(tli_uses_verify(g));
+    forget_changes((tl_graph *)g);
     return TL_OK;
+}
+
+/* --- what was changed ------------------------------------------------------------------------------- */
+
+static tl_status check_changed(const tl_graph *g, const tl_node *n)
+{
+    for (int i = 0; i < n->inputs; i++)
+        if (n->in[i]->node && !tli_is_before(g, n->in[i]->node, n))
+            return fail_at(n, "an input is used before it is made");
+    for (int i = 0; i < n->outputs; i++) {
+        if (n->out[i]->node != n || n->out[i]->output != i)
+            return fail_at(n, "an output does not know its call");
+        const tl_node *user = tli_first_user(g, n->out[i]);
+        if (user && !tli_is_before(g, n, user)) return fail_at(n, "an output is used before it is made");
+    }
+    return check_inferred(n);
+}
+
+tl_status tli_verify_changed(tl_graph *g)
+{
+    const tli_uses *u = &g->uses;
+    tl_status st = TL_OK;
+    for (int64_t i = 0; i < u->changed.count && st == TL_OK; i++) {
+        const tl_node *n = u->calls.items[u->changed.items[i]].node;
+        if (n) st = check_changed(g, n);
+    }
+    forget_changes(g);
+    return st;
 }

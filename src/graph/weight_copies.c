@@ -20,7 +20,11 @@ typedef struct weights {
     int64_t begin, end; /* elements of the storage */
     int64_t cast;       /* how many of them are cast */
     tl_node *writer;    /* the first call that writes them */
+    struct { tl_node **items; int64_t count, capacity; } casts; /* to that type */
 } weights;
+
+/* All that is cast to half precision, in the order of the first casts. */
+typedef struct all_weights { weights *items; int64_t count, capacity; } all_weights;
 
 static bool is_weight(const tl_tensor *t)
 {
@@ -32,20 +36,10 @@ static bool is_update(const tl_node *n)
     return n->op->op >= TL_OP_update_sgd && n->op->op <= TL_OP_update_lars;
 }
 
-static bool is_cast_of(const tl_node *n, const weights *w)
-{
-    return n->op->op == TL_OP_cast && is_weight(n->in[0]) && n->in[0]->storage == w->storage
-           && n->out[0]->dtype == w->type;
-}
-
 // The call is the last that sees its memory before `end`, which may be NULL.
-static bool is_read_before(const tl_graph *g, const tl_tensor *root, const tl_node *end)
+static bool is_read_before(const tl_graph *g, const tl_tensor *t, const tl_node *end)
 {
-    if (tli_is_output(g, root) || tli_is_written(g, root)) return false;
-    for (const tl_node *n = end; n; n = n->after)
-        for (int i = 0; i < n->inputs; i++)
-            if (tli_root(n->in[i]) == root) return false;
-    return true;
+    return !tli_is_output(g, t) && !tli_is_written(g, t) && (!end || !tli_is_read_after(g, t, end, true));
 }
 
 static void take_in(weights *w, const tl_tensor *t)
@@ -57,35 +51,59 @@ static void take_in(weights *w, const tl_tensor *t)
 // Who writes them, and where; false when it is somebody that cannot write a copy as well.
 static bool find_writers(const tl_graph *g, weights *w)
 {
-    TLI_EACH_NODE(g, n) {
-        for (int i = 0; tli_has_effects(n) && i < n->inputs; i++) {
-            if (!tli_writes(n, i) || tli_memory_of(n->in[i]) != w->storage) continue;
-            if (i != 0 || !is_update(n) || !is_weight(n->in[0])) return false;
-            // The last input of an update that has a copy already is no slot.
-            if (n->in[n->inputs - 1]->dtype != TL_F32) return false;
-            if (!w->writer) w->writer = n;
-            take_in(w, n->in[0]);
-        }
+    const tli_changes *changes = tli_changes_of(g, w->casts.items[0]->in[0]);
+    for (int64_t k = 0; changes && k < changes->count; k++) {
+        tl_node *n = tli_changer(g, &changes->items[k]);
+        for (int i = 1; i < n->inputs; i++)
+            if (tli_writes(n, i) && tli_memory_of(n->in[i]) == w->storage) return false;
+        if (!is_update(n) || !is_weight(n->in[0])) return false;
+        // The last input of an update that has a copy already is no slot.
+        if (n->in[n->inputs - 1]->dtype != TL_F32) return false;
+        if (!w->writer) w->writer = n;
+        take_in(w, n->in[0]);
     }
     return true;
 }
 
-// Whether a copy of what the cast `first` reads is worth keeping.
-static bool find_weights(const tl_graph *g, const tl_node *first, weights *w)
+// Whether a copy of what the casts read is worth keeping; of them those stay noted that can read it.
+static bool is_worth_it(const tl_graph *g, weights *w)
 {
-    if (first->op->op != TL_OP_cast || !is_weight(first->in[0])) return false;
-    tl_dtype type = first->out[0]->dtype;
-    if (type != TL_BF16 && type != TL_F16) return false;
-    *w = (weights){.storage = first->in[0]->storage, .type = type, .begin = INT64_MAX};
+    int64_t kept = 0;
     if (!find_writers(g, w)) return false;
-    TLI_EACH_NODE(g, n) {
-        if (!is_cast_of(n, w) || !is_read_before(g, n->out[0], w->writer)) continue;
+    for (int64_t i = 0; i < w->casts.count; i++) {
+        tl_node *n = w->casts.items[i];
+        if (!is_read_before(g, n->out[0], w->writer)) continue;
         take_in(w, n->in[0]);
         w->cast += tl_tensor_count(n->in[0]);
+        w->casts.items[kept++] = n;
     }
+    w->casts.count = kept;
     int64_t count = w->end - w->begin;
-    if (count > most_bytes / (int64_t)tl_dtype_size(type)) return false;
+    if (count > most_bytes / (int64_t)tl_dtype_size(w->type)) return false;
     return w->cast && w->cast * 2 >= count; // what nobody reads is not worth writing
+}
+
+/* --- casts ---------------------------------------------------------------------------------------- */
+
+static weights *weights_of(all_weights *all, const tl_node *cast)
+{
+    tl_dtype type = cast->out[0]->dtype;
+    for (int64_t i = all->count - 1; i >= 0; i--)
+        if (all->items[i].storage == cast->in[0]->storage && all->items[i].type == type)
+            return &all->items[i];
+    weights w = {.storage = cast->in[0]->storage, .type = type, .begin = INT64_MAX};
+    return TL_VEC_PUSH(all, w) ? &all->items[all->count - 1] : NULL;
+}
+
+static tl_status find_casts(all_weights *out, const tl_graph *g)
+{
+    TLI_EACH_NODE(g, n) {
+        if (n->op->op != TL_OP_cast || !is_weight(n->in[0])) continue;
+        if (n->out[0]->dtype != TL_BF16 && n->out[0]->dtype != TL_F16) continue;
+        weights *w = weights_of(out, n);
+        if (!w || !TL_VEC_PUSH(&w->casts, n)) return TL_ENOMEM;
+    }
+    return TL_OK;
 }
 
 /* --- headers ------------------------------------------------------------------------------------ */
@@ -106,7 +124,7 @@ static tl_tensor *outside_header(tl_graph *g, tl_storage *storage, tl_dtype dtyp
         t->storage = storage;
         tli_storage_retain(storage);
     }
-    return TL_VEC_PUSH(&g->outside, (tli_outside){NULL, t}) ? t : NULL;
+    return tli_add_outside(g, NULL, t) == TL_OK ? t : NULL;
 }
 
 // The elements of the copy that belong to `t`.
@@ -131,41 +149,39 @@ static tl_tensor *make_copy(tl_graph *g, const weights *w)
 
 /* --- the pass ----------------------------------------------------------------------------------- */
 
-static tl_status add_input(tl_graph *g, tl_node *n, tl_tensor *t)
+static tl_status use_copy(tl_graph *g, const weights *w, const tl_tensor *copy)
 {
-    tl_tensor **in = tl_arena_array(g->ctx->arena, n->inputs + 1, sizeof *in);
-    if (!t || !in) return TL_ENOMEM;
-    for (int i = 0; i < n->inputs; i++) in[i] = n->in[i];
-    in[n->inputs++] = t;
-    n->in = in;
+    for (int64_t i = 0; i < w->casts.count; i++) {
+        tl_node *n = w->casts.items[i];
+        tl_tensor *part = part_of_copy(g, w, copy, n->in[0]);
+        if (!part) return TL_ENOMEM;
+        TL_TRY(tli_replace(g, n->out[0], part));
+        tli_remove(g, n);
+    }
+    TLI_EACH_NODE(g, n) {
+        if (!is_update(n) || tli_memory_of(n->in[0]) != w->storage) continue;
+        tl_tensor *part = part_of_copy(g, w, copy, n->in[0]);
+        if (!part) return TL_ENOMEM;
+        TL_TRY(tli_add_input(g, n, part));
+    }
     return TL_OK;
 }
 
-static tl_status use_copy(tl_graph *g, const weights *w, const tl_tensor *copy)
+static tl_status keep_copy(tl_graph *g, weights *w, int64_t *changes)
 {
-    TLI_EACH_NODE_SAFE(g, n, next) {
-        if (is_update(n) && tli_memory_of(n->in[0]) == w->storage) {
-            TL_TRY(add_input(g, n, part_of_copy(g, w, copy, n->in[0])));
-        } else if (is_cast_of(n, w) && is_read_before(g, n->out[0], w->writer)) {
-            tl_tensor *part = part_of_copy(g, w, copy, n->in[0]);
-            if (!part) return TL_ENOMEM;
-            TL_TRY(tli_replace(g, n->out[0], part));
-            tli_remove(g, n);
-        }
-    }
-    return TL_OK;
+    if (!is_worth_it(g, w)) return TL_OK;
+    tl_tensor *copy = make_copy(g, w);
+    if (!copy) return tl_ctx_status(g->ctx) != TL_OK ? tl_ctx_status(g->ctx) : TL_ENOMEM;
+    ++*changes;
+    return use_copy(g, w, copy);
 }
 
 tl_status tli_pass_weight_copies(tl_graph *g, int64_t *changes)
 {
-    TLI_EACH_NODE_SAFE(g, n, next) {
-        weights w;
-        if (!find_weights(g, n, &w)) continue;
-        tl_tensor *copy = make_copy(g, &w);
-        if (!copy) return tl_ctx_status(g->ctx) != TL_OK ? tl_ctx_status(g->ctx) : TL_ENOMEM;
-        TL_TRY(use_copy(g, &w, copy));
-        ++*changes;
-        next = g->ctx->first; // many calls are gone, perhaps the next one too
-    }
-    return TL_OK;
+    all_weights all = {0};
+    tl_status st = find_casts(&all, g);
+    for (int64_t i = 0; i < all.count && st == TL_OK; i++) st = keep_copy(g, &all.items[i], changes);
+    for (int64_t i = 0; i < all.count; i++) TL_VEC_FREE(&all.items[i].casts);
+    TL_VEC_FREE(&all);
+    return st;
 }

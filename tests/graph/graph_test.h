@@ -98,7 +98,7 @@ static inline int64_t run_pass(tl_graph *g, const char *name)
     skip[count] = NULL;
     assert_true(found);
     assert_ok(tl_graph_optimize(
-        g, &(tl_optimize){.skip = skip, .watch = note_changes, .payload = &changes}));
+        g, &(tl_optimize){.skip = skip, .verify = true, .watch = note_changes, .payload = &changes}));
     return changes;
 }
 

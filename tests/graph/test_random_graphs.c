@@ -389,7 +389,7 @@ static void check_graph(side *reference, side *best, uint64_t seed, bool compile
     tl_function *f;
     const char *skip[MOST_PASSES];
     choose_passes(skip, seed);
-    tl_optimize how = {.skip = skip, .recompute = (tl_recompute)(seed % 5 % 3)};
+    tl_optimize how = {.skip = skip, .recompute = (tl_recompute)(seed % 5 % 3), .verify = true};
     assert_ok(tl_function_new(&f, &(tl_function_args){.engine = best->engine, .body = body, .self = &r,
                                                       .interpret = !compiled,
                                                       .optimize = &how}));

@@ -40,9 +40,9 @@ static void lose_the_end(tl_graph *g)
 }
 static void use_early(tl_graph *g)
 {
-    tli_move(g, nth(g, NEG), nth(g, EXP)); // this is fine, and so is what follows but for the last
+    assert_ok(tli_move(g, nth(g, NEG), nth(g, EXP))); // this is fine, and so is what follows but for the last
     assert_ok(tl_graph_verify(g));
-    tli_move(g, nth(g, 2), nth(g, 1));
+    assert_ok(tli_move(g, nth(g, 2), nth(g, 1)));
 }
 static void make_twice(tl_graph *g)
 {

@@ -48,11 +48,8 @@ struct tl_tensor {
     tl_node *node;                /* the call that made it, when it was recorded */
     tl_tensor *view_of;           /* whose storage it shares, when an op made it as a view */
     tl_tensor *next;              /* the context's list */
-    /* Notes of tl_gradient: */
-    tl_tensor *gradient;          /* what has come together so far */
-    int64_t pass;                 /* which of its passes wrote that */
-    int uses;                     /* at how many tensors this one stands as the gradient */
-    bool temporary;               /* it was made on the way */
+    uint64_t id;                  /* among all that contexts made, one more than the one before it in its
+                                   * context: notes about tensors lie in arrays beside them. 0: no context's */
 };
 
 /* A tensor of the caller's, its elements uninitialised. */

@@ -22,6 +22,7 @@ struct tl_ctx {
     bool taping, capturing, training, failed;
     bool differentiable; /* inside a gradient that will be differentiated */
     tl_tensor *tensors; /* newest first */
+    uint64_t first_id; /* of its tensors; those of other contexts are far away */
     tl_node *first, *last;
     tl_draws draws;
     tl_str path;
@@ -36,5 +37,11 @@ struct tl_ctx {
 
 /* Attributes of a call, their lists included. NULL: no memory. */
 void *tli_attr_copy(tl_arena *arena, const tl_desc *desc, const void *attr);
+
+/* The id that the next tensor will have. */
+static inline uint64_t tli_ctx_next_id(const tl_ctx *c)
+{
+    return c->tensors ? c->tensors->id + 1 : c->first_id;
+}
 
 #endif

@@ -91,7 +91,8 @@ struct tl_node {
     const char *path;        /* the module that called, "" outside of any */
     struct tl_graph **bodies; /* reserved for ops that hold sub-graphs (scan, while) */
     int body_count;
-    int64_t index;           /* in its list */
+    int64_t index;           /* in its list, when that was numbered last */
+    int64_t id;              /* in the graph that it belongs to: stays where it moves */
     tl_node *before, *after; /* its list */
 };
 
