@@ -456,9 +456,18 @@ static tl_status watch(tl_check *check, const tl_run *run, const tl_node *real, 
     return finite ? check_finite(check, call) : TL_OK;
 }
 
+/* Parts of a pack may have been computed at their places in it: the output holds what is wanted already. */
+static bool is_in_place(const tl_node *call)
+{
+    for (int i = 0; call->op->op == TL_OP_pack && i < call->inputs; i++)
+        if (overlap(call->in[i], call->out[0])) return true;
+    return false;
+}
+
 static tl_status around(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel)
 {
     tl_check *check = (tl_check *)tl_engine_backend(run->engine);
+    if (is_in_place(call)) return run_inner(check, run, call, kernel);
     uint32_t few[FEW], *sums = few;
     if (call->inputs > FEW) {
         sums = tl_alloc((size_t)call->inputs * sizeof *sums);

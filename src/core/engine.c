@@ -182,6 +182,7 @@ tl_status tl_engine_kernel(const tl_engine *e, const tl_node *call, tl_kernel *o
 
 static tl_status check_here(const tl_engine *e, const tl_tensor *t, const char *side, int i)
 {
+    if (!t->storage) return TL_FAIL(TL_ESTATE, "%s %d has no elements", side, i);
     const tli_memory *m = t->storage->memory;
     if (m->device == e->device && (!m->on_host || e->device->cls->host)) return TL_OK;
     char spec[TL_TENSOR_TEXT];

@@ -2,7 +2,16 @@
 #include <tilth/sys/cpu/limits.h>
 
 #include "base/inner/isa.h"
+#include "cpu/nests.h"
+#include "cpu/ref/ref.h"
 #include "cpu/simd/kernels.h"
+
+const tl_backend_class tl_backend_reference = {
+    .cls = {.class_size = sizeof(tl_backend_class), .name = "reference",
+            .help = "plain loops that say what each op means"},
+    .tables = tli_reference_tables,
+    .nests = &tli_cpu_nests,
+};
 
 static tl_status measure_limits(tl_engine *engine, tl_limits *out)
 {
@@ -25,6 +34,7 @@ static tl_status measure_limits(tl_engine *engine, tl_limits *out)
         .supported = isa##_supported,                                                              \
         .pack = tli_pack_weight_##isa,                                                             \
         .limits = measure_limits,                                                                  \
+        .nests = &tli_cpu_nests,                                                                   \
     };
 TLI_ISA_LIST(SIMD_BACKEND)
 #undef SIMD_BACKEND

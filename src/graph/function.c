@@ -152,7 +152,8 @@ static tl_status add_entry(tl_function *f, tl_ctx *c, const tl_tensors *in)
 static tl_status compile(tl_function *f, tl_program *p)
 {
     int64_t begin = tl_clock_ns();
-    tl_status st = f->jit ? TL_OK : tl_jit_new(&f->jit, NULL);
+    const tl_nest_methods *nests = tl_engine_nests(f->args.engine);
+    tl_status st = f->jit || !nests ? TL_OK : nests->open(&f->jit);
     if (st == TL_OK) st = tl_program_compile(p, f->jit);
     f->stats.compile_s += (double)(tl_clock_ns() - begin) * 1e-9;
     if (st != TL_EUNSUPPORTED) return st;

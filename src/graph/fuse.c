@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "graph/detour.h"
-#include "nest/inner/schedule.h"
 
 enum {
     MOST_MEMBERS = 48,
@@ -24,6 +23,7 @@ enum {
 
 typedef struct fuser {
     tl_graph *g;
+    const tl_nest_methods *methods;
     tli_order order;
     tli_detours detours;
     tli_cluster *clusters; /* by index of one of their calls; empty ones have gone into others */
@@ -33,6 +33,11 @@ typedef struct fuser {
     bool *emitted;
     tl_node **nests;       /* of clusters, by index */
 } fuser;
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
 
 static int64_t first_of(const tli_cluster *c)
 {
@@ -77,34 +82,16 @@ static bool always(const tl_tensor *t, const void *payload)
     return true;
 }
 
-// What matters of the plan of a cluster.
-typedef struct walked {
-    int64_t row, reduced, tasks, scratch;
-    int phases;
-} walked;
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 // While clusters grow nobody knows what others will need of them: `all` is stored.
-static tl_status try_plan(walked *out, fuser *f, const tli_cluster *c, bool all)
+static tl_status try_plan(tl_nest_cost *out, fuser *f, const tli_cluster *c, bool all)
 {
     tl_node *node;
     tl_nest_plan *plan;
     tl_arena *arena = f->g->ctx->arena;
     tl_arena_mark mark = tl_arena_begin(arena);
     tl_status st = tli_cluster_node(&node, f->g, c, all ? always : is_needed, &(needed){f->g, c});
-    if (st == TL_OK) st = tl_nest_plan_new(&plan, arena, node->attr);
-    if (st == TL_OK)
-        *out = (walked){plan->schedule->row, plan->schedule->reduced_points, plan->phases[0].tasks,
-                        (int64_t)plan->scratch_bytes, plan->phase_count};
+    if (st == TL_OK) st = f->methods->plan(&plan, arena, node->attr);
+    if (st == TL_OK) tl_nest_plan_cost(out, plan);
     tl_arena_end(arena, mark);
     return st;
 }
@@ -131,7 +118,7 @@ typedef struct pair {
 } pair;
 
 // Fails for want of memory only.
-static tl_status may_join(bool *out, walked *plan, fuser *f, pair p, const tli_cluster *both, bool beside)
+static tl_status may_join(bool *out, tl_nest_cost *plan, fuser *f, pair p, const tli_cluster *both, bool beside)
 {
     tli_walk walks[MOST_MEMBERS];
     *out = both->members.count <= MOST_MEMBERS && tli_cluster_walks(both, walks)
@@ -142,27 +129,24 @@ static tl_status may_join(bool *out, walked *plan, fuser *f, pair p, const tli_c
     return TL_OK;
 }
 
-/* Clusters that need nothing from each other are better apart when they could be walked better so:
- * along other rows, in more tasks, in fewer phases or with less scratch. */
-static tl_status are_better_together(bool *out, fuser *f, pair p, const walked *both)
+/* Clusters that need nothing from each other are better apart when they could be walked better so. */
+static tl_status are_better_together(bool *out, fuser *f, pair p, const tl_nest_cost *both)
 {
-    walked a, b;
+    tl_nest_cost a, b;
     tl_status st = try_plan(&a, f, &f->clusters[p.a], false);
     if (st == TL_OK) st = try_plan(&b, f, &f->clusters[p.b], false);
     if (st != TL_OK) {
         *out = false;
         return st == TL_ENOMEM ? st : TL_OK;
     }
-    *out = both->row == least(a.row, b.row) && both->reduced == most(a.reduced, b.reduced)
-           && both->tasks >= least(a.tasks, b.tasks) && both->phases <= most(a.phases, b.phases)
-           && both->scratch <= a.scratch + b.scratch;
+    *out = f->methods->as_good(both, &a, &b);
     return TL_OK;
 }
 
 static tl_status try_join(fuser *f, int64_t a, int64_t b, bool beside)
 {
     tli_cluster both;
-    walked plan;
+    tl_nest_cost plan;
     bool joined = false;
     tl_status st = join(&both, &f->clusters[a], &f->clusters[b]);
     if (st == TL_OK) st = may_join(&joined, &plan, f, (pair){a, b}, &both, beside);
@@ -434,7 +418,8 @@ static tl_status fuse(fuser *f, int64_t *changes)
 
 tl_status tli_pass_fuse(tl_graph *g, int64_t *changes)
 {
-    fuser f = {.g = g};
+    fuser f = {.g = g, .methods = tl_engine_nests(g->ctx->engine)};
+    if (!f.methods) return TL_OK;
     TL_TRY(tli_order_make(&f.order, g));
     tl_status st = fuse(&f, changes);
     for (int64_t i = 0; f.clusters && i < f.order.count; i++) TL_VEC_FREE(&f.clusters[i].members);

@@ -4,7 +4,7 @@
 
 #include <tilth/base/vec.h>
 #include <tilth/sys/graph/graph.h>
-#include <tilth/sys/nest/nest.h>
+#include <tilth/sys/nest/methods.h>
 
 #include "core/inner/ctx.h"
 #include "graph/uses.h"

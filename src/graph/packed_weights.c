@@ -53,11 +53,11 @@ tl_status tli_packed_prepare(tl_program *p, const tli_step *s, tl_run *run)
     uint64_t version = tli_storage_version(w->weight->storage);
     if (!w->valid || w->version != version) {
         w->valid = false;
-        TL_TRY(run->engine->backend->pack(run, s->node, tl_kernel_data(w->panels), &bytes));
+        TL_TRY(run->engine->backend->pack(run, s->node, w->panels, &bytes));
         w->valid = true;
         w->version = version;
     }
-    run->packed = tl_kernel_data(w->panels);
+    run->packed = w->panels;
     return TL_OK;
 }
 

@@ -85,66 +85,32 @@ static void lend_back(tl_program *p)
 
 /* --- calls ---------------------------------------------------------------------------------------- */
 
-static tl_status plan_pack(tl_program *p, tli_step *s, const tli_plan *plan)
-{
-    const tl_node *n = s->node;
-    bool *done = tl_arena_array(p->graph->ctx->arena, n->inputs, sizeof *done);
-    if (!done) return TL_ENOMEM;
-    for (int i = 0; i < n->inputs; i++) done[i] = tli_plan_is_packed(plan, n, i);
-    s->in_place = done;
-    return TL_OK;
-}
-
-// What is not in its place already, and zeros between the parts.
-static void run_pack(const tli_step *s)
-{
-    const tl_node *n = s->node;
-    const tl_pack_attr *a = n->attr;
-    int64_t size = (int64_t)tl_dtype_size(n->out[0]->dtype), end = 0;
-    char *to = tl_kernel_data(n->out[0]);
-    for (int i = 0; i < n->inputs; i++) {
-        int64_t at = a->offsets.items[i] * size, bytes = (int64_t)tl_tensor_bytes(n->in[i]);
-        memset(to + end, 0, (size_t)(at - end));
-        if (!s->in_place[i]) memcpy(to + at, tl_kernel_data(n->in[i]), (size_t)bytes);
-        end = at + bytes;
-    }
-    memset(to + end, 0, (size_t)(a->count * size - end));
-}
-
-static bool any_packed(const tli_step *s)
-{
-    for (int i = 0; i < s->node->inputs; i++)
-        if (s->in_place[i]) return true;
-    return false;
-}
-
 static tl_status plan_nest(tl_program *p, tli_step *s, const tli_plan *plan)
 {
     const tl_node *n = s->node;
     s->nest = p->nests[n->index];
-    s->buffers = tl_arena_array(p->graph->ctx->arena, n->inputs + n->outputs, sizeof *s->buffers);
-    if (!s->buffers) return TL_ENOMEM;
-    if (s->nest->scratch_bytes) s->scratch = (char *)p->workspace->storage->data + tli_plan_scratch(plan, n);
+    if (!s->nest->scratch_bytes) return TL_OK;
+    s->scratch = tl_arena_alloc(p->graph->ctx->arena, sizeof *s->scratch);
+    if (!s->scratch) return TL_ENOMEM;
+    s->scratch->dtype = TL_U8;
+    s->scratch->shape = TL_SHAPE((int64_t)s->nest->scratch_bytes);
+    tli_tensor_row_major(s->scratch);
+    s->scratch->storage = p->workspace->storage; // which outlives it
+    s->scratch->offset = tli_plan_scratch(plan, n);
     return TL_OK;
 }
 
-static tl_status run_nest(const tli_step *s, tl_pool *threads)
+static tl_status run_nest(const tl_program *p, const tl_run *run, const tli_step *s)
 {
-    const tl_node *n = s->node;
-    for (int i = 0; i < n->inputs; i++) s->buffers[i] = tl_kernel_data(n->in[i]);
-    for (int i = 0; i < n->outputs; i++) s->buffers[n->inputs + i] = tl_kernel_data(n->out[i]);
-    return tl_nest_run(s->nest, s->compiled, s->buffers, s->scratch, threads);
+    TL_TRY(p->methods->run(run, s->node, s->nest, s->compiled, s->scratch));
+    tli_note_written(run->engine, s->node);
+    return TL_OK;
 }
 
 static tl_status make_step(tl_program *p, tli_step *s, const tl_node *n, const tli_plan *plan)
 {
     s->node = n;
     if (n->op == &tli_op_nest) return plan_nest(p, s, plan);
-    if (n->op->op == TL_OP_pack) {
-        TL_TRY(plan_pack(p, s, plan));
-        if (any_packed(s)) return TL_OK;
-        s->in_place = NULL;
-    }
     TL_TRY(tl_engine_kernel(p->graph->ctx->engine, n, &s->kernel));
     for (int i = 0; i < n->inputs && !(s->kernel.flags & TL_KERNEL_STRIDED); i++)
         if (!n->in[i]->contiguous)
@@ -207,7 +173,7 @@ static tl_status plan_nests(tl_program *p, int64_t **scratch)
     if (!*scratch || !p->nests) return TL_ENOMEM;
     TLI_EACH_NODE(p->graph, n) {
         if (n->op != &tli_op_nest) continue;
-        TL_TRY(tl_nest_plan_new(&p->nests[n->index], arena, n->attr));
+        TL_TRY(p->methods->plan(&p->nests[n->index], arena, n->attr));
         (*scratch)[n->index] = (int64_t)p->nests[n->index]->scratch_bytes;
     }
     return TL_OK;
@@ -245,6 +211,7 @@ tl_status tl_program_new(tl_program **out, tl_graph **g, const tl_program_args *
     }
     p->graph = *g;
     *g = NULL;
+    p->methods = tl_engine_nests(p->graph->ctx->engine);
     p->name = tl_arena_strdup(p->graph->ctx->arena, args->name ? args->name : "program");
     tl_status st = p->name ? prepare(p) : TL_ENOMEM;
     if (st == TL_OK)
@@ -258,6 +225,12 @@ void tl_program_free(tl_program **program)
 {
     tl_program *p = *program;
     if (!p) return;
+    // What is still in the queue uses its plans and its memory; how that ends is for whoever waits for it.
+    tl_queue *q = p->graph->ctx->engine->queue;
+    tl_error before;
+    tl_error_save(&before);
+    (void)!tl_queue_wait(q, tl_queue_ticket(q));
+    tl_error_restore(&before);
     tli_packed_free(p);
     tl_graph_free(&p->graph);
     tl_tensor_free(&p->workspace);
@@ -289,6 +262,9 @@ static tl_status lend_inputs(tl_program *p, const tl_tensors *in)
         if (!is->storage) return TL_FAIL(TL_ESTATE, "input '%s' has no elements", want->name);
         if (!is->contiguous)
             return TL_FAIL(TL_EINVAL, "input '%s' is a view with gaps; make it contiguous first", want->name);
+        if (is->storage->memory->device != g->ctx->engine->device)
+            return TL_FAIL(TL_EINVAL, "input '%s' lies on another device than '%s'; copy it there first", want->name,
+                           g->ctx->engine->device->cls->cls.name);
         lend(&p->inputs[i], is->storage, is->offset);
     }
     return TL_OK;
@@ -320,11 +296,7 @@ static tl_status run_kernel(const tl_run *run, const tli_step *s)
 
 static tl_status run_step(tl_program *p, const tl_run *run, const tli_step *s)
 {
-    if (s->nest) return run_nest(s, run->threads);
-    if (s->in_place) {
-        run_pack(s);
-        return TL_OK;
-    }
+    if (s->nest) return run_nest(p, run, s);
     if (!s->packed) return run_kernel(run, s);
     tl_run with_weight = *run;
     TL_TRY(tli_packed_prepare(p, s, &with_weight));
@@ -339,6 +311,7 @@ static tl_status run_steps(tl_program *p, const tl_run *run)
         TL_TRY_NOTE(run_step(p, run, s), "%s%s%s", s->node->path, *s->node->path ? ": " : "",
                     s->node->op->name);
         if (!p->timing) continue;
+        TL_TRY(tl_queue_wait(run->queue, tl_queue_ticket(run->queue)));
         s->end_ns = tl_clock_ns();
         s->total_ns += s->end_ns - s->begin_ns;
         s->runs++;

@@ -4,7 +4,7 @@
 
 #include <tilth/sys/graph/program.h>
 
-#include <tilth/sys/nest/plan.h>
+#include <tilth/sys/nest/methods.h>
 
 #include "graph/graph.h"
 
@@ -28,21 +28,21 @@ typedef struct tli_packed {
     uint64_t version;  /* of the weight's storage that the panels show, when they are valid */
 } tli_packed;
 
-/* One call: a kernel of the backend, a pack whose parts are (partly) in place, or a nest. */
+/* One call: a kernel of the backend, or a nest. */
 typedef struct tli_step {
     const tl_node *node;
-    tl_kernel kernel; /* `fn` is NULL for the other two */
-    const bool *in_place; /* for each part of a pack: it was computed in its place */
-    tli_packed *packed;   /* NULL: none */
+    tl_kernel kernel;   /* `fn` is NULL for nests */
+    tli_packed *packed; /* NULL: none */
     const tl_nest_plan *nest;
     tl_nest_fn *compiled; /* NULL: interpreted */
-    void **buffers, *scratch;
+    tl_tensor *scratch;   /* of a nest; NULL: it needs none */
     int64_t begin_ns, end_ns, total_ns, runs; /* when timed */
 } tli_step;
 
 struct tl_program {
     const char *name;
     tl_graph *graph;
+    const tl_nest_methods *methods; /* of its engine; NULL: it has no nests */
     tl_tensor *workspace;
     int64_t workspace_bytes, unplanned_bytes;
     tli_binding *inputs, *outputs; /* as those of the graph */

@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tilth/sys/core/attrs.h>
+
 #include "base/inner/json_escape.h"
 #include "graph/program.h"
 
@@ -11,15 +13,24 @@ void tl_program_set_timing(tl_program *p, bool on)
     for (int64_t i = 0; on && i < p->step_count; i++) p->steps[i].total_ns = p->steps[i].runs = 0;
 }
 
+static bool is_in_place(const tl_node *pack, int i)
+{
+    const tl_pack_attr *a = pack->attr;
+    const tl_tensor *part = pack->in[i], *whole = pack->out[0];
+    return part->storage && part->storage == whole->storage && part->offset == whole->offset + a->offsets.items[i];
+}
+
 /* What a call reads and writes; of a pack the parts that are not in their place already. */
 static double bytes_of(const tli_step *s)
 {
     const tl_node *n = s->node;
-    double bytes = 0;
-    if (!s->in_place) return tl_node_bytes(n);
-    for (int i = 0; i < n->inputs; i++)
-        if (!s->in_place[i]) bytes += 2 * (double)tl_tensor_bytes(n->in[i]);
-    return bytes;
+    double bytes = 0, moved = 0;
+    if (n->op->op != TL_OP_pack) return tl_node_bytes(n);
+    for (int i = 0; i < n->inputs; i++) {
+        bytes += 2 * (double)tl_tensor_bytes(n->in[i]);
+        if (!is_in_place(n, i)) moved += 2 * (double)tl_tensor_bytes(n->in[i]);
+    }
+    return moved == bytes ? tl_node_bytes(n) : moved;
 }
 
 void tl_program_measure(const tl_program *p, tl_program_stats *out)

@@ -9,6 +9,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/rng.h>
 #include <tilth/sys/cpu/cpu.h>
+#include <tilth/sys/nest/methods.h>
 
 #include "core/inner/ctx.h"
 #include "core/inner/engine.h"
@@ -203,6 +204,10 @@ typedef struct task {
     tl_run with;
     tl_node *call;
     tl_kernel_fn *kernel;
+    /* nests */
+    const tl_nest_plan *plan;
+    tl_nest_fn *compiled;
+    tl_tensor *scratch;
 } task;
 
 struct fake_queue {
@@ -463,6 +468,7 @@ static tl_node *real_call(tl_arena *arena, const fake *d, const tl_node *call)
     n->in = slots;
     n->out = slots + call->inputs;
     n->path = tl_arena_strdup(arena, call->path ? call->path : "");
+    // What a nest is made of belongs to its program, which waits before it goes.
     if (call->op->attr && !(n->attr = tli_attr_copy(arena, call->op->attr, call->attr))) return NULL;
     return n->path ? n : NULL;
 }
@@ -480,7 +486,8 @@ static bool waits_for_each(void)
     return sync && strcmp(sync, "1") == 0;
 }
 
-static tl_status around(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel)
+/* A task for the call, its tensors at the addresses that kernels see. */
+static tl_status task_of(task **out, const tl_run *run, const tl_node *call)
 {
     const fake *d = (const fake *)run->queue->device;
     task *t = tl_alloc_zero(sizeof *t);
@@ -490,15 +497,55 @@ static tl_status around(const tl_run *run, const tl_node *call, tl_kernel_fn *ke
         if (t) task_free(t);
         return st;
     }
-    t->run = run_kernel;
     t->with = *run;
-    t->with.packed = run->packed ? real_address(d, run->packed) : NULL;
-    t->kernel = kernel;
-    put(run->queue, t);
+    *out = t;
+    return TL_OK;
+}
+
+static tl_status put_call(task *t)
+{
+    tl_queue *q = t->with.queue;
+    put(q, t);
     if (!waits_for_each()) return TL_OK;
-    st = tl_queue_wait(run->queue, tl_queue_ticket(run->queue));
-    if (st != TL_OK) fake_clear(run->queue);
+    tl_status st = tl_queue_wait(q, tl_queue_ticket(q));
+    if (st != TL_OK) fake_clear(q);
     return st;
+}
+
+static tl_status around(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel)
+{
+    task *t;
+    TL_TRY(task_of(&t, run, call));
+    t->run = run_kernel;
+    t->kernel = kernel;
+    return put_call(t);
+}
+
+/* --- nests ------------------------------------------------------------------------------------ */
+
+static const tl_nest_methods *inner_nests(void)
+{
+    return tl_backend_reference.nests; // all backends of the CPU have the same
+}
+
+static tl_status run_nest(task *t)
+{
+    return inner_nests()->run(&t->with, t->call, t->plan, t->compiled, t->scratch);
+}
+
+static tl_status put_nest(const tl_run *run, const tl_node *call, const tl_nest_plan *plan, tl_nest_fn *compiled,
+                          const tl_tensor *scratch)
+{
+    task *t;
+    TL_TRY(task_of(&t, run, call));
+    t->run = run_nest;
+    t->plan = plan;
+    t->compiled = compiled;
+    if (scratch && !(t->scratch = real_tensor(t->arena, (const fake *)run->queue->device, scratch))) {
+        task_free(t);
+        return TL_ENOMEM;
+    }
+    return put_call(t);
 }
 
 /* --- backends --------------------------------------------------------------------------------- */
@@ -507,6 +554,7 @@ typedef struct made {
     tl_backend_class backend;
     const tl_backend_class *inner;
     const tl_kernels *tables[MOST_TABLES];
+    tl_nest_methods nests;
 } made;
 static made all[MOST_BACKENDS];
 static int made_count;
@@ -533,6 +581,8 @@ tl_status fake_backend_of(const tl_backend_class **out, const tl_backend_class *
         found = &all[made_count++];
         found->inner = inner;
         (void)gather_tables(found, inner);
+        found->nests = *inner_nests();
+        found->nests.run = put_nest;
         found->backend = (tl_backend_class){
             .cls = {.class_size = sizeof(tl_backend_class), .name = "fake", .help = "the CPU's kernels, elsewhere"},
             .tables = found->tables,
@@ -540,6 +590,7 @@ tl_status fake_backend_of(const tl_backend_class **out, const tl_backend_class *
             .supported = inner->supported,
             .around = around,
             .limits = inner->limits,
+            .nests = &found->nests,
         };
     }
     leave();

@@ -64,4 +64,7 @@ static inline void tli_ref_set_int(const tl_tensor *t, int64_t at, int64_t value
 /* The largest number of a float type that is below `high`. */
 double tli_ref_largest_below(tl_dtype dtype, double high);
 
+/* All of them, then NULL. */
+extern const tl_kernels *const tli_reference_tables[];
+
 #endif

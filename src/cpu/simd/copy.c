@@ -117,9 +117,21 @@ static tl_status pack_part(int64_t begin, int64_t end, void *payload)
     return TL_OK;
 }
 
+// Inputs that were computed at their places stay there.
+static bool any_in_place(const tl_node *n)
+{
+    const tl_pack_attr *a = n->attr;
+    const size_t size = tl_dtype_size(n->out[0]->dtype);
+    const char *to = tl_kernel_data(n->out[0]);
+    for (int i = 0; i < n->inputs; i++)
+        if (tl_kernel_data(n->in[i]) == to + (size_t)a->offsets.items[i] * size) return true;
+    return false;
+}
+
 static tl_status pack_kernel(const tl_run *run, const tl_node *n)
 {
     const tl_pack_attr *a = n->attr;
+    if (any_in_place(n)) return tli_run_reference(run, n);
     return tl_parallel_for(run->threads, a->count, PACK_GRAIN, pack_part, (void *)n);
 }
 

@@ -48,7 +48,7 @@ static tli_gemm matmul_of(const tl_node *n)
 static tl_status matmul_kernel(const tl_run *run, const tl_node *n)
 {
     tli_gemm g = matmul_of(n);
-    g.packed_b = run->packed;
+    g.packed_b = run->packed ? tl_kernel_data(run->packed) : NULL;
     return tli_gemm_run(run->threads, THIS_ISA, &g);
 }
 
@@ -92,7 +92,7 @@ static tl_status linear_kernel(const tl_run *run, const tl_node *n)
 {
     const tl_linear_attr *attr = n->attr;
     tli_gemm g = linear_of(n);
-    g.packed_b = run->packed;
+    g.packed_b = run->packed ? tl_kernel_data(run->packed) : NULL;
     if (n->inputs > 2) {
         g.bias_type = n->in[2]->dtype;
         TL_TRY(straight_bias(&g.bias, n->in[2]));
@@ -107,14 +107,14 @@ static tl_status linear_kernel(const tl_run *run, const tl_node *n)
     return tli_gemm_run(run->threads, THIS_ISA, &g);
 }
 
-tl_status TLI_ISA_NAME(tli_pack_weight)(const tl_run *run, const tl_node *n, void *to, size_t *bytes)
+tl_status TLI_ISA_NAME(tli_pack_weight)(const tl_run *run, const tl_node *n, const tl_tensor *to, size_t *bytes)
 {
     *bytes = 0;
     if (n->op->op != TL_OP_matmul && n->op->op != TL_OP_linear) return TL_OK;
     const tli_gemm g = n->op->op == TL_OP_linear ? linear_of(n) : matmul_of(n);
     if (!tli_gemm_packs_b(THIS_ISA, &g)) return TL_OK;
     *bytes = tli_gemm_packed_b_bytes(THIS_ISA, g.a_type, g.b_type, g.k, g.n);
-    return to ? tli_gemm_pack_b(to, run->threads, THIS_ISA, &g) : TL_OK;
+    return to ? tli_gemm_pack_b(tl_kernel_data(to), run->threads, THIS_ISA, &g) : TL_OK;
 }
 
 #define ROWS(dtype)                                                                                \

@@ -18,6 +18,8 @@
 
 TL_BEGIN
 
+typedef struct tl_nest_methods tl_nest_methods; /* sys/nest/methods.h */
+
 /* What changes from step to step: an input of every random op. */
 typedef struct tl_draws {
     uint64_t seed;
@@ -30,7 +32,7 @@ typedef struct tl_run {
     tl_queue *queue; /* where it puts its work; kernels of the host compute at once */
     tl_pool *threads;
     tl_draws draws;
-    const void *packed; /* what the backend's `pack` made for this call, or NULL */
+    const tl_tensor *packed; /* what the backend's `pack` made for this call, or NULL */
 } tl_run;
 
 /* Inputs and outputs are there, of the inferred types and shapes; outputs are row-major without gaps
@@ -77,7 +79,9 @@ struct tl_backend_class {
     /* (optional: none) A copy of the call's second input, laid out as its kernel reads it: for weights
      * that stay the same over many calls. Only asked for its size when `to` is NULL: 0 where the kernel
      * takes the weight as it lies. Results have the same bits with it and without. */
-    tl_status (*pack)(const tl_run *run, const tl_node *call, void *to, size_t *bytes);
+    tl_status (*pack)(const tl_run *run, const tl_node *call, const tl_tensor *to, size_t *bytes);
+    /* (optional: the fallback's, where that is for the same device; else none) What it does with loop nests. */
+    const tl_nest_methods *nests;
     /* (optional: the fallback's) Measures what the engine can do at most, when it does nothing else. */
     tl_status (*limits)(tl_engine *engine, tl_limits *out);
     /* (optional: no) Tensors lie between guard zones, and what nobody has written yet holds a pattern

@@ -1,0 +1,157 @@
+/* Loop nests on the CPU: walked by plan.h's rules, interpreted, or printed as C, compiled in a few units side
+ * by side, and loaded. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <tilth/base/alloc.h>
+#include <tilth/sys/nest/print_c.h>
+
+#include "cpu/nests.h"
+
+enum {
+    KERNELS_IN_UNIT = 6, /* a unit is one start of the compiler, which costs as much as some kernels */
+    MOST_UNITS = 16,
+    NAME_ROOM = 32,
+    FEW_BUFFERS = 32
+};
+
+/* --- cost --------------------------------------------------------------------------------------- */
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Two are better apart when they could be walked better so: along other rows, in more tasks, in fewer phases or
+ * with less scratch. */
+static bool as_good(const tl_nest_cost *both, const tl_nest_cost *a, const tl_nest_cost *b)
+{
+    return both->row == least(a->row, b->row) && both->reduced == most(a->reduced, b->reduced)
+           && both->tasks >= least(a->tasks, b->tasks) && both->phases <= most(a->phases, b->phases)
+           && both->scratch <= a->scratch + b->scratch;
+}
+
+/* --- kernels: nests that differ in their notes only are compiled once -------------------------- */
+
+/* `of[i]` is the kernel of nest i; `first[k]` a nest that is kernel k. */
+static int64_t number_kernels(const tl_nest_plan *const *plans, int64_t count, int64_t *of, int64_t *first)
+{
+    int64_t kernels = 0;
+    for (int64_t i = 0; i < count; i++) {
+        of[i] = -1;
+        for (int64_t k = 0; k < kernels && of[i] < 0; k++)
+            if (tl_nest_equal(&plans[i]->nest, &plans[first[k]]->nest)) of[i] = k;
+        if (of[i] >= 0) continue;
+        first[kernels] = i;
+        of[i] = kernels++;
+    }
+    return kernels;
+}
+
+/* --- units ---------------------------------------------------------------------------------------- */
+
+static void kernel_name(char out[NAME_ROOM], int64_t kernel)
+{
+    snprintf(out, NAME_ROOM, "nest_%" PRId64, kernel);
+}
+
+typedef struct printing {
+    const tl_nest_plan *const *plans;
+    const int64_t *first;
+    int64_t kernels, units;
+} printing;
+
+// Kernels u, u + units, u + 2 units, ...: each unit gets some of the early, large ones.
+static void print_unit(tl_str *out, const printing *p, int64_t unit)
+{
+    tl_nest_print_c_head(out);
+    for (int64_t k = unit; k < p->kernels; k += p->units) {
+        char name[NAME_ROOM];
+        kernel_name(name, k);
+        tl_nest_print_c(out, p->plans[p->first[k]], name);
+    }
+}
+
+static tl_status bind_kernels(tl_nest_fn **out, const int64_t *of, int64_t count, const tl_jit_unit *units,
+                              int64_t unit_count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        char name[NAME_ROOM];
+        kernel_name(name, of[i]);
+        out[i] = (tl_nest_fn *)tl_jit_symbol(&units[of[i] % unit_count], name);
+        if (!out[i]) return tl_error_code();
+    }
+    return TL_OK;
+}
+
+static int64_t units_for(int64_t kernels)
+{
+    int64_t count = (kernels + KERNELS_IN_UNIT - 1) / KERNELS_IN_UNIT;
+    if (count == 1 && kernels > 1) return 2;
+    return count < MOST_UNITS ? count : MOST_UNITS;
+}
+
+static tl_status compile_kernels(tl_jit *jit, const char *program, const printing *p, const int64_t *of, int64_t count,
+                                 tl_nest_fn **out, double *seconds)
+{
+    tl_str text[MOST_UNITS] = {{0}};
+    tl_jit_unit units[MOST_UNITS] = {{0}};
+    tl_status st = TL_OK;
+    for (int64_t u = 0; u < p->units; u++) {
+        print_unit(&text[u], p, u);
+        TL_TRY_DONE(st, tl_str_status(&text[u]));
+        units[u] = (tl_jit_unit){.name = program, .source = tl_str_text(&text[u])};
+    }
+    if (p->units) TL_TRY_DONE(st, tl_jit_load(jit, units, p->units));
+    TL_TRY_DONE(st, bind_kernels(out, of, count, units, p->units));
+    for (int64_t u = 0; u < p->units; u++) *seconds += units[u].cached ? 0 : units[u].seconds;
+done:
+    for (int64_t u = 0; u < p->units; u++) tl_str_deinit(&text[u]);
+    return st;
+}
+
+static tl_status open_compiler(tl_jit **out)
+{
+    return tl_jit_new(out, NULL);
+}
+
+static tl_status compile(tl_jit *jit, const char *program, const tl_nest_plan *const *plans, int64_t count,
+                         tl_nest_fn **out, double *seconds)
+{
+    int64_t *numbers = tl_alloc((size_t)(2 * count + 1) * sizeof *numbers);
+    if (!numbers) return TL_FAIL_NOMEM((size_t)(2 * count + 1) * sizeof *numbers);
+    printing p = {.plans = plans, .first = numbers + count};
+    p.kernels = number_kernels(plans, count, numbers, numbers + count);
+    p.units = units_for(p.kernels);
+    tl_status st = compile_kernels(jit, program, &p, numbers, count, out, seconds);
+    tl_free(numbers);
+    return st;
+}
+
+/* --- running ------------------------------------------------------------------------------------ */
+
+static tl_status run(const tl_run *with, const tl_node *call, const tl_nest_plan *plan, tl_nest_fn *compiled,
+                     const tl_tensor *scratch)
+{
+    const int count = call->inputs + call->outputs;
+    void *few[FEW_BUFFERS], **buffers = few;
+    if (count > FEW_BUFFERS && !(buffers = tl_alloc((size_t)count * sizeof *buffers)))
+        return TL_FAIL_NOMEM((size_t)count * sizeof *buffers);
+    for (int i = 0; i < call->inputs; i++) buffers[i] = tl_kernel_data(call->in[i]);
+    for (int i = 0; i < call->outputs; i++) buffers[call->inputs + i] = tl_kernel_data(call->out[i]);
+    tl_status st = tl_nest_run(plan, compiled, buffers, scratch ? tl_kernel_data(scratch) : NULL, with->threads);
+    if (buffers != few) tl_free(buffers);
+    return st;
+}
+
+const tl_nest_methods tli_cpu_nests = {
+    .plan = tl_nest_plan_new,
+    .as_good = as_good,
+    .open = open_compiler,
+    .compile = compile,
+    .run = run,
+};
