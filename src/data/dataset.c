@@ -21,9 +21,6 @@ const tl_kind tl_kind_dataset = {
     TL_INSTANCE(tl_dataset),
 };
 
-#define METHOD(d, method)                                                                          \
-    ((const tl_dataset_class *)tl_class_with(&(d)->cls->cls, offsetof(tl_dataset_class, method)))
-
 static tl_status build(tl_dataset *d, const void *config)
 {
     const tl_desc *desc = tl_class_config(&d->cls->cls);
@@ -35,7 +32,7 @@ static tl_status build(tl_dataset *d, const void *config)
         TL_TRY(tl_desc_complete(d->arena, desc, copy, config, NULL));
         TL_TRY(tl_desc_check(desc, copy));
     }
-    const tl_dataset_class *with = METHOD(d, build);
+    const tl_dataset_class *with = TL_CLASS_METHOD(tl_dataset_class, d->cls, build);
     return with ? with->build(d) : TL_OK;
 }
 
@@ -65,7 +62,7 @@ tl_status tl_dataset_new(tl_dataset **out, const tl_dataset_class *cls, const vo
 void tl_dataset_free(tl_dataset **d)
 {
     if (!*d) return;
-    const tl_dataset_class *with = METHOD(*d, dispose);
+    const tl_dataset_class *with = TL_CLASS_METHOD(tl_dataset_class, (*d)->cls, dispose);
     if (with) with->dispose(*d);
     tl_arena *arena = (*d)->arena;
     tl_arena_free(&arena);
@@ -76,23 +73,23 @@ tl_status tl_dataset_next(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more)
 {
     *more = true;
     TL_TRY(tl_ctx_status(c));
-    TL_TRY(METHOD(d, next)->next(d, c, out, more));
+    TL_TRY(TL_CLASS_METHOD(tl_dataset_class, d->cls, next)->next(d, c, out, more));
     return tl_ctx_status(c);
 }
 
 tl_status tl_dataset_rewind(tl_dataset *d)
 {
-    return METHOD(d, rewind)->rewind(d);
+    return TL_CLASS_METHOD(tl_dataset_class, d->cls, rewind)->rewind(d);
 }
 
 tl_status tl_dataset_state(tl_dataset *d, tl_state *into)
 {
-    return METHOD(d, state)->state(d, into);
+    return TL_CLASS_METHOD(tl_dataset_class, d->cls, state)->state(d, into);
 }
 
 tl_status tl_dataset_describe(tl_dataset *d, const tl_spec **specs, int64_t *count)
 {
-    const tl_dataset_class *with = METHOD(d, describe);
+    const tl_dataset_class *with = TL_CLASS_METHOD(tl_dataset_class, d->cls, describe);
     if (with) return with->describe(d, specs, count);
     return TL_FAIL(TL_EUNSUPPORTED,
                    "dataset '%s' does not know what its batches hold: its class has no 'describe'",
@@ -101,7 +98,7 @@ tl_status tl_dataset_describe(tl_dataset *d, const tl_spec **specs, int64_t *cou
 
 tl_status tl_dataset_length(tl_dataset *d, int64_t *batches)
 {
-    const tl_dataset_class *with = METHOD(d, length);
+    const tl_dataset_class *with = TL_CLASS_METHOD(tl_dataset_class, d->cls, length);
     if (with) return with->length(d, batches);
     return TL_FAIL(TL_EUNSUPPORTED,
                    "dataset '%s' does not know how many batches it has: its class has no 'length'",
@@ -118,7 +115,7 @@ static tl_status add_number(const tl_state_entry *e, void *payload)
 
 tl_status tl_dataset_tell(tl_dataset *d, tl_str *out)
 {
-    const tl_dataset_class *with = METHOD(d, tell);
+    const tl_dataset_class *with = TL_CLASS_METHOD(tl_dataset_class, d->cls, tell);
     tl_state *position;
     if (with) return with->tell(d, out);
     TL_TRY(tl_state_new(&position));

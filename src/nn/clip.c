@@ -186,7 +186,7 @@ void tli_gradients_clip(tli_gradients *g)
 {
     const tl_optimizer *o = g->o;
     const tl_optimizer_config *config = o->config.optimizer.value;
-    const tl_optimizer_class *own = TLI_OPTIMIZER_METHOD(o, clip_norm);
+    const tl_optimizer_class *own = TL_CLASS_METHOD(tl_optimizer_class, o->cls, clip_norm);
     double most = own ? own->clip_norm(config) : 0;
     if (most > 0) clip_all(g, most);
     if (config->clipvalue.set) clip_values(g, config->clipvalue.value);

@@ -17,16 +17,12 @@ const tl_kind tl_kind_evaluator = {
     TL_INSTANCE(tl_evaluator),
 };
 
-#define METHOD(e, method)                                                                          \
-    ((const tl_evaluator_class *)tl_class_with(&(e)->cls->cls,                                     \
-                                               offsetof(tl_evaluator_class, method)))
-
 static tl_status build(tl_evaluator *e, const void *config, const char *name)
 {
     TL_TRY(tli_configure(&e->config, e->arena, &e->cls->cls, config));
     e->name = tl_arena_strdup(e->arena, name ? name : e->cls->cls.name);
     if (!e->name) return TL_ENOMEM;
-    const tl_evaluator_class *with = METHOD(e, build);
+    const tl_evaluator_class *with = TL_CLASS_METHOD(tl_evaluator_class, e->cls, build);
     return with ? with->build(e) : TL_OK;
 }
 
@@ -57,7 +53,7 @@ tl_status tl_evaluator_new(tl_evaluator **out, const tl_evaluator_class *cls, co
 void tl_evaluator_free(tl_evaluator **e)
 {
     if (!*e) return;
-    const tl_evaluator_class *with = METHOD(*e, dispose);
+    const tl_evaluator_class *with = TL_CLASS_METHOD(tl_evaluator_class, (*e)->cls, dispose);
     if (with) with->dispose(*e);
     tl_arena *arena = (*e)->arena;
     tl_arena_free(&arena);
@@ -67,13 +63,14 @@ void tl_evaluator_free(tl_evaluator **e)
 tl_status tl_evaluator_update(tl_evaluator *e, const tl_tensors *groundtruths,
                               const tl_tensors *predictions)
 {
-    TL_TRY_NOTE(METHOD(e, update)->update(e, groundtruths, predictions), "evaluator '%s'", e->name);
+    const tl_evaluator_class *with = TL_CLASS_METHOD(tl_evaluator_class, e->cls, update);
+    TL_TRY_NOTE(with->update(e, groundtruths, predictions), "evaluator '%s'", e->name);
     return TL_OK;
 }
 
 tl_status tl_evaluator_tell(tl_evaluator *e, tl_logs *into)
 {
-    tl_status st = METHOD(e, result)->result(e, into);
+    tl_status st = TL_CLASS_METHOD(tl_evaluator_class, e->cls, result)->result(e, into);
     if (st != TL_OK) st = tl_error_note(st, "evaluator '%s'", e->name);
     tl_evaluator_reset(e);
     return st;
@@ -81,5 +78,5 @@ tl_status tl_evaluator_tell(tl_evaluator *e, tl_logs *into)
 
 void tl_evaluator_reset(tl_evaluator *e)
 {
-    METHOD(e, reset)->reset(e);
+    TL_CLASS_METHOD(tl_evaluator_class, e->cls, reset)->reset(e);
 }

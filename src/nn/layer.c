@@ -35,8 +35,8 @@ const tl_desc tl_layer_config_desc = {.name = "layer",
 
 static tl_status verify_layer(const tl_class *cls)
 {
-    if (tl_class_with(cls, offsetof(tl_layer_class, forward))
-        || tl_class_with(cls, offsetof(tl_layer_class, forward_all)))
+    if (TL_CLASS_METHOD(tl_layer_class, cls, forward)
+        || TL_CLASS_METHOD(tl_layer_class, cls, forward_all))
         return TL_OK;
     return TL_FAIL(TL_EINVAL,
                    "it has neither 'forward' nor 'forward_all'; one of them is required");
@@ -196,7 +196,7 @@ tl_status tli_layer_new(tl_layer **out, tl_net *net, tl_layer *parent, const cha
     TL_TRY(copy_config(net, l, config));
     add_to_tree(parent, l);
     *out = l;
-    const tl_layer_class *with = TLI_LAYER_METHOD(l, build);
+    const tl_layer_class *with = TL_CLASS_METHOD(tl_layer_class, l->cls, build);
     if (!with) return TL_OK;
     tl_scope s = tli_scope_of(net, l);
     TL_TRY(with->build(l, &s, l->config));
@@ -217,7 +217,7 @@ tl_layer *tl_scope_layer(tl_scope *s, const char *name, const tl_layer_class *cl
 void tli_layer_dispose(tl_layer *l)
 {
     for (tl_layer *child = l->first; child; child = child->next) tli_layer_dispose(child);
-    const tl_layer_class *with = TLI_LAYER_METHOD(l, dispose);
+    const tl_layer_class *with = TL_CLASS_METHOD(tl_layer_class, l->cls, dispose);
     if (with) with->dispose(l);
 }
 
@@ -226,8 +226,8 @@ void tli_layer_dispose(tl_layer *l)
 // Parameters, on the first call. Exactly one of x and `in` is there.
 static tl_status declare_parameters(tl_layer *l, const tl_tensor *x, const tl_tensors *in)
 {
-    const tl_layer_class *one = TLI_LAYER_METHOD(l, parameters),
-                         *all = TLI_LAYER_METHOD(l, parameters_all);
+    const tl_layer_class *one = TL_CLASS_METHOD(tl_layer_class, l->cls, parameters),
+                         *all = TL_CLASS_METHOD(tl_layer_class, l->cls, parameters_all);
     if ((one || all) && !l->net->rehearsing)
         return TL_FAIL(TL_ESTATE, "the layer was not called when the model was made, and so has no "
                                   "parameters; call every layer in the model's forward");
@@ -306,7 +306,7 @@ static tl_tensor *call_by_name(tl_ctx *c, tl_layer *l, tl_tensor *x)
 tl_tensor *tl_call(tl_ctx *c, tl_layer *l, tl_tensor *x)
 {
     if (!can_call(c, l, x)) return NULL;
-    const tl_layer_class *with = TLI_LAYER_METHOD(l, forward);
+    const tl_layer_class *with = TL_CLASS_METHOD(tl_layer_class, l->cls, forward);
     if (!with) return call_by_name(c, l, x);
     tl_layer *outer = tli_layer_enter(c, l);
     tl_tensor *y = NULL;
@@ -346,7 +346,8 @@ static void forward_one(tl_ctx *c, tl_layer *l, const tl_tensors *in, tl_tensors
         fail_several(c, in);
         return;
     }
-    tl_tensor *y = TLI_LAYER_METHOD(l, forward)->forward(l, c, in->items[0].tensor);
+    const tl_layer_class *with = TL_CLASS_METHOD(tl_layer_class, l->cls, forward);
+    tl_tensor *y = with->forward(l, c, in->items[0].tensor);
     if (y) tl_tensors_put(c, out, "y", y);
 }
 
@@ -356,7 +357,7 @@ void tl_call_all(tl_ctx *c, tl_layer *l, const tl_tensors *in, tl_tensors *out)
     tl_layer *outer = tli_layer_enter(c, l);
     tl_tensors cast = {0};
     int64_t before = out->count;
-    const tl_layer_class *with = TLI_LAYER_METHOD(l, forward_all);
+    const tl_layer_class *with = TL_CLASS_METHOD(tl_layer_class, l->cls, forward_all);
     if (prepare_all(c, l, in, &cast)) {
         if (with)
             with->forward_all(l, c, &cast, out);

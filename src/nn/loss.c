@@ -52,9 +52,6 @@ const tl_kind tl_kind_loss = {
     TL_INSTANCE(tl_loss),
 };
 
-#define METHOD(l, method)                                                                          \
-    ((const tl_loss_class *)tl_class_with(&(l)->cls->cls, offsetof(tl_loss_class, method)))
-
 /* --- making ----------------------------------------------------------------------------------- */
 
 static tl_status build(tl_loss *l, const void *config, const char *name)
@@ -69,7 +66,7 @@ static tl_status build(tl_loss *l, const void *config, const char *name)
     }
     l->name = tl_arena_strdup(l->arena, name ? name : cls->name);
     if (!l->name) return TL_ENOMEM;
-    const tl_loss_class *with = METHOD(l, build);
+    const tl_loss_class *with = TL_CLASS_METHOD(tl_loss_class, l->cls, build);
     return with ? with->build(l) : TL_OK;
 }
 
@@ -108,7 +105,7 @@ tl_status tl_loss_new_of(tl_loss **out, const tl_oneof *loss, const tl_registry 
 void tl_loss_free(tl_loss **loss)
 {
     if (!*loss) return;
-    const tl_loss_class *with = METHOD(*loss, dispose);
+    const tl_loss_class *with = TL_CLASS_METHOD(tl_loss_class, (*loss)->cls, dispose);
     if (with) with->dispose(*loss);
     tl_arena *arena = (*loss)->arena;
     tl_arena_free(&arena);
@@ -159,7 +156,8 @@ tl_tensor *tl_loss_values(tl_loss *l, tl_ctx *c, tl_tensor *y_true, tl_tensor *y
     tl_tensor *values = NULL;
     if (!y_true || !y_pred)
         (void)TL_FAIL(TL_EINVAL, "the loss was given no %s", y_pred ? "targets" : "predictions");
-    else if (!(values = METHOD(l, call)->call(l, c, y_true, y_pred)) && !tl_ctx_failed(c))
+    else if (!(values = TL_CLASS_METHOD(tl_loss_class, l->cls, call)->call(l, c, y_true, y_pred))
+             && !tl_ctx_failed(c))
         (void)TL_FAIL(TL_EINVAL, "the loss's class '%s' gave no tensor", l->cls->cls.name);
     if (!values) tl_ctx_fail(c);
     tl_ctx_leave(c);

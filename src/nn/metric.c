@@ -58,9 +58,6 @@ const tl_kind tl_kind_metric = {
     TL_INSTANCE(tl_metric),
 };
 
-#define METHOD(m, method)                                                                          \
-    ((const tl_metric_class *)tl_class_with(&(m)->cls->cls, offsetof(tl_metric_class, method)))
-
 /* --- making ----------------------------------------------------------------------------------- */
 
 // The common part of a metric's configuration; NULL when it has none.
@@ -83,7 +80,7 @@ static tl_status build(tl_metric *m, const void *config, const char *name)
 {
     TL_TRY(tli_configure(&m->config, m->arena, &m->cls->cls, config));
     TL_TRY(set_common(m, name));
-    const tl_metric_class *with = METHOD(m, build);
+    const tl_metric_class *with = TL_CLASS_METHOD(tl_metric_class, m->cls, build);
     return with ? with->build(m) : TL_OK;
 }
 
@@ -126,7 +123,7 @@ void tl_metric_free(tl_metric **metric)
 {
     tl_metric *m = *metric;
     if (!m) return;
-    const tl_metric_class *with = METHOD(m, dispose);
+    const tl_metric_class *with = TL_CLASS_METHOD(tl_metric_class, m->cls, dispose);
     if (with) with->dispose(m);
     for (int64_t i = 0; i < m->states.count; i++) tl_tensor_free(&m->states.items[i].tensor);
     TL_VEC_FREE(&m->states);
@@ -175,11 +172,7 @@ static void leave(tl_ctx *c, bool taping)
 
 bool tli_metric_of_values(const tl_metric *m)
 {
-    for (const tl_class *k = &m->cls->cls; k; k = k->base) {
-        const tl_metric_class *cls = (const void *)k;
-        if (k->class_size > offsetof(tl_metric_class, of_values) && cls->of_values) return true;
-    }
-    return false;
+    return TL_CLASS_METHOD(tl_metric_class, m->cls, of_values) != NULL;
 }
 
 // What is lacking, or NULL; what the metric is about must be how it is updated.
@@ -205,7 +198,7 @@ static void update(tl_metric *m, tl_ctx *c, tl_tensor *y_true, tl_tensor *y_pred
 {
     if (tl_ctx_failed(c)) return;
     bool taping = enter(m, c);
-    METHOD(m, update)->update(m, c, y_true, y_pred, weight);
+    TL_CLASS_METHOD(tl_metric_class, m->cls, update)->update(m, c, y_true, y_pred, weight);
     leave(c, taping);
 }
 
@@ -226,7 +219,7 @@ tl_tensor *tl_metric_result(tl_metric *m, tl_ctx *c)
 {
     if (tl_ctx_failed(c)) return NULL;
     bool taping = enter(m, c);
-    tl_tensor *r = METHOD(m, result)->result(m, c);
+    tl_tensor *r = TL_CLASS_METHOD(tl_metric_class, m->cls, result)->result(m, c);
     if (!r && !tl_ctx_failed(c)) {
         (void)TL_FAIL(TL_EINVAL, "the metric's class '%s' gave no tensor", m->cls->cls.name);
         tl_ctx_fail(c);
@@ -288,14 +281,14 @@ tl_status tl_metric_tell(tl_metric *m, tl_ctx *c, tl_logs *into)
                        "metric '%s' cannot be told while a function is captured; its result "
                        "(tl_metric_result) can be an output of the function",
                        m->name);
-    const tl_metric_class *with = METHOD(m, tell);
+    const tl_metric_class *with = TL_CLASS_METHOD(tl_metric_class, m->cls, tell);
     return with ? with->tell(m, c, into) : tell_result(m, c, into);
 }
 
 tl_status tl_metric_reset(tl_metric *m, tl_ctx *c)
 {
     TL_TRY(tl_ctx_status(c));
-    const tl_metric_class *with = METHOD(m, reset);
+    const tl_metric_class *with = TL_CLASS_METHOD(tl_metric_class, m->cls, reset);
     bool taping = enter(m, c);
     if (with) with->reset(m, c);
     for (int64_t i = 0; i < m->states.count && !with; i++) {

@@ -70,7 +70,7 @@ static tl_status rehearse(tl_net *net)
     for (int64_t i = 0; i < net->args.input_count; i++)
         tl_tensors_put(c, &in, net->args.inputs[i].name, rehearsal_input(c, &net->args.inputs[i]));
     net->rehearsing = true;
-    if (net->args.input_count == 1 && TLI_LAYER_METHOD(net->root, forward))
+    if (net->args.input_count == 1 && TL_CLASS_METHOD(tl_layer_class, net->root->cls, forward))
         tl_call(c, net->root, in.items ? in.items[0].tensor : NULL);
     else
         tl_call_all(c, net->root, &in, &out);
@@ -209,7 +209,7 @@ static tl_status initialize_param(tl_net *net, tl_ctx *c, const tl_param *p)
     const tl_class *cls;
     const char *name = p->initializer.type ? p->initializer.type : "zeros";
     TL_TRY_NOTE(tl_registry_find(&cls, net->registry, &tl_kind_initializer, name), "%s", p->path);
-    const tl_initializer_class *with = tl_class_with(cls, offsetof(tl_initializer_class, make));
+    const tl_initializer_class *with = TL_CLASS_METHOD(tl_initializer_class, cls, make);
     tl_mark mark = tl_ctx_begin(c);
     tl_ctx_enter(c, p->path); // what is drawn depends on the path, not on the order
     tl_tensor *value = with->make(c, p->initializer.value, p->tensor->dtype, p->tensor->shape);
@@ -286,7 +286,7 @@ tl_tensor *tl_model_losses(tl_ctx *c, tl_model *m)
         if (tl_registry_find(&cls, net->registry, &tl_kind_regularizer, p->regularizer.type)
             != TL_OK)
             return tl_ctx_fail(c);
-        const tl_regularizer_class *with = tl_class_with(cls, offsetof(tl_regularizer_class, loss));
+        const tl_regularizer_class *with = TL_CLASS_METHOD(tl_regularizer_class, cls, loss);
         sum = add_term(c, sum, with->loss(c, p->regularizer.value, p->tensor));
     }
     return sum;

@@ -71,9 +71,6 @@ void tli_layer_leave(tl_ctx *c, tl_layer *l, tl_layer *outer);
 const char *tli_path_join(tl_arena *arena, const tl_layer *l, const char *name);
 /* A name that a new layer or parameter of `l` may have. */
 TL_NODISCARD tl_status tli_check_name(const tl_layer *l, const char *name);
-/* The nearest class up the chain that fills a method. */
-#define TLI_LAYER_METHOD(l, method)                                                                \
-    ((const tl_layer_class *)tl_class_with(&(l)->cls->cls, offsetof(tl_layer_class, method)))
 
 /* Puts every parameter into its block, with its value. A failure changes nothing. */
 TL_NODISCARD tl_status tli_net_lay_out(tl_net *net);

@@ -139,22 +139,13 @@ static bool has_group(const tl_model *m, const char *group)
     return false;
 }
 
-static bool decays(const tl_class *cls)
-{
-    for (; cls; cls = cls->base)
-        if (cls->class_size > offsetof(tl_optimizer_class, decays)
-            && ((const tl_optimizer_class *)cls)->decays)
-            return true;
-    return false;
-}
-
 static tl_status check_group(const tl_optimizer *o, const tl_group_config *g)
 {
     TL_TRY(tl_desc_check(&tl_group_config_desc, g));
     if (!has_group(o->model, g->group))
         return TL_FAIL(TL_ENOTFOUND, "group: the model has no parameters in a group '%s'",
                        g->group);
-    if (g->weight_decay.set && !decays(o->cls))
+    if (g->weight_decay.set && !TL_CLASS_METHOD(tl_optimizer_class, o->cls, decays))
         return TL_FAIL(TL_EINVAL, "weight_decay: the optimizer '%s' has none; leave it null",
                        o->cls->name);
     return TL_OK;
@@ -208,7 +199,7 @@ static tl_status make_part(tl_optimizer *o, int64_t index)
         offsets[i] = tl_optimizer_block_param(b, i)->offset;
     b->offsets = (tl_ints){offsets, block->param_count};
     o->parts[index].group = group;
-    const tl_optimizer_class *preparing = TLI_OPTIMIZER_METHOD(o, prepare);
+    const tl_optimizer_class *preparing = TL_CLASS_METHOD(tl_optimizer_class, o->cls, prepare);
     if (preparing) TL_TRY(preparing->prepare(b, o->config.optimizer.value));
     if (group && group->weight_decay.set) {
         b->weight_decay = group->weight_decay.value;
@@ -242,7 +233,7 @@ static tl_status find_class(tl_optimizer *o, const tl_registry *registry)
     if (!type)
         return TL_FAIL(TL_EINVAL, "optimizer.type: must be set, it is null; 'sgd' is the plainest");
     TL_TRY_NOTE(tl_registry_find(&o->cls, registry, &tl_kind_optimizer, type), "optimizer.type");
-    if (!TLI_OPTIMIZER_METHOD(o, update))
+    if (!TL_CLASS_METHOD(tl_optimizer_class, o->cls, update))
         return TL_FAIL(TL_EUNSUPPORTED,
                        "optimizer.type: '%s' can be configured, but has no method 'update'", type);
     return TL_OK;
@@ -375,7 +366,7 @@ tl_tensor *tl_optimizer_rate(tl_optimizer *o, tl_ctx *c)
     bool taping = tl_ctx_set_taping(c, false);
     tl_tensor *step = tl_cast(c, o->iterations, TL_F64);
     tl_tensor *rate = tl_schedule_apply(c, o->schedule, step);
-    const tl_optimizer_class *rating = TLI_OPTIMIZER_METHOD(o, rate);
+    const tl_optimizer_class *rating = TL_CLASS_METHOD(tl_optimizer_class, o->cls, rate);
     if (rating) rate = rating->rate(c, o, step, rate);
     rate = tl_mul(c, rate, o->multiplier);
     tl_ctx_set_taping(c, taping);

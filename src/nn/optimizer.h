@@ -48,10 +48,6 @@ struct tl_optimizer {
     bool accumulating, swapped, inert;
 };
 
-/* The nearest class that has a method; NULL: none. */
-#define TLI_OPTIMIZER_METHOD(o, method)                                                            \
-    ((const tl_optimizer_class *)tl_class_with((o)->cls, offsetof(tl_optimizer_class, method)))
-
 /* A tensor of the optimizer's, filled. */
 tl_status tli_optimizer_tensor(tl_tensor **out, const tl_optimizer *o, tl_dtype dtype,
                                tl_shape shape, double value);

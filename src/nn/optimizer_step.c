@@ -140,7 +140,7 @@ static void update_block(sweep *s, int64_t index)
     if (!u.scale) u.scale = tl_number(c, TL_F64, 1);
     u.hyper = hyper_of(c, &u);
     if (tl_ctx_failed(c)) return;
-    TLI_OPTIMIZER_METHOD(s->o, update)->update(c, &u);
+    TL_CLASS_METHOD(tl_optimizer_class, s->o->cls, update)->update(c, &u);
 }
 
 static void update(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads, tl_tensor *weight,

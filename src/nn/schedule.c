@@ -42,32 +42,24 @@ tl_status tli_optimization_copy(tl_optimization_config *to, tl_arena *arena,
 
 /* --- schedules -------------------------------------------------------------------------------- */
 
-// The class that a one-of names, from where its method is defined.
-static tl_status find(const void **out, const tl_registry *registry, const tl_kind *kind,
-                      const char *type, size_t method)
+static tl_status check_found(const void *with, const tl_kind *kind, const char *type)
 {
-    const tl_class *cls;
-    TL_TRY(tl_registry_find(&cls, registry, kind, type));
-    if (!(*out = tl_class_with(cls, method)))
-        return TL_FAIL(TL_EUNSUPPORTED, "the %s '%s' has no method 'rate'", kind->name, type);
-    return TL_OK;
+    if (with) return TL_OK;
+    return TL_FAIL(TL_EUNSUPPORTED, "the %s '%s' has no method 'rate'", kind->name, type);
 }
 
 static tl_status find_rate(tl_schedule *s, const tl_registry *registry)
 {
     const tl_oneof *rate = &s->config.learning_rate;
-    const void *found;
+    const tl_class *cls;
     if (!rate->type)
         return TL_FAIL(TL_EINVAL, "learning_rate.type: must be set, it is null; 'constant' is the "
                                   "plainest");
-    TL_TRY_NOTE(find(&found, registry, &tl_kind_learning_rate, rate->type,
-                     offsetof(tl_learning_rate_class, rate)),
+    TL_TRY_NOTE(tl_registry_find(&cls, registry, &tl_kind_learning_rate, rate->type),
                 "learning_rate.type");
-    s->rate = found;
-    const tl_class *cls;
-    TL_TRY(tl_registry_find(&cls, registry, &tl_kind_learning_rate, rate->type));
-    const tl_learning_rate_class *checking =
-        tl_class_with(cls, offsetof(tl_learning_rate_class, check));
+    s->rate = TL_CLASS_METHOD(tl_learning_rate_class, cls, rate);
+    TL_TRY_NOTE(check_found(s->rate, &tl_kind_learning_rate, rate->type), "learning_rate.type");
+    const tl_learning_rate_class *checking = TL_CLASS_METHOD(tl_learning_rate_class, cls, check);
     if (!checking) return TL_OK;
     tl_status st = checking->check(rate->value);
     return st == TL_OK ? st : tl_error_note(st, "learning_rate.%s", rate->type);
@@ -76,11 +68,11 @@ static tl_status find_rate(tl_schedule *s, const tl_registry *registry)
 static tl_status find_warmup(tl_schedule *s, const tl_registry *registry)
 {
     const tl_oneof *warmup = &s->config.warmup;
-    const void *found;
+    const tl_class *cls;
     if (!warmup->type) return TL_OK;
-    TL_TRY_NOTE(find(&found, registry, &tl_kind_warmup, warmup->type,
-                     offsetof(tl_warmup_class, rate)),
-                "warmup.type");
+    TL_TRY_NOTE(tl_registry_find(&cls, registry, &tl_kind_warmup, warmup->type), "warmup.type");
+    const tl_warmup_class *found = TL_CLASS_METHOD(tl_warmup_class, cls, rate);
+    TL_TRY_NOTE(check_found(found, &tl_kind_warmup, warmup->type), "warmup.type");
     tl_opt_int steps = ((const tl_warmup_config *)warmup->value)->warmup_steps;
     if (!steps.set)
         return TL_FAIL(TL_EINVAL, "warmup.%s.warmup_steps: must be set, it is null", warmup->type);
@@ -149,7 +141,7 @@ tl_status tl_schedule_length_of(bool *ends, tl_schedule_length *out, const tl_op
     if (!registry) TL_TRY(tli_optimization_registry(&own));
     st = tl_registry_find(&cls, registry ? registry : own, &tl_kind_learning_rate, rate->type);
     const tl_learning_rate_class *knowing =
-        st == TL_OK ? tl_class_with(cls, offsetof(tl_learning_rate_class, length)) : NULL;
+        st == TL_OK ? TL_CLASS_METHOD(tl_learning_rate_class, cls, length) : NULL;
     if (knowing) *ends = knowing->length(out, rate->value);
     tl_registry_free(&own);
     return st;

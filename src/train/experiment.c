@@ -34,14 +34,10 @@ static const tl_method experiment_methods[] = {
     TL_METHOD(tl_experiment_class, complete, false),
     {NULL, 0, false},
 };
-/* The nearest description up the chain, or what stands in for it. */
-static const tl_desc *section_of(const tl_class *cls, size_t offset, const tl_desc *otherwise)
-{
-    const char *with = tl_class_with(cls, offset);
-    const tl_desc *desc = otherwise;
-    if (with) memcpy(&desc, with + offset, sizeof desc);
-    return desc;
-}
+/* The nearest descriptions up the chain, or what stands in for them. */
+static const tl_experiment_class no_experiment = {.task = &tl_task_config_desc,
+                                                  .trainer = &tl_trainer_config_desc};
+#define SECTION(cls, section) TL_CLASS_METHOD_OR(tl_experiment_class, cls, section, no_experiment)
 
 static tl_status verify_section(const tl_desc *desc, const tl_desc *base)
 {
@@ -52,11 +48,8 @@ static tl_status verify_section(const tl_desc *desc, const tl_desc *base)
 
 static tl_status verify_experiment(const tl_class *cls)
 {
-    TL_TRY(verify_section(section_of(cls, offsetof(tl_experiment_class, task), NULL),
-                          &tl_task_config_desc));
-    return verify_section(section_of(cls, offsetof(tl_experiment_class, trainer),
-                                     &tl_trainer_config_desc),
-                          &tl_trainer_config_desc);
+    TL_TRY(verify_section(SECTION(cls, task), &tl_task_config_desc));
+    return verify_section(SECTION(cls, trainer), &tl_trainer_config_desc);
 }
 
 const tl_kind tl_kind_experiment = {
@@ -107,14 +100,14 @@ static tl_status apply_class(tl_config *c, const tl_class *cls)
     if (cls->base) TL_TRY(apply_class(c, cls->base));
     const tl_experiment_class *e = (const tl_experiment_class *)cls;
     // A plug-in's table may be older and shorter than ours.
-    if (tl_class_has(cls, offsetof(tl_experiment_class, fill)))
+    if (TL_CLASS_HAS(tl_experiment_class, cls, fill))
         TL_TRY(e->fill(tl_config_edit(c), tl_config_arena(c)));
-    if (tl_class_has(cls, offsetof(tl_experiment_class, defaults))) {
+    if (TL_CLASS_HAS(tl_experiment_class, cls, defaults)) {
         const char *source = tl_arena_printf(tl_config_arena(c), "experiment '%s'", cls->name);
         if (!source) return TL_ENOMEM;
         TL_TRY(tl_config_yaml(c, e->defaults, source));
     }
-    if (!tl_class_has(cls, offsetof(tl_experiment_class, restrictions))) return TL_OK;
+    if (!TL_CLASS_HAS(tl_experiment_class, cls, restrictions)) return TL_OK;
     for (const char *const *r = e->restrictions; *r; r++) TL_TRY(tl_config_restrict(c, *r));
     return TL_OK;
 }
@@ -123,10 +116,8 @@ static tl_status apply_defaults(tl_config *c, const tl_class *cls)
 {
     tl_experiment_config *e = tl_config_edit(c);
     tl_arena *arena = tl_config_arena(c);
-    const size_t task = offsetof(tl_experiment_class, task);
-    const size_t trainer = offsetof(tl_experiment_class, trainer);
-    TL_TRY(new_section(&e->task, arena, section_of(cls, task, &tl_task_config_desc)));
-    TL_TRY(new_section(&e->trainer, arena, section_of(cls, trainer, &tl_trainer_config_desc)));
+    TL_TRY(new_section(&e->task, arena, SECTION(cls, task)));
+    TL_TRY(new_section(&e->trainer, arena, SECTION(cls, trainer)));
     return apply_class(c, cls);
 }
 
@@ -216,7 +207,7 @@ done:
 static tl_status complete(tl_config *config, const tl_class *cls)
 {
     if (cls->base) TL_TRY(complete(config, cls->base));
-    if (!tl_class_has(cls, offsetof(tl_experiment_class, complete))) return TL_OK;
+    if (!TL_CLASS_HAS(tl_experiment_class, cls, complete)) return TL_OK;
     return ((const tl_experiment_class *)cls)->complete(config);
 }
 
@@ -238,7 +229,7 @@ tl_status tli_experiment_settle(tl_config *config, const tl_registry *registry)
 bool tl_experiment_completes(const tl_registry *registry, const char *experiment)
 {
     const tl_class *cls = experiment ? tl_registry_peek(registry, &tl_kind_experiment, experiment) : NULL;
-    return cls && tl_class_with(cls, offsetof(tl_experiment_class, complete));
+    return cls && TL_CLASS_METHOD(tl_experiment_class, cls, complete);
 }
 
 tl_status tl_experiment_parse(tl_config **out, const tl_registry *registry,

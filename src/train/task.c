@@ -12,9 +12,6 @@
 
 /* --- making ----------------------------------------------------------------------------------- */
 
-#define METHOD(t, method)                                                                          \
-    ((const tl_task_class *)tl_class_with(&(t)->cls->cls, offsetof(tl_task_class, method)))
-
 /* Methods read the config as what their class describes. */
 static tl_status check_config(const tl_task_class *cls, const tl_object *config)
 {
@@ -49,7 +46,7 @@ tl_status tl_task_new(tl_task **out, const tl_task_class *cls, const tl_task_arg
         st = TL_ENOMEM;
         goto done;
     }
-    const tl_task_class *with = METHOD(t, start);
+    const tl_task_class *with = TL_CLASS_METHOD(tl_task_class, t->cls, start);
     if (with) TL_TRY_DONE(st, with->start(t));
     *out = t;
     t = NULL;
@@ -69,7 +66,7 @@ tl_status tl_get_task(tl_task **out, const tl_task_args *args)
 void tl_task_free(tl_task **t)
 {
     if (!*t) return;
-    const tl_task_class *with = METHOD(*t, dispose);
+    const tl_task_class *with = TL_CLASS_METHOD(tl_task_class, (*t)->cls, dispose);
     if (with) with->dispose(*t);
     tl_arena_free(&(*t)->arena);
     tl_free(*t);
@@ -109,7 +106,7 @@ void tl_batch_split(const tl_batch *batch, tl_tensors *features, tl_tensors *lab
 
 static const char *const *labels_of(const tl_task *t)
 {
-    const tl_task_class *with = METHOD(t, labels);
+    const tl_task_class *with = TL_CLASS_METHOD(tl_task_class, t->cls, labels);
     return with ? with->labels : NULL;
 }
 
@@ -129,7 +126,7 @@ static void add_names(tl_str *out, const tl_tensors *tensors)
 static tl_status check_features(const tl_task *t, const tl_step *s, const tl_tensors *features,
                                 const tl_tensors *labels)
 {
-    if (features->count < 2 || tl_class_with(&s->model->cls->cls, offsetof(tl_layer_class, forward_all)))
+    if (features->count < 2 || TL_CLASS_METHOD(tl_layer_class, s->model->cls, forward_all))
         return TL_OK;
     tl_str names = TL_STR_INIT;
     add_names(&names, features);
@@ -375,8 +372,7 @@ const tl_task_class tl_base_task = {
 /* --- the methods ------------------------------------------------------------------------------ */
 
 /* A task that does not name the base inherits from it all the same. */
-#define CALL(t, method)                                                                            \
-    (METHOD(t, method) ? METHOD(t, method)->method : tl_base_task.method)
+#define CALL(t, method) TL_CLASS_METHOD_OR(tl_task_class, (t)->cls, method, tl_base_task)
 
 tl_status tl_task_build_model(tl_task *t, tl_model **out)
 {

@@ -66,13 +66,40 @@ struct tl_kind {
 #define TL_METHOD(class_type, method, is_required)                                                 \
     {#method, offsetof(class_type, method), is_required}
 
-/* True when the class itself has something in the slot at `offset`; false also when its table was
- * compiled without that slot. */
-TL_API bool tl_class_has(const tl_class *cls, size_t offset);
-/* The nearest class up the base chain whose slot at `offset` is filled; NULL when none is:
- *     const tl_task_class *c = tl_class_with(&t->cls->cls, offsetof(tl_task_class, train_step));
- *     return c->train_step(t, s); */
-TL_API const void *tl_class_with(const tl_class *cls, size_t offset);
+/* Dispatch. The table of the nearest class up the base chain that has the method, NULL when none has; a
+ * flag or another member of a table is found the same way, where it is not zero:
+ *     const tl_hook_class *with = TL_CLASS_METHOD(tl_hook_class, h->cls, start);
+ *     return with ? with->start(h, config) : TL_OK;
+ * A method that its kind requires is there:
+ *     return TL_CLASS_METHOD(tl_dataset_class, d->cls, rewind)->rewind(d); */
+#define TL_CLASS_METHOD(class_type, class_of, method)                                              \
+    ((const class_type *)tl_class_with(TL_CLASS_HEAD_(class_type, class_of),                       \
+                                       offsetof(class_type, method),                               \
+                                       sizeof(((const class_type *)0)->method)))
+/* The method itself, of a class that inherits from the table `last` whether it names it or not:
+ *     return TL_CLASS_METHOD_OR(tl_task_class, t->cls, train_step, tl_base_task)(t, s); */
+#define TL_CLASS_METHOD_OR(class_type, class_of, method, last)                                     \
+    (TL_CLASS_METHOD(class_type, class_of, method)                                                 \
+         ? TL_CLASS_METHOD(class_type, class_of, method)->method                                   \
+         : (last).method)
+/* `class_of` is a table of that type, or the head of one. */
+#ifndef __cplusplus
+#define TL_CLASS_HEAD_(class_type, class_of)                                                       \
+    ((const tl_class *)_Generic((class_of),                                                        \
+        const tl_class *: (class_of),                                                              \
+        const class_type *: (class_of)))
+#else
+#define TL_CLASS_HEAD_(class_type, class_of) (reinterpret_cast<const tl_class *>(class_of))
+#endif
+/* Whether the class itself has it, whatever its bases have. */
+#define TL_CLASS_HAS(class_type, class_of, method)                                                 \
+    tl_class_has(TL_CLASS_HEAD_(class_type, class_of), offsetof(class_type, method),               \
+                 sizeof(((const class_type *)0)->method))
+/* True when the class itself has something other than zeros in the slot of `size` bytes at `offset`;
+ * false also when its table was compiled without that slot. */
+TL_API bool tl_class_has(const tl_class *cls, size_t offset, size_t size);
+/* The nearest class up the base chain that has something there; NULL when none has. */
+TL_API const void *tl_class_with(const tl_class *cls, size_t offset, size_t size);
 /* The config of the class, or of the nearest base that has one; NULL when none has. */
 TL_API const tl_desc *tl_class_config(const tl_class *cls);
 /* True when `base` is in the chain of `cls`. */

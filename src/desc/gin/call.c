@@ -294,7 +294,7 @@ static tl_status run(void **out, tl_gin_call *c)
     TL_TRY(fill_arguments(c));
     c->in_body = true;
     if (c->info->choice) return tli_gin_choose(out, c->gin, cls, c->args);
-    const tl_configurable_class *k = tl_class_with(cls, offsetof(tl_configurable_class, call));
+    const tl_configurable_class *k = TL_CLASS_METHOD(tl_configurable_class, cls, call);
     if (!k) return TL_FAIL(TL_EINVAL, "it has no method 'call'");
     return k->call(out, c->gin, c->args);
 }
@@ -358,7 +358,7 @@ static tl_status own(tl_gin *gin, const tl_class *cls, void *object)
 {
     const tli_gin_name *name = tli_gin_name_of(gin, cls);
     if (name && name->choice) return TL_OK; // lives in gin's arena
-    const tl_configurable_class *k = tl_class_with(cls, offsetof(tl_configurable_class, free));
+    const tl_configurable_class *k = TL_CLASS_METHOD(tl_configurable_class, cls, free);
     if (!k || !object) return TL_OK;
     tli_gin_owned owned = {k->free, object};
     if (TL_VEC_PUSH(&gin->owned, owned)) return TL_OK;

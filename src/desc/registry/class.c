@@ -2,17 +2,18 @@
 
 #include <string.h>
 
-bool tl_class_has(const tl_class *cls, size_t offset)
+bool tl_class_has(const tl_class *cls, size_t offset, size_t size)
 {
-    void (*slot)(void);
-    if (offset + sizeof slot > cls->class_size) return false;
-    memcpy(&slot, (const char *)cls + offset, sizeof slot);
-    return slot != NULL;
+    const char *slot = (const char *)cls + offset;
+    if (offset + size > cls->class_size) return false;
+    for (size_t i = 0; i < size; i++)
+        if (slot[i]) return true;
+    return false;
 }
 
-const void *tl_class_with(const tl_class *cls, size_t offset)
+const void *tl_class_with(const tl_class *cls, size_t offset, size_t size)
 {
-    while (cls && !tl_class_has(cls, offset)) cls = cls->base;
+    while (cls && !tl_class_has(cls, offset, size)) cls = cls->base;
     return cls;
 }
 
@@ -100,7 +101,7 @@ static tl_status verify_table(const tl_kind *kind, const tl_class *cls)
     TL_TRY(verify_size(kind, cls));
     TL_TRY(verify_configs(cls));
     for (const tl_method *m = kind->methods; m && m->name; m++)
-        if (m->required && !tl_class_with(cls, m->offset))
+        if (m->required && !tl_class_with(cls, m->offset, sizeof(void (*)(void))))
             return TL_FAIL(TL_EINVAL, "it lacks the required method '%s'", m->name);
     return kind->verify ? kind->verify(cls) : TL_OK;
 }

@@ -78,9 +78,6 @@ static void adopt(const conditional *c)
     for (int64_t i = 0; i < c->config.hook_count; i++) c->config.hooks[i]->controller = c->base.controller;
 }
 
-#define METHOD(h, method)                                                                          \
-    ((const tl_hook_class *)tl_class_with(&(h)->cls->cls, offsetof(tl_hook_class, method)))
-
 #define CONDITIONAL_PHASE(phase, loop)                                                             \
     static tl_status conditional_##phase(tl_hook *h, tl_logs *logs)                                \
     {                                                                                              \
@@ -91,7 +88,7 @@ static void adopt(const conditional *c)
         adopt(c);                                                                                  \
         for (int64_t i = 0; holds && i < c->config.hook_count; i++) {                              \
             tl_hook *inner = c->config.hooks[i];                                                   \
-            const tl_hook_class *with = METHOD(inner, phase);                                      \
+            const tl_hook_class *with = TL_CLASS_METHOD(tl_hook_class, inner->cls, phase);     \
             if (with) TL_TRY(tli_hook_settle(inner, with->phase(inner, logs)));                    \
         }                                                                                          \
         return TL_OK;                                                                              \
@@ -104,7 +101,7 @@ static tl_status conditional_state(tl_hook *h, tl_state *into)
     const conditional *c = (const conditional *)h;
     for (int64_t i = 0; i < c->config.hook_count; i++) {
         tl_hook *inner = c->config.hooks[i];
-        const tl_hook_class *with = METHOD(inner, state);
+        const tl_hook_class *with = TL_CLASS_METHOD(tl_hook_class, inner->cls, state);
         tl_state *sub;
         if (!with) continue;
         TL_TRY(tl_state_sub(&sub, into, inner->name));

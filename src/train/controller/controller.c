@@ -57,12 +57,8 @@ tl_status tli_controller_forgive(const tl_controller *c, tl_status st)
 
 static tl_hook_files files_of(const tl_hook *h)
 {
-    const size_t end = offsetof(tl_hook_class, files) + sizeof(tl_hook_files);
-    for (const tl_class *cls = &h->cls->cls; cls; cls = cls->base) {
-        const tl_hook_class *hook = (const tl_hook_class *)cls;
-        if (cls->class_size >= end && hook->files != TL_HOOK_NO_FILES) return hook->files;
-    }
-    return TL_HOOK_NO_FILES;
+    const tl_hook_class *with = TL_CLASS_METHOD(tl_hook_class, h->cls, files);
+    return with ? with->files : TL_HOOK_NO_FILES;
 }
 
 tl_status tli_hook_settle(const tl_hook *h, tl_status st)
@@ -75,7 +71,7 @@ tl_status tli_hook_settle(const tl_hook *h, tl_status st)
 #define EACH_HOOK(c, method, ...)                                                                  \
     for (int64_t i = 0; i < (c)->hook_count; i++) {                                                \
         tl_hook *h = (c)->hooks[i];                                                                \
-        const tl_hook_class *with = TLI_HOOK_METHOD(h, method);                                    \
+        const tl_hook_class *with = TL_CLASS_METHOD(tl_hook_class, h->cls, method);                \
         if (with) TL_TRY(tli_hook_settle(h, with->method(__VA_ARGS__)));                           \
     }
 
@@ -84,7 +80,7 @@ tl_status tli_hooks_before_train(tl_controller *c)
 {
     for (int64_t i = 0; i < c->hook_count; i++) {
         tl_hook *h = c->hooks[i];
-        const tl_hook_class *with = TLI_HOOK_METHOD(h, before_train);
+        const tl_hook_class *with = TL_CLASS_METHOD(tl_hook_class, h->cls, before_train);
         if (with) TL_TRY_NOTE(with->before_train(h), "hook '%s'", h->name);
     }
     return TL_OK;
@@ -98,7 +94,7 @@ tl_status tli_hooks_after_train(tl_controller *c, tl_status so_far)
     first.code = so_far;
     for (int64_t i = 0; i < c->hook_count; i++) {
         tl_hook *h = c->hooks[i];
-        const tl_hook_class *with = TLI_HOOK_METHOD(h, after_train);
+        const tl_hook_class *with = TL_CLASS_METHOD(tl_hook_class, h->cls, after_train);
         tl_status st = with ? with->after_train(h) : TL_OK;
         if (st != TL_OK && files_of(h) == TL_HOOK_CHECKPOINTS) tl_error_note(st, "hook '%s'", h->name);
         else st = tli_hook_settle(h, st);
@@ -132,7 +128,7 @@ tl_status tli_hooks_on_error(tl_controller *c, tl_status status, bool *handled)
 {
     *handled = false;
     for (int64_t i = 0; i < c->hook_count && !*handled; i++) {
-        const tl_hook_class *with = TLI_HOOK_METHOD(c->hooks[i], on_error);
+        const tl_hook_class *with = TL_CLASS_METHOD(tl_hook_class, c->hooks[i]->cls, on_error);
         if (with) TL_TRY(with->on_error(c->hooks[i], status, handled));
     }
     return TL_OK;
@@ -186,7 +182,7 @@ static tl_status bind_state(tl_controller *c)
     c->bound = true;
     for (int64_t i = 0; i < c->hook_count; i++) {
         tl_hook *h = c->hooks[i];
-        const tl_hook_class *with = TLI_HOOK_METHOD(h, state);
+        const tl_hook_class *with = TL_CLASS_METHOD(tl_hook_class, h->cls, state);
         const char *path = with ? tl_path_join(c->arena, "hooks", h->name) : NULL;
         if (!with) continue;
         if (!path) return TL_ENOMEM;
@@ -198,16 +194,16 @@ static tl_status bind_state(tl_controller *c)
 
 static tl_status take_hooks(tl_controller *c, const tl_controller_args *args)
 {
-    const size_t step_phases[] = {offsetof(tl_hook_class, before_step),
-                                  offsetof(tl_hook_class, after_step)};
     c->hooks = tl_arena_array(c->arena, args->hook_count ? args->hook_count : 1, sizeof *c->hooks);
     if (!c->hooks) return TL_ENOMEM;
     for (int64_t i = 0; i < args->hook_count; i++) {
         if (!args->hooks[i]) continue;
         args->hooks[i]->controller = c;
         c->hooks[c->hook_count++] = args->hooks[i];
-        for (int k = 0; k < 2; k++) c->steps_watched |= tl_hook_has(args->hooks[i], step_phases[k]);
-        c->summaries_watched |= tl_hook_has(args->hooks[i], offsetof(tl_hook_class, on_summary));
+        const tl_hook_class *cls = args->hooks[i]->cls;
+        c->steps_watched |= TL_CLASS_METHOD(tl_hook_class, cls, before_step)
+                            || TL_CLASS_METHOD(tl_hook_class, cls, after_step);
+        c->summaries_watched |= TL_CLASS_METHOD(tl_hook_class, cls, on_summary) != NULL;
     }
     return TL_OK;
 }

@@ -52,10 +52,6 @@ struct tl_controller {
     int stop;               /* someone asked; atomic */
 };
 
-/* The method of a hook, NULL when it has none. */
-#define TLI_HOOK_METHOD(h, method)                                                                 \
-    ((const tl_hook_class *)tl_class_with(&(h)->cls->cls, offsetof(tl_hook_class, method)))
-
 /* Prints a line and logs it. */
 void tli_controller_say(const tl_controller *c, const char *format, ...) TL_PRINTF(2, 3);
 /* What one of its methods came back with: a failure to write that the run shall survive is TL_OK then, if the class of

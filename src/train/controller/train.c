@@ -30,7 +30,7 @@ static int64_t find_due(const tl_controller *c, int64_t step)
     int64_t due = next_multiple(step, c->given.summary_interval);
     if (c->manager) due = lesser(due, next_multiple(step, tl_checkpoint_manager_interval(c->manager)));
     for (int64_t i = 0; i < c->hook_count; i++)
-        if (tl_hook_has(c->hooks[i], offsetof(tl_hook_class, after_step)))
+        if (TL_CLASS_METHOD(tl_hook_class, c->hooks[i]->cls, after_step))
             due = lesser(due, next_multiple(step, c->hooks[i]->period));
     return due;
 }
@@ -83,7 +83,7 @@ static tl_status call_after_step(tl_controller *c, tl_trainer *t)
     TL_TRY(store_outputs(c, t));
     for (int64_t i = 0; i < c->hook_count; i++) {
         tl_hook *h = c->hooks[i];
-        const tl_hook_class *with = TLI_HOOK_METHOD(h, after_step);
+        const tl_hook_class *with = TL_CLASS_METHOD(tl_hook_class, h->cls, after_step);
         if (with && t->global_step % h->period == 0) TL_TRY(tli_hook_settle(h, with->after_step(h)));
     }
     return TL_OK;
@@ -156,7 +156,7 @@ static void watch_before(void *self, tl_trainer *t)
     tl_event_storage_set_iteration(c->storage, t->global_step);
     for (int64_t i = 0; i < c->hook_count; i++) {
         tl_hook *h = c->hooks[i];
-        const tl_hook_class *with = TLI_HOOK_METHOD(h, before_step);
+        const tl_hook_class *with = TL_CLASS_METHOD(tl_hook_class, h->cls, before_step);
         tl_status st = with && (t->global_step + 1) % h->period == 0 ? with->before_step(h) : TL_OK;
         if (st == TL_OK) continue;
         tl_error_note(st, "hook '%s'", h->name);
@@ -262,9 +262,9 @@ static tl_status train_until(tl_controller *c, int64_t steps)
 
 static void begin_training(tl_controller *c, int64_t steps)
 {
-    const size_t before_step = offsetof(tl_hook_class, before_step);
     bool watched = false;
-    for (int64_t i = 0; i < c->hook_count; i++) watched |= tl_hook_has(c->hooks[i], before_step);
+    for (int64_t i = 0; i < c->hook_count; i++)
+        watched |= TL_CLASS_METHOD(tl_hook_class, c->hooks[i]->cls, before_step) != NULL;
     c->watch = (tl_trainer_watch){.step = watch_step, .self = c,
                                   .before = watched ? watch_before : NULL,
                                   .wake = c->given.heed_signals ? &tli_signal : NULL};

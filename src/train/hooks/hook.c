@@ -19,33 +19,20 @@ const tl_kind tl_kind_hook = {
     TL_INSTANCE(tl_hook),
 };
 
-#define METHOD(h, method)                                                                          \
-    ((const tl_hook_class *)tl_class_with(&(h)->cls->cls, offsetof(tl_hook_class, method)))
-
 static tl_status start(tl_hook *h, const tl_hook_args *args)
 {
     TL_TRY(tl_arena_new(&h->arena));
     h->name = tl_arena_strdup(h->arena, args && args->name ? args->name : h->cls->cls.name);
     if (!h->name) return TL_ENOMEM;
     h->period = args && args->period > 0 ? args->period : 1;
-    const tl_hook_class *with = METHOD(h, start);
+    const tl_hook_class *with = TL_CLASS_METHOD(tl_hook_class, h->cls, start);
     return with ? with->start(h, args ? args->config : NULL) : TL_OK;
 }
 
-/* The nearest class up the chain whose `start` has to be called; NULL when there is none. */
-static const tl_hook_class *to_be_started(const tl_hook *h)
-{
-    const size_t end = offsetof(tl_hook_class, needs_start) + sizeof(bool);
-    for (const tl_class *cls = &h->cls->cls; cls; cls = cls->base) {
-        const tl_hook_class *hook = (const tl_hook_class *)cls;
-        if (cls->class_size >= end && hook->needs_start) return hook;
-    }
-    return NULL;
-}
-
+/* The nearest class up the chain whose `start` has to be called was called. */
 static tl_status check_started(const tl_hook *h)
 {
-    const tl_hook_class *base = to_be_started(h);
+    const tl_hook_class *base = TL_CLASS_METHOD(tl_hook_class, h->cls, needs_start);
     if (!base || h->started) return TL_OK;
     return TL_FAIL(TL_ESTATE,
                    "the hook '%s' derives from '%s' and has a start of its own, which must call the start of '%s' as well",
@@ -70,16 +57,11 @@ tl_status tl_hook_new(tl_hook **out, const tl_hook_class *cls, const tl_hook_arg
 void tl_hook_free(tl_hook **h)
 {
     if (!*h) return;
-    const tl_hook_class *with = METHOD(*h, dispose);
+    const tl_hook_class *with = TL_CLASS_METHOD(tl_hook_class, (*h)->cls, dispose);
     if (with) with->dispose(*h);
     tl_arena_free(&(*h)->arena);
     tl_free(*h);
     *h = NULL;
-}
-
-bool tl_hook_has(const tl_hook *h, size_t phase)
-{
-    return tl_class_with(&h->cls->cls, phase) != NULL;
 }
 
 /* --- functions -------------------------------------------------------------------------------- */

@@ -8,11 +8,7 @@
 
 /* The nearest class up the chain that fills a method, the base at last. */
 #define TLI_DEFAULT_CALL(t, method)                                                                \
-    (tl_class_with(&(t)->cls->cls, offsetof(tl_default_trainer_class, method))                     \
-         ? ((const tl_default_trainer_class *)tl_class_with(                                       \
-                &(t)->cls->cls, offsetof(tl_default_trainer_class, method)))                       \
-               ->method                                                                            \
-         : tl_base_default_trainer.method)
+    TL_CLASS_METHOD_OR(tl_default_trainer_class, (t)->cls, method, tl_base_default_trainer)
 
 /* The base's methods. */
 TL_NODISCARD tl_status tli_default_build_hooks(tl_default_trainer *t);

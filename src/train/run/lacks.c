@@ -57,19 +57,20 @@ static bool fill_in(const tl_desc *desc, void *schedule, const char *key)
  * other, in a copy, until it has no more to say. */
 static tl_status lacks_of_schedule(tl_lacks *l, const tl_oneof *rate, const tl_registry *registry, const char *steps)
 {
-    const tl_learning_rate_class *cls =
-        (const tl_learning_rate_class *)tl_registry_peek(registry, &tl_kind_learning_rate, rate->type);
-    if (!cls || !rate->value || !tl_class_has(&cls->cls, offsetof(tl_learning_rate_class, check))) return TL_OK;
+    const tl_class *cls = tl_registry_peek(registry, &tl_kind_learning_rate, rate->type);
+    const tl_learning_rate_class *with = TL_CLASS_METHOD(tl_learning_rate_class, cls, check);
+    if (!with || !rate->value) return TL_OK;
+    const tl_desc *desc = tl_class_config(cls);
     void *copy;
-    TL_TRY(tl_desc_new(&copy, l->arena, cls->cls.config));
-    TL_TRY(tl_desc_copy(l->arena, cls->cls.config, copy, rate->value));
-    for (bool filled = true; filled && cls->check(copy) != TL_OK;) {
+    TL_TRY(tl_desc_new(&copy, l->arena, desc));
+    TL_TRY(tl_desc_copy(l->arena, desc, copy, rate->value));
+    for (bool filled = true; filled && with->check(copy) != TL_OK;) {
         char name[64];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(tl_error_message(), ":"), tl_error_message());
         tl_error_clear();
         const char *key = tl_arena_printf(l->arena, OPTIMIZATION "learning_rate.%s.%s", rate->type, name);
         if (!key) return TL_ENOMEM;
-        filled = fill_in(cls->cls.config, copy, name);
+        filled = fill_in(desc, copy, name);
         TL_TRY(tl_lacks_add(l, key, "a part of the schedule", strstr(name, "steps") ? steps : filled ? "0.001" : "[...]"));
     }
     return TL_OK;
@@ -97,7 +98,7 @@ tl_status tl_experiment_lacks(tl_lacks *into, tl_config *config, const tl_regist
     bool trains = strstr(mode, "train") != NULL, evaluates = strstr(mode, "eval") != NULL;
     const tl_task_class *cls;
     TL_TRY(tl_get_task_class(&cls, registry, &e->task));
-    cls = (const tl_task_class *)tl_class_with(&cls->cls, offsetof(tl_task_class, lacks));
+    cls = TL_CLASS_METHOD(tl_task_class, cls, lacks);
     if (cls && e->task.value) TL_TRY(cls->lacks(e->task.value, trains, evaluates, into));
     return trains && e->trainer.value ? lacks_of_trainer(into, config, registry) : TL_OK;
 }

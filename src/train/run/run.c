@@ -263,11 +263,8 @@ tl_status tl_runner_begin(tl_runner *r)
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-#define METHOD(r, method)                                                                          \
-    ((const tl_runner_class *)tl_class_with(&(r)->cls->cls, offsetof(tl_runner_class, method)))
 /* A class that does not name the base inherits from it all the same. */
-#define CALL(r, method)                                                                            \
-    (METHOD(r, method) ? METHOD(r, method)->method : tl_base_runner.method)
+#define CALL(r, method) TL_CLASS_METHOD_OR(tl_runner_class, (r)->cls, method, tl_base_runner)
 
 /* An evaluation of weights that nobody has trained would look like a result. */
 static tl_status check_weights(const tl_runner *r)

@@ -134,7 +134,7 @@ static tl_status build(tl_trainer *t)
         TL_TRY(build_functions(t));
         if (t->optimizer) tl_optimizer_set_accumulating(t->optimizer, t->parts->accumulation > 1);
     }
-    const tl_trainer_class *with = tl_class_with(&t->cls->cls, offsetof(tl_trainer_class, start));
+    const tl_trainer_class *with = TL_CLASS_METHOD(tl_trainer_class, t->cls, start);
     return with ? with->start(t) : TL_OK;
 }
 
@@ -200,7 +200,7 @@ void tl_trainer_free(tl_trainer **trainer)
 {
     tl_trainer *t = *trainer;
     if (!t) return;
-    const tl_trainer_class *with = tl_class_with(&t->cls->cls, offsetof(tl_trainer_class, dispose));
+    const tl_trainer_class *with = TL_CLASS_METHOD(tl_trainer_class, t->cls, dispose);
     if (with) with->dispose(t);
     if (t->ctx) tli_trainer_close_step(t);
     tl_state_free(&t->parts->state);
@@ -300,7 +300,7 @@ static tl_status fill_state(tl_trainer *t, tl_state *s)
         TL_TRY(tl_metric_state_into(t->train_loss, sub));
     }
     TL_TRY(fill_data(t, s));
-    const tl_trainer_class *with = tl_class_with(&t->cls->cls, offsetof(tl_trainer_class, state));
+    const tl_trainer_class *with = TL_CLASS_METHOD(tl_trainer_class, t->cls, state);
     return with ? with->state(t, s) : TL_OK;
 }
 

@@ -32,11 +32,7 @@ struct tl_trainer_parts {
 
 /* The nearest class up the chain that fills a method, the base at last. */
 #define TLI_TRAINER_CALL(t, method)                                                                \
-    (tl_class_with(&(t)->cls->cls, offsetof(tl_trainer_class, method))                             \
-         ? ((const tl_trainer_class *)tl_class_with(&(t)->cls->cls,                                \
-                                                    offsetof(tl_trainer_class, method)))           \
-               ->method                                                                            \
-         : tl_base_trainer.method)
+    TL_CLASS_METHOD_OR(tl_trainer_class, (t)->cls, method, tl_base_trainer)
 
 /* Drops what the last training step logged. */
 void tli_trainer_close_step(tl_trainer *t);

@@ -9,11 +9,6 @@
 
 enum { USUAL_OUTPUTS = 20, DEEPEST = 32 };
 
-/* The nearest class with that method; NULL when none has it. */
-#define METHOD(m, method)                                                                          \
-    ((const tl_summary_manager_class *)tl_class_with(&(m)->cls->cls,                               \
-                                                     offsetof(tl_summary_manager_class, method)))
-
 struct tli_summary_files {
     char *dir;
     tl_map open; /* relative path to tl_event_file, owned */
@@ -55,7 +50,7 @@ static tl_status open_manager(tl_summary_manager *m, const tl_summary_manager_ar
         m->dir = m->files->dir;
         if (m->keep_to.set) TL_TRY(tl_event_folder_rewind(m->dir, m->keep_to.value, true));
     }
-    const tl_summary_manager_class *with = METHOD(m, init);
+    const tl_summary_manager_class *with = TL_CLASS_METHOD(tl_summary_manager_class, m->cls, init);
     return with ? with->init(m, args) : TL_OK;
 }
 
@@ -81,7 +76,7 @@ void tl_summary_manager_free(tl_summary_manager **manager)
 {
     tl_summary_manager *m = *manager;
     if (!m) return;
-    const tl_summary_manager_class *with = METHOD(m, dispose);
+    const tl_summary_manager_class *with = TL_CLASS_METHOD(tl_summary_manager_class, m->cls, dispose);
     if (with) with->dispose(m);
     for (int64_t i = 0; m->files && i < tl_map_count(&m->files->open); i++) {
         tl_event_file *f = tl_map_at(&m->files->open, i);
@@ -98,23 +93,30 @@ void tl_summary_manager_free(tl_summary_manager **manager)
 
 tl_status tl_summary_manager_flush(tl_summary_manager *m)
 {
-    return m ? METHOD(m, flush)->flush(m) : TL_OK;
+    return m ? TL_CLASS_METHOD(tl_summary_manager_class, m->cls, flush)->flush(m) : TL_OK;
 }
 
 tl_status tl_summary_manager_writer(tl_event_file **out, tl_summary_manager *m, const char *relative_path)
 {
     *out = NULL;
-    return m ? METHOD(m, summary_writer)->summary_writer(out, m, relative_path) : TL_OK;
+    if (!m) return TL_OK;
+    const tl_summary_manager_class *with =
+        TL_CLASS_METHOD(tl_summary_manager_class, m->cls, summary_writer);
+    return with->summary_writer(out, m, relative_path);
 }
 
 tl_status tl_summary_manager_write(tl_summary_manager *m, const tl_logs *logs)
 {
-    return m ? METHOD(m, write_summaries)->write_summaries(m, logs) : TL_OK;
+    if (!m) return TL_OK;
+    const tl_summary_manager_class *with =
+        TL_CLASS_METHOD(tl_summary_manager_class, m->cls, write_summaries);
+    return with->write_summaries(m, logs);
 }
 
 tl_status tl_summary_manager_rewind(tl_summary_manager *m, int64_t keep_to)
 {
-    const tl_summary_manager_class *with = m ? METHOD(m, rewind) : NULL;
+    const tl_summary_manager_class *with =
+        m ? TL_CLASS_METHOD(tl_summary_manager_class, m->cls, rewind) : NULL;
     return with ? with->rewind(m, keep_to) : TL_OK;
 }
 
@@ -165,7 +167,10 @@ static tl_status scalars_writer(tl_event_file **out, tl_summary_manager *m, cons
 
 static tl_status write_logs(tl_summary_manager *m, const tl_logs *logs, tl_str *path, int64_t step, int depth)
 {
-    const tl_summary_manager_class *writer = METHOD(m, summary_writer), *entry = METHOD(m, write_entry);
+    const tl_summary_manager_class *writer =
+        TL_CLASS_METHOD(tl_summary_manager_class, m->cls, summary_writer);
+    const tl_summary_manager_class *entry =
+        TL_CLASS_METHOD(tl_summary_manager_class, m->cls, write_entry);
     size_t length = path->length;
     tl_event_file *f = NULL;
     bool opened = false;

@@ -3,10 +3,6 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/log.h>
 
-/* The nearest class with that method; NULL when none has it. */
-#define METHOD(w, method)                                                                          \
-    ((const tl_event_writer_class *)tl_class_with(&(w)->cls->cls, offsetof(tl_event_writer_class, method)))
-
 static const tl_method methods[] = {
     TL_METHOD(tl_event_writer_class, init, false),    TL_METHOD(tl_event_writer_class, write, true),
     TL_METHOD(tl_event_writer_class, sync, false),    TL_METHOD(tl_event_writer_class, close, false),
@@ -25,7 +21,7 @@ const tl_kind tl_kind_event_writer = {
 
 static void writer_free(tl_event_writer *w)
 {
-    const tl_event_writer_class *with = METHOD(w, dispose);
+    const tl_event_writer_class *with = TL_CLASS_METHOD(tl_event_writer_class, w->cls, dispose);
     if (with) with->dispose(w);
     tl_free(w);
 }
@@ -38,7 +34,7 @@ tl_status tl_event_writer_new(tl_event_writer **out, const tl_event_writer_class
     tl_event_writer *w = tl_alloc_zero(size);
     if (!w) return TL_FAIL_NOMEM(size);
     w->cls = cls;
-    const tl_event_writer_class *with = METHOD(w, init);
+    const tl_event_writer_class *with = TL_CLASS_METHOD(tl_event_writer_class, w->cls, init);
     tl_status st = with ? with->init(w, args) : TL_OK;
     if (st != TL_OK) {
         writer_free(w);
@@ -65,12 +61,13 @@ void tl_event_writer_free(tl_event_writer **writer)
 tl_status tl_event_writer_write(tl_event_writer *w, tl_event_storage *s)
 {
     if (w->closed) return TL_FAIL(TL_ESTATE, "the %s writer is closed", w->cls->cls.name);
-    return METHOD(w, write)->write(w, s);
+    return TL_CLASS_METHOD(tl_event_writer_class, w->cls, write)->write(w, s);
 }
 
 tl_status tl_event_writer_sync(tl_event_writer *w)
 {
-    const tl_event_writer_class *with = w->closed ? NULL : METHOD(w, sync);
+    const tl_event_writer_class *with =
+        w->closed ? NULL : TL_CLASS_METHOD(tl_event_writer_class, w->cls, sync);
     return with ? with->sync(w) : TL_OK;
 }
 
@@ -78,13 +75,14 @@ tl_status tl_event_writer_close(tl_event_writer *w)
 {
     if (w->closed) return TL_OK;
     w->closed = true;
-    const tl_event_writer_class *with = METHOD(w, close);
+    const tl_event_writer_class *with = TL_CLASS_METHOD(tl_event_writer_class, w->cls, close);
     return with ? with->close(w) : TL_OK;
 }
 
 tl_status tl_event_writer_rewind(tl_event_writer *w, int64_t keep_to)
 {
-    const tl_event_writer_class *with = w->closed ? NULL : METHOD(w, rewind);
+    const tl_event_writer_class *with =
+        w->closed ? NULL : TL_CLASS_METHOD(tl_event_writer_class, w->cls, rewind);
     return with ? with->rewind(w, keep_to) : TL_OK;
 }
 

@@ -99,7 +99,7 @@ static void test_load(void **state)
     assert_ok(tl_registry_find(&c, registry, kind, "red/ball"));
     assert_string_equal(tl_registry_origin(registry, kind, "red/ball"), "toys");
     // Its methods are code of the plug-in.
-    const struct { tl_class cls; int (*play)(int); } *with = tl_class_with(c, sizeof(tl_class));
+    const struct { tl_class cls; int (*play)(int); } *with = tl_class_with(c, sizeof(tl_class), sizeof(int (*)(int)));
     assert_int_equal(with->play(21), 42);
     assert_true(is_loaded("good.so"));
     tl_registry_free(&registry);

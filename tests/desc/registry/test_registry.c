@@ -13,6 +13,7 @@ typedef struct greeter_class {
     int (*greet)(int);  /* required */
     int (*wave)(int);   /* optional */
     int (*newest)(int); /* added to the table later */
+    bool loud;          /* no method, but inherited like one */
 } greeter_class;
 typedef struct greeter {
     int mood;
@@ -47,7 +48,8 @@ static int two(int x)
 
 static const greeter_class hello = GREETER("hello", .wave = one);
 static const greeter_class hi = {
-    .cls = TL_CLASS(greeter_class, "hi", &hello.cls, big_greeter, NULL, .help = "h"), .wave = two};
+    .cls = TL_CLASS(greeter_class, "hi", &hello.cls, big_greeter, NULL, .help = "h"), .wave = two,
+    .loud = true};
 static const greeter_class ho = {
     .cls = TL_CLASS(greeter_class, "ho", &hi.cls, big_greeter, NULL, .help = "h"), .newest = two};
 
@@ -75,15 +77,20 @@ static int end(void **state)
 static void test_methods_are_inherited(void **state)
 {
     (void)state;
-    const greeter_class *c = tl_class_with(&ho.cls, offsetof(greeter_class, greet));
+    const greeter_class *c = TL_CLASS_METHOD(greeter_class, &ho.cls, greet);
     assert_ptr_equal(c, &hello);
     assert_int_equal(c->greet(1), 2);
-    assert_ptr_equal(tl_class_with(&ho.cls, offsetof(greeter_class, wave)), &hi); // the nearest
-    assert_ptr_equal(tl_class_with(&hi.cls, offsetof(greeter_class, wave)), &hi);
-    assert_ptr_equal(tl_class_with(&hello.cls, offsetof(greeter_class, wave)), &hello);
-    assert_ptr_equal(tl_class_with(&ho.cls, offsetof(greeter_class, newest)), &ho);
-    assert_null(tl_class_with(&hi.cls, offsetof(greeter_class, newest)));
-    assert_null(tl_class_with(NULL, offsetof(greeter_class, wave)));
+    assert_ptr_equal(TL_CLASS_METHOD(greeter_class, &ho.cls, wave), &hi); // the nearest
+    assert_ptr_equal(TL_CLASS_METHOD(greeter_class, &hi.cls, wave), &hi);
+    assert_ptr_equal(TL_CLASS_METHOD(greeter_class, &hello.cls, wave), &hello);
+    assert_ptr_equal(TL_CLASS_METHOD(greeter_class, &ho.cls, newest), &ho);
+    assert_null(TL_CLASS_METHOD(greeter_class, &hi.cls, newest));
+    assert_null(TL_CLASS_METHOD(greeter_class, (const tl_class *)NULL, wave));
+    assert_ptr_equal(TL_CLASS_METHOD(greeter_class, &ho, loud), &hi); // a flag, in a table of its type
+    assert_null(TL_CLASS_METHOD(greeter_class, &hello, loud));
+    assert_true(TL_CLASS_HAS(greeter_class, &hi, loud) && !TL_CLASS_HAS(greeter_class, &ho, loud));
+    assert_int_equal(TL_CLASS_METHOD_OR(greeter_class, &hello, newest, ho)(1), 3);
+    assert_int_equal(TL_CLASS_METHOD_OR(greeter_class, &hello, wave, ho)(1), 2);
     assert_true(tl_class_is(&ho.cls, &hello.cls));
     assert_true(tl_class_is(&ho.cls, &ho.cls));
     assert_false(tl_class_is(&hello.cls, &ho.cls));
@@ -110,13 +117,13 @@ static void test_older_tables(void **state)
         two};
     const tl_class *old = &memory.old.cls;
     assert_ok(tl_class_verify(&greeters, old));
-    assert_null(tl_class_with(old, offsetof(greeter_class, wave)));
-    assert_null(tl_class_with(old, offsetof(greeter_class, newest)));
-    assert_ptr_equal(tl_class_with(old, offsetof(greeter_class, greet)), &memory);
+    assert_null(TL_CLASS_METHOD(greeter_class, old, wave));
+    assert_null(TL_CLASS_METHOD(greeter_class, old, newest));
+    assert_ptr_equal(TL_CLASS_METHOD(greeter_class, old, greet), &memory);
     // On a base of today it inherits even the methods it has never heard of.
     const old_greeter_class derived = {
         .cls = TL_CLASS(old_greeter_class, "derived", &hello.cls, greeter, NULL, .help = "h")};
-    assert_ptr_equal(tl_class_with(&derived.cls, offsetof(greeter_class, wave)), &hello);
+    assert_ptr_equal(TL_CLASS_METHOD(greeter_class, &derived.cls, wave), &hello);
     // One that is larger than ours was made for a Tilth that is newer.
     greeter_class newer = GREETER("newer", .wave = one);
     newer.cls.class_size += sizeof(void *);

@@ -103,9 +103,6 @@ TL_API TL_NODISCARD tl_status tl_hook_new(tl_hook **out, const tl_hook_class *cl
                                           const tl_hook_args *args);
 /* NULL is fine. */
 TL_API void tl_hook_free(tl_hook **h);
-/* Whether the class, or one that it derives from, has something for a phase:
- *     tl_hook_has(h, offsetof(tl_hook_class, after_step)) */
-TL_API bool tl_hook_has(const tl_hook *h, size_t phase);
 
 /* Functions as a hook, for programs that need no more. Each may be NULL. */
 typedef struct tl_callbacks {
