@@ -11,6 +11,7 @@
 #include <tilth/base/clock.h>
 #include <tilth/base/crc32c.h>
 #include <tilth/base/file.h>
+#include <tilth/base/integer.h>
 #include <tilth/base/log.h>
 #include <tilth/base/machine.h>
 #include <tilth/base/map.h>

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <tilth/base/alloc.h>
+#include <tilth/base/integer.h>
 
 /* Memory comes in chunks that form a stack. A scope's mark remembers the top chunk and how much of
  * it was used; ending the scope pops chunks down to it. Popped chunks wait for the next scope, so that a
@@ -115,7 +116,7 @@ void *tl_arena_alloc(tl_arena *a, size_t bytes)
     size_t rounded = bytes; // not rounded: AddressSanitizer then guards the very next byte
     bool fits = false;
 #else
-    size_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    size_t rounded = tl_round_up_size(bytes, ALIGNMENT);
     bool fits = a->top && rounded <= a->top->size - a->top->used;
 #endif
     if (bytes > PTRDIFF_MAX / 2 || (!fits && !push_chunk(a, rounded))) {

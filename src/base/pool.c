@@ -12,6 +12,7 @@
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/clock.h>
+#include <tilth/base/integer.h>
 
 #include "base/pool_impl.h"
 #include "base/inner/thread.h"
@@ -337,7 +338,7 @@ tl_status tl_pool_new(tl_pool **out, int threads)
     if (threads == 0) threads = tl_pool_default_threads();
     // A multiple of the line, so that nothing else shares the last one.
     size_t bytes = sizeof(tl_pool) + (size_t)(threads - 1) * sizeof(pthread_t);
-    bytes = (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+    bytes = tl_round_up_size(bytes, CACHE_LINE);
     tl_pool *p = tl_alloc_aligned(CACHE_LINE, bytes);
     if (!p) return TL_FAIL_NOMEM(bytes);
     memset(p, 0, bytes);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <tilth/base/integer.h>
 
 #include "base/rng_impl.h"
 
@@ -366,7 +367,7 @@ static void fill(const tl_rng *rng, int64_t first, void *out, int64_t n, int siz
         int64_t skip = at % BLOCK; // not 0 only where the range starts inside a block
         int64_t bytes = PIECE * WORD - skip;
         if (bytes > left) bytes = left;
-        int64_t blocks = (skip + bytes + BLOCK - 1) / BLOCK;
+        int64_t blocks = tl_div_up(skip + bytes, BLOCK);
         bool whole = blocks * BLOCK == bytes;
         tli_philox_blocks(words, rng->key, rng->stream, (uint64_t)(at / BLOCK), blocks);
         convert(whole ? (void *)to : numbers, words, (int)(blocks * (BLOCK / WORD)));

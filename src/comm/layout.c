@@ -1,11 +1,7 @@
 #include <tilth/comm/layout.h>
 
 #include <inttypes.h>
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
+#include <tilth/base/integer.h>
 
 /* --- processes -------------------------------------------------------------------------------- */
 
@@ -21,11 +17,11 @@ tl_status tl_layout_resolve(tl_layout *out, int64_t world, int64_t tensor, int64
     TL_TRY(at_least_one("the number of processes", world));
     TL_TRY(at_least_one("tensor_parallel_size", tensor));
     TL_TRY(at_least_one("pipeline_parallel_size", pipeline));
-    tensor = least(tensor, world);
+    tensor = tl_min_i64(tensor, world);
     if (world % tensor)
         return TL_FAIL(TL_EINVAL, "tensor_parallel_size: %" PRId64 " does not divide the %" PRId64
                        " processes; start another number of them, or change it", tensor, world);
-    pipeline = least(pipeline, world / tensor);
+    pipeline = tl_min_i64(pipeline, world / tensor);
     if (world % (tensor * pipeline))
         return TL_FAIL(TL_EINVAL, "pipeline_parallel_size: %" PRId64 " stages of %" PRId64
                        " processes each (tensor_parallel_size) do not divide the %" PRId64
@@ -65,10 +61,10 @@ tl_status tl_layout_stages(int64_t *out, int64_t layers, int64_t stages)
     TL_TRY(check_layers(layers, stages));
     bool even = stages >= MANY_STAGES && layers >= MANY_LAYERS && layers % stages == 0;
     // Layers that are not there stand at the end: the last stage has them, and so less to do.
-    int64_t places = layers + (even ? least(stages - 1, layers / stages) : 0);
+    int64_t places = layers + (even ? tl_min_i64(stages - 1, layers / stages) : 0);
     int64_t each = places / stages, larger = places % stages, layer = 0;
     for (int64_t stage = 0; stage < stages; stage++) {
-        int64_t end = least(layers, layer + each + (stage >= stages - larger));
+        int64_t end = tl_min_i64(layers, layer + each + (stage >= stages - larger));
         while (layer < end) out[layer++] = stage;
     }
     return TL_OK;

@@ -1,4 +1,5 @@
 #include <string.h>
+#include <tilth/base/integer.h>
 
 #include "cpu/conv.h"
 #include "cpu/scratch.h"
@@ -8,11 +9,6 @@
  * columns of the filter read are not even that: the product reads the pixels where they are. */
 
 typedef tli_conv_axis axis;
-
-static int64_t min_of(int64_t x, int64_t y)
-{
-    return x < y ? x : y;
-}
 
 static const char *at(const void *base, size_t size, int64_t index)
 {
@@ -25,7 +21,7 @@ static const char *at(const void *base, size_t size, int64_t index)
 static axis gradient_axis(int64_t begin, int64_t size, int64_t result, int64_t taps, int64_t stride,
                           int64_t dilation, int64_t before)
 {
-    axis a = {.places = size > begin ? (size - begin + stride - 1) / stride : 0, .source = result,
+    axis a = {.places = size > begin ? tl_div_up(size - begin, stride) : 0, .source = result,
               .step = 1};
     // Filter element k lies on a pixel at p when p + before - k * dilation is a multiple of stride.
     int64_t t = 0, next;
@@ -34,7 +30,7 @@ static axis gradient_axis(int64_t begin, int64_t size, int64_t result, int64_t t
     for (next = t + 1; next < taps && (next - t) * dilation % stride != 0; next++) {}
     a.k_first = t;
     a.k_step = next - t;
-    a.taps = (taps - t + a.k_step - 1) / a.k_step;
+    a.taps = tl_div_up(taps - t, a.k_step);
     a.first = (begin + before - t * dilation) / stride;
     a.delta = -(a.k_step * dilation / stride);
     return a;
@@ -125,7 +121,7 @@ typedef struct piece {
 static piece piece_at(const patches *p, int64_t position, int64_t end)
 {
     const int64_t tap = position / p->depth, c = position % p->depth;
-    return (piece){tap / p->x.taps, tap % p->x.taps, c, min_of(p->depth - c, end - position)};
+    return (piece){tap / p->x.taps, tap % p->x.taps, c, tl_min_i64(p->depth - c, end - position)};
 }
 
 /* Fills a panel from `rows_of`, which finds the lanes' elements of a piece. */
@@ -150,7 +146,7 @@ static void fill_panel(char *dst, const patches *p, bool is_a, int count, int64_
     }
     char staged[LANES_MOST * STAGED * sizeof(uint16_t)]; // only 16-bit panels have steps
     for (int64_t begin = k0; begin < end; begin += STAGED) {
-        const int64_t stop = min_of(begin + STAGED, end);
+        const int64_t stop = tl_min_i64(begin + STAGED, end);
         for (int64_t at_ = begin; at_ < stop;) {
             const piece q = piece_at(p, at_, stop);
             rows_of(rows, payload, &q);
@@ -186,7 +182,7 @@ static tl_status pack_patches(const void *payload, void *dst, int64_t batch, int
     const size_t panel = tli_gemm_panel_bytes(p->kernels, mr, depth);
     pixel_lanes l = {.p = p, .channel = batch * p->depth};
     for (int64_t i = 0; i < count; i += mr) {
-        l.count = (int)min_of(mr, count - i);
+        l.count = (int)tl_min_i64(mr, count - i);
         set_lanes(l.lanes, p, first + i, l.count);
         fill_panel((char *)dst + (size_t)(i / mr) * panel, p, true, l.count, k0, depth, pixel_rows,
                    &l);
@@ -218,7 +214,7 @@ static tl_status pack_turned_filter(const void *payload, void *dst, int64_t batc
     const int nr = p->kernels->nr;
     const size_t panel = tli_gemm_panel_bytes(p->kernels, nr, depth);
     for (int64_t j = 0; j < count; j += nr) {
-        const filter_lanes l = {p, first + j, batch * p->depth, (int)min_of(nr, count - j)};
+        const filter_lanes l = {p, first + j, batch * p->depth, (int)tl_min_i64(nr, count - j)};
         fill_panel((char *)dst + (size_t)(j / nr) * panel, p, false, l.count, k0, depth,
                    filter_rows, &l);
     }
@@ -388,7 +384,7 @@ static int64_t images_at_once(const tli_conv *c, const patches *p)
 {
     enum { BYTES = 16 << 20 };
     const int64_t each = p->y.places * p->x.places * c->in * (int64_t)tl_dtype_size(c->type);
-    return each >= BYTES ? 1 : min_of(BYTES / each, c->images);
+    return each >= BYTES ? 1 : tl_min_i64(BYTES / each, c->images);
 }
 
 /* The grid of pixels that start at (y, x). */
@@ -429,7 +425,7 @@ static tl_status grid_gradient(tl_pool *pool, tli_isa isa, const tli_conv *c, in
     g.c = room;
     s.from = room;
     for (; s.first_image < c->images; s.first_image += some) {
-        const int64_t images = min_of(some, c->images - s.first_image);
+        const int64_t images = tl_min_i64(some, c->images - s.first_image);
         p.source = at(c->y, p.size, s.first_image * c->oh * c->ow * c->out);
         set_patches(&g, &p, images);
         TL_TRY(tli_gemm_run(pool, isa, &g));
@@ -440,8 +436,8 @@ static tl_status grid_gradient(tl_pool *pool, tli_isa isa, const tli_conv *c, in
 
 tl_status tli_conv_gemm_image(tl_pool *pool, tli_isa isa, const tli_conv *c)
 {
-    for (int64_t y = 0; y < min_of(c->stride_y, c->h); y++)
-        for (int64_t x = 0; x < min_of(c->stride_x, c->w); x++)
+    for (int64_t y = 0; y < tl_min_i64(c->stride_y, c->h); y++)
+        for (int64_t x = 0; x < tl_min_i64(c->stride_x, c->w); x++)
             TL_TRY(grid_gradient(pool, isa, c, y, x));
     return TL_OK;
 }
@@ -473,7 +469,7 @@ static void find_pixels(const char **pixels, const places *p, const tap_lanes *t
     const int64_t step = c->stride_x * c->in * (int64_t)p->size;
     for (int64_t i = 0; i < count;) { // a row of places at a time
         const int64_t y = oy * c->stride_y + down, x = ox * c->stride_x + across;
-        const int64_t end = min_of(count, i + c->ow - ox), width = y >= 0 && y < c->h ? c->w : 0;
+        const int64_t end = tl_min_i64(count, i + c->ow - ox), width = y >= 0 && y < c->h ? c->w : 0;
         const int64_t start = ((image * c->h + y) * c->w + x) * c->in + t->channel;
         const char *pixel = (const char *)((uintptr_t)c->x + (uintptr_t)(start * (int64_t)p->size));
         for (int64_t at_ = x; i < end; i++, at_ += c->stride_x, pixel += step)
@@ -548,7 +544,7 @@ static int taps_of_panel(tap_lanes *taps, const tli_conv *c, int64_t group, int6
     int many = 0;
     for (int lane_ = 0; lane_ < lanes; many++) {
         const int64_t tap = (row + lane_) / c->group_in, channel = (row + lane_) % c->group_in;
-        const int here = (int)min_of(lanes - lane_, c->group_in - channel);
+        const int here = (int)tl_min_i64(lanes - lane_, c->group_in - channel);
         taps[many] = (tap_lanes){tap / c->kw, tap % c->kw, group * c->group_in + channel, lane_,
                                  here};
         lane_ += here;
@@ -566,14 +562,14 @@ static tl_status pack_places(const void *payload, void *dst_, int64_t batch, int
     char *dst = dst_;
     for (int64_t i = 0; i < count;) {
         tap_lanes taps[LANES_MOST];
-        const int lanes = (int)min_of(k->mr, count - i);
+        const int lanes = (int)tl_min_i64(k->mr, count - i);
         const int many = taps_of_panel(taps, c, batch, first + i, lanes);
         // Whole panels of this tap.
-        const int64_t left = min_of(c->group_in - (first + i) % c->group_in, count - i);
+        const int64_t left = tl_min_i64(c->group_in - (first + i) % c->group_in, count - i);
         const int64_t whole = left / k->mr * k->mr;
         for (int64_t at_ = 0; at_ < depth; at_ += STAGE) {
             char *to = dst + (size_t)(at_ * k->mr) * k->element;
-            const int64_t some = min_of(STAGE, depth - at_);
+            const int64_t some = tl_min_i64(STAGE, depth - at_);
             if (whole > 0)
                 fill_panels(to, panel, p, taps, whole, k0 + at_, some);
             else
@@ -597,10 +593,10 @@ static tl_status pack_places_b(const void *payload, void *dst_, int64_t batch, i
     for (int64_t i = 0; i < count;) {
         tap_lanes tap;
         taps_of_panel(&tap, c, batch, first + i, 1);
-        const int64_t lanes = min_of(c->group_in - (first + i) % c->group_in, count - i);
+        const int64_t lanes = tl_min_i64(c->group_in - (first + i) % c->group_in, count - i);
         for (int64_t at_ = 0; at_ < depth; at_ += STAGE) {
             const char *pixels[STAGE];
-            const int64_t some = min_of(STAGE, depth - at_);
+            const int64_t some = tl_min_i64(STAGE, depth - at_);
             find_pixels(pixels, p, &tap, k0 + at_, some);
             for (int64_t l = 0; l < lanes; l += k->nr)
                 k->gather_steps_b(dst + (size_t)(l / k->nr) * panel
@@ -627,7 +623,7 @@ static tl_status turn_rows(int64_t begin, int64_t end, void *payload)
     const tli_conv *c = t->c;
     const int64_t rows = c->kh * c->kw * c->group_in;
     for (int64_t chunk = begin; chunk < end; chunk++) {
-        const int64_t first = chunk * TURNED, last = min_of(first + TURNED, rows);
+        const int64_t first = chunk * TURNED, last = tl_min_i64(first + TURNED, rows);
         for (int64_t j = 0; j < c->out; j++) {
             const uint16_t *from = (const uint16_t *)(const void *)t->from + j * rows;
             uint16_t *to = (uint16_t *)c->k + j;
@@ -657,7 +653,7 @@ static tl_status turned_filter(tl_pool *pool, tli_isa isa, const tli_conv *c, co
     g.c = room;
     TL_TRY(tli_gemm_run(pool, isa, &g));
     const turning t = {c, room};
-    return tl_parallel_for(pool, (g.n + TURNED - 1) / TURNED, 1, turn_rows,
+    return tl_parallel_for(pool, tl_div_up(g.n, TURNED), 1, turn_rows,
                            (void *)(uintptr_t)&t);
 }
 

@@ -1,6 +1,7 @@
 #include "cpu/gemm.h"
 
 #include <string.h>
+#include <tilth/base/integer.h>
 
 #include "cpu/gemm_impl.h"
 #include "cpu/scratch.h"
@@ -205,7 +206,7 @@ size_t tli_gemm_packed_b_bytes(tli_isa isa, tl_dtype a_type, tl_dtype b_type, in
 {
     const tli_gemm_kernels *kernels =
         tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, a_type, b_type));
-    return (size_t)((n + kernels->nr - 1) / kernels->nr)
+    return (size_t)tl_div_up(n, kernels->nr)
            * tli_gemm_panel_bytes(kernels, kernels->nr, k);
 }
 

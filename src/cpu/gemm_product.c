@@ -1,4 +1,5 @@
 #include <string.h>
+#include <tilth/base/integer.h>
 
 #include "cpu/gemm_impl.h"
 #include "cpu/scratch.h"
@@ -6,32 +7,12 @@
 enum { SMALL_FLOATS = 4096 }; /* of a small product's b that are packed */
 enum { SMALL_ROWS = 16 };     /* of a tile, at most */
 
-static int64_t min_of(int64_t x, int64_t y)
-{
-    return x < y ? x : y;
-}
-
-static int64_t max_of(int64_t x, int64_t y)
-{
-    return x > y ? x : y;
-}
-
-static int64_t round_up(int64_t x, int64_t unit)
-{
-    return (x + unit - 1) / unit * unit;
-}
-
-static int64_t div_up(int64_t x, int64_t unit)
-{
-    return (x + unit - 1) / unit;
-}
-
 /* --- the cut ---------------------------------------------------------------------------------- */
 
 int64_t tli_gemm_block_depth(const tli_gemm_kernels *k, int64_t depth)
 {
-    const int64_t blocks = max_of(div_up(depth, k->kc), 1);
-    return max_of(round_up(div_up(depth, blocks), k->kr), k->kr);
+    const int64_t blocks = tl_max_i64(tl_div_up(depth, k->kc), 1);
+    return tl_max_i64(tl_round_up(tl_div_up(depth, blocks), k->kr), k->kr);
 }
 
 /* Depths above which a sum is continued in c, where the kernels do not say. A long sum in one piece
@@ -66,7 +47,7 @@ static bool is_small(const product *p)
     const tli_gemm *g = p->g;
     if (!is_little(g) || !p->k->in_rows) return false;
     const bool a_reads = g->a_col == 1 || g->a_row == 1;
-    const int64_t lanes = max_of(round_up(g->n, p->k->in_rows->nr), round_up(g->n, p->k->nr));
+    const int64_t lanes = tl_max_i64(tl_round_up(g->n, p->k->in_rows->nr), tl_round_up(g->n, p->k->nr));
     const bool b_reads =
         (g->b_col == 1 && g->n % p->k->vector == 0) || lanes * g->k <= SMALL_FLOATS;
     return a_reads && b_reads && p->c_type == TL_F32 && p->mode == TLI_GEMM_TILES && !g->pack_a
@@ -142,15 +123,15 @@ static int64_t tasks_of(const product *p)
 /* The length of a piece of a side that is cut into `tasks` of whole panels, `fewest` at least. */
 static int64_t piece_of(int64_t side, int64_t tasks, int64_t panel, int64_t fewest)
 {
-    return max_of(round_up(div_up(side, tasks), panel), fewest * panel);
+    return tl_max_i64(tl_round_up(tl_div_up(side, tasks), panel), fewest * panel);
 }
 
 /* A piece that is at most twice as long, where that lets two threads finish at the same time. */
 static int64_t even_piece(int64_t side, int64_t piece, int64_t panel, int64_t longest)
 {
     int64_t best = piece, shortest = INT64_MAX;
-    for (int64_t try = piece; try <= min_of(2 * piece, longest); try += panel) {
-        const int64_t took = div_up(div_up(side, try), 2) * try;
+    for (int64_t try = piece; try <= tl_min_i64(2 * piece, longest); try += panel) {
+        const int64_t took = tl_div_up(tl_div_up(side, try), 2) * try;
         if (took >= shortest) continue;
         best = try;
         shortest = took;
@@ -178,14 +159,14 @@ static void cut_sides(product *p, bool b_direct)
     const double bytes = (double)n * (double)p->depth * (double)k->element;
     const bool near = b_direct || bytes <= k->near;
     const int64_t down = near && uses_panels(p) ? tasks : 1;
-    p->mb = min_of(piece_of(m, down, k->mr, rows_least), piece_of(m, div_up(m, highest), k->mr, 1));
-    const int64_t rows = div_up(m, p->mb);
+    p->mb = tl_min_i64(piece_of(m, down, k->mr, rows_least), piece_of(m, tl_div_up(m, highest), k->mr, 1));
+    const int64_t rows = tl_div_up(m, p->mb);
     const int64_t across = skinny || (near && rows >= ENOUGH) ? 1 : tasks / rows;
-    p->nb = piece_of(n, max_of(across, div_up(n, WIDEST)), k->nr, cols_least);
-    p->nb = min_of(p->nb, WIDEST / k->nr * k->nr);
+    p->nb = piece_of(n, tl_max_i64(across, tl_div_up(n, WIDEST)), k->nr, cols_least);
+    p->nb = tl_min_i64(p->nb, WIDEST / k->nr * k->nr);
     // What the columns did not give.
-    const int64_t missing = tasks / div_up(n, p->nb);
-    if (missing > rows) p->mb = min_of(p->mb, piece_of(m, missing, k->mr, rows_least));
+    const int64_t missing = tasks / tl_div_up(n, p->nb);
+    if (missing > rows) p->mb = tl_min_i64(p->mb, piece_of(m, missing, k->mr, rows_least));
     if (p->nb >= n) p->mb = even_piece(m, p->mb, k->mr, highest);
 }
 
@@ -193,9 +174,9 @@ static void cut_sides(product *p, bool b_direct)
 static int64_t rows_depth(const product *p)
 {
     if (p->g->pieces <= 1) return tli_gemm_block_depth(p->k, p->depth);
-    const int64_t piece = max_of(p->g->k / p->g->pieces, 1);
-    const int64_t blocks = div_up(p->g->pieces, max_of(p->k->kc / piece, 1));
-    return piece * div_up(p->g->pieces, blocks);
+    const int64_t piece = tl_max_i64(p->g->k / p->g->pieces, 1);
+    const int64_t blocks = tl_div_up(p->g->pieces, tl_max_i64(p->k->kc / piece, 1));
+    return piece * tl_div_up(p->g->pieces, blocks);
 }
 
 void tli_gemm_cut(product *p)
@@ -214,8 +195,8 @@ void tli_gemm_cut(product *p)
                                        : ROW_DEPTH;
     const bool a_direct = p->mode == TLI_GEMM_ROWS || a_stays(p), b_direct = b_stays(p);
     cut_sides(p, b_direct);
-    const bool a_own = div_up(p->g->n, p->nb) <= max_of(k->repacks_a, 1);
-    const bool b_own = div_up(p->g->m, p->mb) <= max_of(k->repacks_b, 1);
+    const bool a_own = tl_div_up(p->g->n, p->nb) <= tl_max_i64(k->repacks_a, 1);
+    const bool b_own = tl_div_up(p->g->m, p->mb) <= tl_max_i64(k->repacks_b, 1);
     p->a_from = a_direct ? TLI_GEMM_DIRECT : a_own ? TLI_GEMM_OWN : TLI_GEMM_SHARED;
     p->b_from = b_direct ? TLI_GEMM_DIRECT : b_own ? TLI_GEMM_OWN : TLI_GEMM_SHARED;
     if (p->g->packed_b) p->b_from = TLI_GEMM_SHARED;
@@ -248,14 +229,14 @@ static tl_status pack_b(const product *p, void *dst, int64_t first, int64_t coun
 /* The panel that starts at this lane, in the block that starts at this depth. */
 static char *panel_at(const product *p, const panels *s, int width, int64_t lane, int64_t k0)
 {
-    const int64_t padded = round_up(s->count, width);
-    const int64_t depth = round_up(min_of(p->kb, s->k1 - k0), p->k->kr);
+    const int64_t padded = tl_round_up(s->count, width);
+    const int64_t depth = tl_round_up(tl_min_i64(p->kb, s->k1 - k0), p->k->kr);
     return s->data + (size_t)(padded * (k0 - s->k0) + (lane - s->first) * depth) * p->k->element;
 }
 
 static size_t panels_bytes(const product *p, const panels *s, int width)
 {
-    return (size_t)div_up(s->count, width) * tli_gemm_panel_bytes(p->k, width, s->k1 - s->k0);
+    return (size_t)tl_div_up(s->count, width) * tli_gemm_panel_bytes(p->k, width, s->k1 - s->k0);
 }
 
 typedef struct packing {
@@ -266,7 +247,7 @@ typedef struct packing {
 
 static int64_t units_of(const product *p, const panels *s, int width)
 {
-    return div_up(s->count, width) * div_up(s->k1 - s->k0, p->kb);
+    return tl_div_up(s->count, width) * tl_div_up(s->k1 - s->k0, p->kb);
 }
 
 static tl_status pack_units(int64_t begin, int64_t end, void *payload)
@@ -277,13 +258,13 @@ static tl_status pack_units(int64_t begin, int64_t end, void *payload)
         const bool is_a = unit < work->a_units;
         const panels *s = is_a ? work->a : work->b;
         const int width = is_a ? p->k->mr : p->k->nr;
-        const int64_t in_row = div_up(s->count, width), index = unit - (is_a ? 0 : work->a_units);
+        const int64_t in_row = tl_div_up(s->count, width), index = unit - (is_a ? 0 : work->a_units);
         const int64_t lane = s->first + index % in_row * width, k0 = s->k0 + index / in_row * p->kb;
         // As many neighbours of the same block as there are.
-        int64_t run = min_of(end - unit, in_row - index % in_row);
-        if (is_a) run = min_of(run, work->a_units - unit);
-        const int64_t count = min_of(run * width, s->first + s->count - lane);
-        const int64_t depth = min_of(p->kb, s->k1 - k0);
+        int64_t run = tl_min_i64(end - unit, in_row - index % in_row);
+        if (is_a) run = tl_min_i64(run, work->a_units - unit);
+        const int64_t count = tl_min_i64(run * width, s->first + s->count - lane);
+        const int64_t depth = tl_min_i64(p->kb, s->k1 - k0);
         TL_TRY(
             (is_a ? pack_a : pack_b)(p, panel_at(p, s, width, lane, k0), lane, count, k0, depth));
         unit += run;
@@ -350,7 +331,7 @@ static tl_status panel_of_b(const char **out, int64_t *row, const part *s, const
     const int64_t left = t->j0 + t->cols - j, panels_ = OWN_PANELS - index;
     *out = t->b_room + (size_t)index * tli_gemm_panel_bytes(p->k, p->k->nr, depth);
     if (p->b_from == TLI_GEMM_OWN && index > 0) return TL_OK;
-    return pack_b(p, (char *)(uintptr_t)*out, j, min_of(left, panels_ * p->k->nr), k0, depth);
+    return pack_b(p, (char *)(uintptr_t)*out, j, tl_min_i64(left, panels_ * p->k->nr), k0, depth);
 }
 
 /* Tiles of one block of depth. */
@@ -399,7 +380,7 @@ static void run_column(const tiling *w, int64_t j, int cols, const char *b, int6
     const char *a = w->a;
     char *c = w->t->sums + (size_t)(j - w->t->j0) * w->sum;
     for (int64_t left = w->t->rows; left > 0; left -= k->mr, a += w->a_step, c += w->c_step) {
-        const int rows = (int)min_of(k->mr, left);
+        const int rows = (int)tl_min_i64(k->mr, left);
         if (panels_)
             k->tile(rows, cols, depth, a, b, c, c_row, alpha, accumulate);
         else
@@ -416,7 +397,7 @@ static tl_status run_tiles(const part *s, const block *t, int64_t k0, int64_t de
     tl_status st = TL_OK;
     if (p->k->begin) p->k->begin();
     for (int64_t j = t->j0; j < t->j0 + t->cols; j += p->k->nr) {
-        const int cols = (int)min_of(p->k->nr, t->j0 + t->cols - j);
+        const int cols = (int)tl_min_i64(p->k->nr, t->j0 + t->cols - j);
         const char *b;
         int64_t b_row;
         TL_TRY_DONE(st, panel_of_b(&b, &b_row, s, t, j, cols, k0, depth));
@@ -457,14 +438,14 @@ static tl_status run_rows(const part *s, const block *t, int64_t k0, int64_t dep
     const int64_t pieces = pieces_of(p, depth), piece = pieces ? depth / pieces : 0;
     const void **list = (const void **)(void *)t->a_room;
     for (int64_t i = 0; i < t->rows && pieces; i += k->mr)
-        find_rows(list + i * pieces, p, t->i0 + i, min_of(k->mr, t->rows - i), k0, pieces);
+        find_rows(list + i * pieces, p, t->i0 + i, tl_min_i64(k->mr, t->rows - i), k0, pieces);
     for (int64_t j = 0; j < t->cols; j += k->nr) {
-        const int cols = (int)min_of(k->nr, t->cols - j);
+        const int cols = (int)tl_min_i64(k->nr, t->cols - j);
         const char *b;
         int64_t b_row;
         TL_TRY(panel_of_b(&b, &b_row, s, t, t->j0 + j, cols, k0, depth));
         for (int64_t i = 0; i < t->rows; i += k->mr)
-            k->rows((int)min_of(k->mr, t->rows - i), cols, pieces, piece,
+            k->rows((int)tl_min_i64(k->mr, t->rows - i), cols, pieces, piece,
                     pieces ? list + i * pieces : NULL, b, b_row,
                     t->sums + (size_t)(i * t->row + j) * sizeof(float), t->row, p->g->alpha,
                     t->accumulate);
@@ -532,19 +513,19 @@ static tl_status open_block(block *t, const part *s)
     enum { LINE = 64 };
     const product *p = s->p;
     const bool in_c = p->c_type == p->k->sum_type;
-    const int64_t depth = min_of(p->kb, s->k1 - s->k0);
+    const int64_t depth = tl_min_i64(p->kb, s->k1 - s->k0);
     size_t a = 0, b = 0, sums = 0;
     if (uses_panels(p)) {
         if (p->mode == TLI_GEMM_ROWS)
-            a = (size_t)(round_up(t->rows, p->k->mr) * pieces_of(p, depth)) * sizeof(void *);
+            a = (size_t)(tl_round_up(t->rows, p->k->mr) * pieces_of(p, depth)) * sizeof(void *);
         else if (p->a_from == TLI_GEMM_OWN)
-            a = (size_t)div_up(t->rows, p->k->mr) * tli_gemm_panel_bytes(p->k, p->k->mr, depth);
+            a = (size_t)tl_div_up(t->rows, p->k->mr) * tli_gemm_panel_bytes(p->k, p->k->mr, depth);
         if (p->b_from != TLI_GEMM_SHARED)
             b = OWN_PANELS * tli_gemm_panel_bytes(p->k, p->k->nr, depth);
     }
     if (!in_c && !s->sums) sums = (size_t)(t->rows * t->cols) * sum_bytes(p);
-    a = (size_t)round_up((int64_t)a, LINE);
-    b = (size_t)round_up((int64_t)b, LINE);
+    a = (size_t)tl_round_up((int64_t)a, LINE);
+    b = (size_t)tl_round_up((int64_t)b, LINE);
     void *room = NULL;
     if (a + b + sums > 0) TL_TRY(room_for(&room, TLI_SCRATCH_TASK, a + b + sums));
     if (a > 0) ((char *)room)[a + TLI_GEMM_READ_AHEAD - 1] = 0; // b's room may stay unused
@@ -571,17 +552,17 @@ static tl_status run_tasks(int64_t begin, int64_t end, void *payload)
 {
     const part *s = payload;
     const product *p = s->p;
-    const int64_t in_row = div_up(s->cols, p->nb);
+    const int64_t in_row = tl_div_up(s->cols, p->nb);
     for (int64_t task = begin; task < end; task++) {
         const int64_t i = task / in_row * p->mb, j = task % in_row * p->nb;
         block t = {.i0 = s->i0 + i,
-                   .rows = min_of(p->mb, s->rows - i),
+                   .rows = tl_min_i64(p->mb, s->rows - i),
                    .j0 = s->j0 + j,
-                   .cols = min_of(p->nb, s->cols - j)};
+                   .cols = tl_min_i64(p->nb, s->cols - j)};
         TL_TRY(open_block(&t, s));
         int64_t k0 = s->k0;
         do { // once also for a depth of 0, which makes the sums 0
-            const int64_t depth = min_of(p->kb, s->k1 - k0);
+            const int64_t depth = tl_min_i64(p->kb, s->k1 - k0);
             TL_TRY(run_block(s, &t, k0, depth));
             t.accumulate = true;
             k0 += depth;
@@ -606,7 +587,7 @@ void tli_gemm_limit_parts(int64_t side, int64_t bytes)
 /* The side of a part in whole tasks. */
 static int64_t side_of(int64_t task)
 {
-    return max_of(part_side / task * task, task);
+    return tl_max_i64(part_side / task * task, task);
 }
 
 /* The depth of a part: all of it, unless its panels would be too much to hold. */
@@ -615,9 +596,9 @@ static int64_t part_depth(const product *p, int64_t rows, int64_t cols)
     int64_t lanes = 0;
     if (uses_panels(p) && p->a_from == TLI_GEMM_SHARED) lanes += rows;
     if (uses_panels(p) && p->b_from == TLI_GEMM_SHARED && !p->g->packed_b) lanes += cols;
-    if (!lanes) return max_of(p->depth, 1);
+    if (!lanes) return tl_max_i64(p->depth, 1);
     const int64_t fits = part_bytes / (lanes * (int64_t)p->k->element) / p->kb * p->kb;
-    return max_of(min_of(fits, p->depth), p->kb);
+    return tl_max_i64(tl_min_i64(fits, p->depth), p->kb);
 }
 
 /* Packs what the part's tasks share. What the part before it had packed, and this one needs too, is
@@ -631,15 +612,15 @@ static tl_status pack_part(tl_pool *pool, part *s, const part *before)
     panels b = {.first = s->j0, .count = s->cols, .k0 = s->k0, .k1 = s->k1};
     if (p->a_from != TLI_GEMM_SHARED) a.count = 0;
     if (p->b_from != TLI_GEMM_SHARED || g->packed_b) b.count = 0;
-    const size_t a_bytes = (size_t)round_up((int64_t)panels_bytes(p, &a, p->k->mr), 64);
+    const size_t a_bytes = (size_t)tl_round_up((int64_t)panels_bytes(p, &a, p->k->mr), 64);
     const size_t b_bytes = panels_bytes(p, &b, p->k->nr);
     void *room = NULL;
     if (a_bytes + b_bytes > 0)
         TL_TRY(
-            room_for(&room, TLI_SCRATCH_PACK, (size_t)round_up((int64_t)b_bytes, 64) + a_bytes));
+            room_for(&room, TLI_SCRATCH_PACK, (size_t)tl_round_up((int64_t)b_bytes, 64) + a_bytes));
     // b first: of the two it is the one that does not change from part to part.
     b.data = room;
-    a.data = room ? (char *)room + round_up((int64_t)b_bytes, 64) : NULL;
+    a.data = room ? (char *)room + tl_round_up((int64_t)b_bytes, 64) : NULL;
     s->a = a;
     s->b = b;
     const bool kept = before && before->b.data == b.data && before->b.first == b.first
@@ -655,16 +636,16 @@ static tl_status run_parts(tl_pool *pool, const product *p)
     const bool tiles = uses_panels(p);
     // Sides that the tasks pack by themselves, or read where they are, have no limit.
     const int64_t rows =
-        tiles && p->a_from == TLI_GEMM_SHARED ? side_of(p->mb) : round_up(g->m, p->mb);
+        tiles && p->a_from == TLI_GEMM_SHARED ? side_of(p->mb) : tl_round_up(g->m, p->mb);
     const int64_t cols = tiles && p->b_from == TLI_GEMM_SHARED && !g->packed_b
                              ? side_of(p->nb)
-                             : round_up(g->n, p->nb);
-    const int64_t depth = part_depth(p, min_of(rows, g->m), min_of(cols, g->n));
+                             : tl_round_up(g->n, p->nb);
+    const int64_t depth = part_depth(p, tl_min_i64(rows, g->m), tl_min_i64(cols, g->n));
     const int64_t end = p->k0 + p->depth;
     void *sums = NULL;
     if (depth < p->depth && p->c_type != p->k->sum_type)
         TL_TRY(tli_scratch(&sums, TLI_SCRATCH_SPLIT,
-                           (size_t)(min_of(rows, g->m) * min_of(cols, g->n)) * sum_bytes(p)));
+                           (size_t)(tl_min_i64(rows, g->m) * tl_min_i64(cols, g->n)) * sum_bytes(p)));
     part before = {0};
     for (int64_t j = 0; j < g->n; j += cols)
         for (int64_t i = 0; i < g->m; i += rows) {
@@ -672,16 +653,16 @@ static tl_status run_parts(tl_pool *pool, const product *p)
             do {
                 part s = {.p = p,
                           .i0 = i,
-                          .rows = min_of(rows, g->m - i),
+                          .rows = tl_min_i64(rows, g->m - i),
                           .j0 = j,
-                          .cols = min_of(cols, g->n - j),
+                          .cols = tl_min_i64(cols, g->n - j),
                           .k0 = k0,
-                          .k1 = min_of(end, k0 + depth),
+                          .k1 = tl_min_i64(end, k0 + depth),
                           .sums = sums,
                           .first = k0 == p->k0};
                 s.last = s.k1 == end;
                 TL_TRY(pack_part(pool, &s, &before));
-                const int64_t tasks = div_up(s.rows, p->mb) * div_up(s.cols, p->nb);
+                const int64_t tasks = tl_div_up(s.rows, p->mb) * tl_div_up(s.cols, p->nb);
                 TL_TRY(tl_parallel_for(pool, tasks, 1, run_tasks, &s));
                 before = s;
                 k0 = s.k1;
@@ -705,7 +686,7 @@ static tl_status run_slices(int64_t begin, int64_t end, void *payload)
     for (int64_t i = begin; i < end; i++) {
         product slice = *s->p;
         slice.k0 += i * s->depth;
-        slice.depth = min_of(s->depth, s->p->depth - i * s->depth);
+        slice.depth = tl_min_i64(s->depth, s->p->depth - i * s->depth);
         slice.c = s->sums + (size_t)(i * g->m * g->n) * sum_bytes(s->p);
         slice.c_type = s->p->k->sum_type;
         slice.c_row = g->n;
@@ -739,7 +720,7 @@ static void add_c(const product *p, void *sums, int64_t i)
     enum { CHUNK = 256 };
     double room[CHUNK]; // of either type
     for (int64_t j = 0; j < p->g->n; j += CHUNK) {
-        const int64_t count = min_of(CHUNK, p->g->n - j);
+        const int64_t count = tl_min_i64(CHUNK, p->g->n - j);
         p->k->convert(room, p->k->sum_type, tli_gemm_at(p->c, p->c_type, i * p->c_row + j),
                       p->c_type, count);
         for (int64_t e = 0; e < count; e++) {
@@ -776,8 +757,8 @@ static int64_t slices_of(const product *p)
     enum { PANELS = 8 }; // of b in a task that is not small
     const int64_t m = p->g->m, n = p->g->n;
     const int64_t tasks = p->k->repacks_a
-                            ? div_up(m, p->mb) * div_up(n, p->nb) // small ones are no worse
-                            : div_up(m, p->k->mc) * div_up(n, PANELS * p->k->nr);
+                            ? tl_div_up(m, p->mb) * tl_div_up(n, p->nb) // small ones are no worse
+                            : tl_div_up(m, p->k->mc) * tl_div_up(n, PANELS * p->k->nr);
     const int64_t bytes = m * n * (int64_t)sum_bytes(p);
     const double work = (double)m * (double)n * (double)p->depth * tli_gemm_weight(p->k);
     if (p->whole || tasks >= TASKS || p->mode == TLI_GEMM_ROWS) return 1;
@@ -817,19 +798,19 @@ static void run_small_tiles(const product *p, float *panels_)
 {
     const tli_gemm *g = p->g;
     // Tiles of rows compute rows that are not there; a sixth of them is too much.
-    const int64_t padded = round_up(g->m, p->k->in_rows->mr);
-    const bool fits = g->m > 2 && 5 * padded <= 6 * round_up(g->m, p->k->mr);
+    const int64_t padded = tl_round_up(g->m, p->k->in_rows->mr);
+    const bool fits = g->m > 2 && 5 * padded <= 6 * tl_round_up(g->m, p->k->mr);
     const bool in_rows = g->a_col == 1 && fits;
     const tli_gemm_kernels *k = in_rows ? p->k->in_rows : p->k;
     const bool direct = g->b_col == 1 && g->n % k->vector == 0;
     if (!direct && g->k > 0) k->pack_b(panels_, p->b, TL_F32, g->b_col, g->b_row, g->n, g->k);
     for (int64_t i = 0; i < g->m; i += k->mr) {
-        const int rows = (int)min_of(k->mr, g->m - i);
+        const int rows = (int)tl_min_i64(k->mr, g->m - i);
         const void *list[SMALL_ROWS];
         for (int l = 0; in_rows && l < k->mr; l++)
             list[l] = (const float *)p->a + (i + (l < rows ? l : 0)) * g->a_row;
         for (int64_t j = 0; j < g->n; j += k->nr) {
-            const int cols = (int)min_of(k->nr, g->n - j);
+            const int cols = (int)tl_min_i64(k->nr, g->n - j);
             const float *b = direct ? (const float *)p->b + j : panels_ + j * g->k;
             const int64_t b_row = direct ? g->b_row : k->nr;
             float *c = (float *)p->c + i * p->c_row + j;
@@ -866,8 +847,8 @@ tl_status tli_gemm_run_product(tl_pool *pool, const product *p)
     if (s.slices <= 1) return run_parts(pool, p);
     // Blocks of panels that were packed before start at multiples of theirs.
     const int64_t unit = p->g->packed_b ? tli_gemm_block_depth(p->k, p->g->k) : p->k->kr;
-    s.depth = round_up(div_up(p->depth, s.slices), unit);
-    s.slices = div_up(p->depth, s.depth);
+    s.depth = tl_round_up(tl_div_up(p->depth, s.slices), unit);
+    s.slices = tl_div_up(p->depth, s.depth);
     void *sums;
     TL_TRY(tli_scratch(&sums, TLI_SCRATCH_SPLIT,
                        (size_t)(s.slices * p->g->m * p->g->n) * sum_bytes(p)));

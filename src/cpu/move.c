@@ -1,6 +1,7 @@
 #include "cpu/move.h"
 
 #include <string.h>
+#include <tilth/base/integer.h>
 
 enum {
     TASK = 131072, /* bytes that a task moves */
@@ -247,10 +248,10 @@ static tl_status transpose(tl_pool *threads, const tli_move *m, int axis)
         t.outer.from_step[r] = m->from_step[d];
         others *= m->dims[d];
     }
-    t.columns = (t.across + t.width - 1) / t.width;
-    t.rows = (t.along + TILE - 1) / TILE;
-    const int64_t across = t.across < t.width ? t.across : t.width;
-    const int64_t along = t.along < TILE ? t.along : TILE;
+    t.columns = tl_div_up(t.across, t.width);
+    t.rows = tl_div_up(t.along, TILE);
+    const int64_t across = tl_min_i64(t.across, t.width);
+    const int64_t along = tl_min_i64(t.along, TILE);
     const int64_t bytes = across * along * (int64_t)m->size;
     return tl_parallel_for(threads, others * t.columns * t.rows, TASK / 2 / bytes, move_tiles, &t);
 }

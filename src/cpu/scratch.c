@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <tilth/base/alloc.h>
+#include <tilth/base/integer.h>
 
 /* Sizes are rounded up, so that small steps cost nothing. Large pieces are asked to be backed by
  * huge pages: kernels walk through them in ways that would miss the TLB. */
@@ -61,7 +62,7 @@ tl_status tli_scratch(void **out, tli_scratch_slot slot, size_t bytes)
         *p = (piece){0};
         const bool large = bytes >= HUGE_PAGE / 2;
         const size_t unit = large ? HUGE_PAGE : STEP;
-        const size_t rounded = bytes > SIZE_MAX - unit ? bytes : (bytes + unit - 1) / unit * unit;
+        const size_t rounded = bytes > SIZE_MAX - unit ? bytes : tl_round_up_size(bytes, unit);
         p->memory = tl_alloc_aligned(large ? HUGE_PAGE : ALIGNMENT, rounded);
         if (!p->memory) {
             *out = NULL;

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <tilth/base/integer.h>
 
 #include "data/image_impl.h"
 
@@ -126,18 +127,13 @@ static void fill_row(const tl_pixels *p, void *row, int64_t from, int64_t to, do
     }
 }
 
-static int64_t clamp(int64_t x, int64_t low, int64_t high)
-{
-    return x < low ? low : x > high ? high : x;
-}
-
 void tl_pixels_shift(const tl_pixels *out, const tl_pixels *in, int64_t top, int64_t left,
                      double fill)
 {
     TL_ASSERT(IS_PLAIN(out) && out->dtype == in->dtype && out->channels == in->channels);
     size_t pixel = (size_t)out->channels * tl_dtype_size(out->dtype);
     // Columns of `out` that have one of `in` behind them.
-    int64_t from = clamp(-left, 0, out->width), to = clamp(in->width - left, from, out->width);
+    int64_t from = tl_clamp_i64(-left, 0, out->width), to = tl_clamp_i64(in->width - left, from, out->width);
     for (int64_t y = 0; y < out->height; y++) {
         char *row = row_of(out, y);
         int64_t source = y + top;
@@ -189,14 +185,14 @@ tl_window tl_window_center(int64_t height, int64_t width, double fraction)
 {
     // In float32 as the original computes it, so that it is the same pixel that is cut off.
     float side = (float)fraction * (float)(height < width ? height : width);
-    int64_t size = clamp((int64_t)side, 1, height < width ? height : width);
+    int64_t size = tl_clamp_i64((int64_t)side, 1, height < width ? height : width);
     int64_t y = (int64_t)(((float)height - side) / 2), x = (int64_t)(((float)width - side) / 2);
-    return (tl_window){clamp(x, 0, width - size), clamp(y, 0, height - size), size, size};
+    return (tl_window){tl_clamp_i64(x, 0, width - size), tl_clamp_i64(y, 0, height - size), size, size};
 }
 
 tl_window tl_window_middle(int64_t height, int64_t width, int64_t want_height, int64_t want_width)
 {
-    int64_t h = clamp(want_height, 1, height), w = clamp(want_width, 1, width);
+    int64_t h = tl_clamp_i64(want_height, 1, height), w = tl_clamp_i64(want_width, 1, width);
     return (tl_window){(width - w) / 2, (height - h) / 2, w, h};
 }
 

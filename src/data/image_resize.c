@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <tilth/base/alloc.h>
+#include <tilth/base/integer.h>
 
 #include "data/image_impl.h"
 
@@ -76,22 +77,17 @@ static int64_t most_taps(const tl_pixels_resize_args *a, int64_t in, int64_t out
     return most < in ? most : in;
 }
 
-static int64_t clamp(int64_t x, int64_t low, int64_t high)
-{
-    return x < low ? low : x > high ? high : x;
-}
-
 static span nearest_span(int64_t i, float scale, int64_t in, float *weights)
 {
     weights[0] = 1;
-    return (span){clamp((int64_t)floorf(((float)i + 0.5f) * scale), 0, in - 1), 1, weights};
+    return (span){tl_clamp_i64((int64_t)floorf(((float)i + 0.5f) * scale), 0, in - 1), 1, weights};
 }
 
 // Beyond the border the border's pixel goes on.
 static span linear_span(int64_t i, float scale, int64_t in, float *weights)
 {
     float at = ((float)i + 0.5f) * scale - 0.5f, low = floorf(at), part = at - low;
-    int64_t a = clamp((int64_t)low, 0, in - 1), b = clamp((int64_t)low + 1, 0, in - 1);
+    int64_t a = tl_clamp_i64((int64_t)low, 0, in - 1), b = tl_clamp_i64((int64_t)low + 1, 0, in - 1);
     if (a == b) return weights[0] = 1, (span){a, 1, weights};
     weights[0] = 1 - part;
     weights[1] = part;
@@ -101,8 +97,8 @@ static span linear_span(int64_t i, float scale, int64_t in, float *weights)
 static span area_span(int64_t i, float scale, int64_t in, int64_t most, float *weights)
 {
     float from = (float)i * scale, to = (float)(i + 1) * scale;
-    int64_t start = clamp((int64_t)floorf(from), 0, in - 1),
-            end = clamp((int64_t)ceilf(to), start + 1, in);
+    int64_t start = tl_clamp_i64((int64_t)floorf(from), 0, in - 1),
+            end = tl_clamp_i64((int64_t)ceilf(to), start + 1, in);
     if (end - start > most) end = start + most;
     for (int64_t k = start; k < end; k++) {
         float left = (float)k > from ? (float)k : from,
@@ -117,8 +113,8 @@ static span kernel_span(const tl_pixels_resize_args *a, int64_t i, float scale, 
 {
     float stretch = stretch_of(a, scale), reach = radius_of(a) * stretch,
           at = ((float)i + 0.5f) * scale;
-    int64_t start = clamp((int64_t)ceilf(at - reach - 0.5f), 0, in - 1);
-    int64_t end = clamp((int64_t)floorf(at + reach - 0.5f), start, in - 1) + 1;
+    int64_t start = tl_clamp_i64((int64_t)ceilf(at - reach - 0.5f), 0, in - 1);
+    int64_t end = tl_clamp_i64((int64_t)floorf(at + reach - 0.5f), start, in - 1) + 1;
     if (end - start > most) end = start + most;
     for (int64_t k = start; k < end; k++) {
         float x = fabsf((float)k + 0.5f - at) / stretch;
@@ -295,11 +291,6 @@ static tl_status check(const tl_pixels *out, const tl_pixels *in, const tl_pixel
     return TL_OK;
 }
 
-static size_t round_up(size_t bytes)
-{
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
 static tl_status need(tl_pixels_scratch *s, size_t size)
 {
     if (size <= s->size) return TL_OK;
@@ -317,12 +308,12 @@ static tl_status prepare(resizing *r, tl_pixels_scratch *scratch)
     int64_t row_taps = most_taps(r->args, in->height, out->height);
     int64_t column_taps = most_taps(r->args, in->width, out->width);
     size_t sizes[] = {
-        round_up((size_t)out->height * sizeof(span)),
-        round_up((size_t)out->width * sizeof(span)),
-        round_up((size_t)(out->height * row_taps) * sizeof(float)),
-        round_up((size_t)(out->width * column_taps) * sizeof(float)),
-        round_up((size_t)(in->width * in->channels + SLACK) * sizeof(float)),
-        round_up((size_t)(out->width * out->channels + SLACK) * sizeof(float)),
+        tl_round_up_size((size_t)out->height * sizeof(span), ALIGNMENT),
+        tl_round_up_size((size_t)out->width * sizeof(span), ALIGNMENT),
+        tl_round_up_size((size_t)(out->height * row_taps) * sizeof(float), ALIGNMENT),
+        tl_round_up_size((size_t)(out->width * column_taps) * sizeof(float), ALIGNMENT),
+        tl_round_up_size((size_t)(in->width * in->channels + SLACK) * sizeof(float), ALIGNMENT),
+        tl_round_up_size((size_t)(out->width * out->channels + SLACK) * sizeof(float), ALIGNMENT),
     };
     char *parts[TL_COUNT(sizes)];
     size_t total = 0;

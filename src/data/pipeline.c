@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
+#include <tilth/base/integer.h>
 #include <tilth/base/map.h>
 #include <tilth/base/vec.h>
 
@@ -303,7 +304,7 @@ static tl_status count_parts(const tli_stream *s, int64_t *records)
         }
         *records += here;
     }
-    if (every == 1) *records = (*records - s->reader + s->readers - 1) / s->readers;
+    if (every == 1) *records = tl_div_up(*records - s->reader, s->readers);
     return TL_OK;
 }
 

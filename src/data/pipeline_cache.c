@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
+#include <tilth/base/integer.h>
 
 #include "data/pipeline_impl.h"
 
@@ -86,16 +87,11 @@ bool tli_cache_get(const tli_cache *cache, const tli_place *at, tl_sample *out)
     return true;
 }
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
 static entry *entry_new(const tl_sample *s)
 {
-    size_t head = rounded(sizeof(entry) + (size_t)s->count * sizeof(tl_sample_field));
-    size_t bytes = head + rounded(s->record_size);
-    for (int64_t i = 0; i < s->count; i++) bytes += rounded(tli_field_bytes(&s->fields[i]));
+    size_t head = tl_round_up_size(sizeof(entry) + (size_t)s->count * sizeof(tl_sample_field), ALIGNMENT);
+    size_t bytes = head + tl_round_up_size(s->record_size, ALIGNMENT);
+    for (int64_t i = 0; i < s->count; i++) bytes += tl_round_up_size(tli_field_bytes(&s->fields[i]), ALIGNMENT);
     entry *e = tl_alloc_aligned(ALIGNMENT, bytes);
     if (!e) {
         (void)TL_FAIL_NOMEM(bytes);
@@ -107,14 +103,14 @@ static entry *entry_new(const tl_sample *s)
     if (s->record) {
         if (s->record_size) memcpy(to, s->record, s->record_size);
         e->record = to;
-        to += rounded(s->record_size);
+        to += tl_round_up_size(s->record_size, ALIGNMENT);
     }
     for (int64_t i = 0; i < s->count; i++) {
         size_t size = tli_field_bytes(&s->fields[i]);
         e->fields[i] = s->fields[i];
         e->fields[i].data = to;
         if (size) memcpy(to, s->fields[i].data, size);
-        to += rounded(size);
+        to += tl_round_up_size(size, ALIGNMENT);
     }
     return e;
 }

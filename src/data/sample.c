@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
+#include <tilth/base/integer.h>
 #include <tilth/base/str.h>
 
 #include "data/sample_impl.h"
@@ -51,7 +52,7 @@ static void *take(tli_slot *slot, size_t bytes)
         (void)TL_FAIL_NOMEM(bytes);
         return NULL;
     }
-    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    bytes = tl_round_up_size(bytes, ALIGNMENT);
     if ((!slot->chunk || slot->chunk->size - slot->used < bytes) && !add_chunk(slot, bytes))
         return NULL;
     void *memory = chunk_data(slot->chunk) + slot->used;

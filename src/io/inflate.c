@@ -7,6 +7,7 @@
 #include <zlib.h>
 
 #include <tilth/base/alloc.h>
+#include <tilth/base/integer.h>
 #include <tilth/base/log.h>
 
 /* Bytes that zlib is given and gives at a time: it counts in 32 bits. */
@@ -57,11 +58,6 @@ typedef struct inflating {
     bool usual; /* the limit is nobody's choice */
 } inflating;
 
-static size_t min_size(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 // Zero where the variable is not set, or holds no number of bytes, which is told once.
 static size_t limit_of_environment(void)
 {
@@ -99,14 +95,14 @@ static size_t first_capacity(const inflating *f)
         for (int i = 0; i < 4; i++) told |= (size_t)f->end[i - 4] << 8 * i;
     size_t most = size > f->limit / BEST_RATIO ? f->limit : size * BEST_RATIO;
     size_t guess = told ? told + 1 : size * 4; // one more byte, to see the end come
-    guess = min_size(guess, min_size(most, f->limit));
+    guess = tl_min_size(guess, tl_min_size(most, f->limit));
     return guess < SMALLEST_BUFFER ? SMALLEST_BUFFER : guess;
 }
 
 static tl_status grow(inflating *f)
 {
     // One byte more than the limit shows that there are more.
-    size_t capacity = f->out ? min_size(f->capacity * 2, f->limit + 1) : first_capacity(f);
+    size_t capacity = f->out ? tl_min_size(f->capacity * 2, f->limit + 1) : first_capacity(f);
     if (f->used > f->limit)
         return TL_FAIL(TL_ELIMIT,
                        "'%s' holds more than the %zu bytes that are accepted when its %zu are unpacked%s", f->name,
@@ -139,8 +135,8 @@ static tl_status inflate_member(inflating *f)
 {
     for (;;) {
         if (f->used >= f->capacity || f->used > f->limit) TL_TRY(grow(f));
-        size_t in = min_size((size_t)(f->end - f->z.next_in), MOST_AT_ONCE);
-        size_t room = min_size(f->capacity - f->used, MOST_AT_ONCE);
+        size_t in = tl_min_size((size_t)(f->end - f->z.next_in), MOST_AT_ONCE);
+        size_t room = tl_min_size(f->capacity - f->used, MOST_AT_ONCE);
         f->z.avail_in = (uInt)in;
         f->z.avail_out = (uInt)room;
         f->z.next_out = (Bytef *)f->out + f->used;
@@ -181,7 +177,7 @@ tl_status tli_inflate(char **out, size_t *out_size, const char *name, const void
                    .start = data,
                    .end = (const uint8_t *)data + size,
                    .usual = !limit,
-                   .limit = min_size(limit ? limit : tli_unpack_limit(size), SIZE_MAX / 4)};
+                   .limit = tl_min_size(limit ? limit : tli_unpack_limit(size), SIZE_MAX / 4)};
     *out = NULL;
     *out_size = 0;
     f.z = (z_stream){.zalloc = zlib_alloc, .zfree = zlib_free, .next_in = (Bytef *)(uintptr_t)data};
@@ -226,7 +222,7 @@ tl_status tli_gzip_add(tli_gzip_stream *s, tl_str *to, const void *data, size_t 
 {
     const uint8_t *at = data, *end = at + size;
     do {
-        size_t in = min_size((size_t)(end - at), MOST_AT_ONCE);
+        size_t in = tl_min_size((size_t)(end - at), MOST_AT_ONCE);
         s->z.next_in = (Bytef *)(uintptr_t)at;
         s->z.avail_in = (uInt)in;
         at += in;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 #include <tilth/base/alloc.h>
+#include <tilth/base/integer.h>
 #include <tilth/sys/core/attrs.h>
 
 #include "nest/inner/schedule.h"
@@ -420,24 +421,19 @@ static void find_index(frame *f, int first, int count, int64_t point)
     }
 }
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static void run_first(frame *f, int64_t task)
 {
     const tli_schedule *s = f->j->s;
     const int64_t piece = task % s->reduced_pieces, rest = task / s->reduced_pieces;
     const int64_t row = rest % s->row_pieces, block = rest / s->row_pieces;
     const int64_t first = block * s->kept_block, begin = piece * s->reduced_piece;
-    const int64_t end = smaller(begin + s->reduced_piece, s->reduced_points);
+    const int64_t end = tl_min_i64(begin + s->reduced_piece, s->reduced_points);
     f->begin = row * s->row_piece;
-    f->end = smaller(f->begin + s->row_piece, s->row);
+    f->end = tl_min_i64(f->begin + s->row_piece, s->row);
     f->origin = s->joined ? f->begin : 0;
     f->section = &s->main;
     run_stage(f, &s->main.once);
-    for (int64_t k = first; k < smaller(first + s->kept_block, s->kept_points); k++) {
+    for (int64_t k = first; k < tl_min_i64(first + s->kept_block, s->kept_points); k++) {
         f->slot = s->joined ? task : k * s->reduced_pieces + piece;
         find_index(f, 0, s->kept, k);
         begin_sums(f);
@@ -458,9 +454,9 @@ static void run_second(frame *f, int64_t task)
     const tli_schedule *s = f->j->s;
     const int64_t row = task % s->last_pieces, first = task / s->last_pieces * s->last_block;
     f->begin = row * s->last_piece;
-    f->end = smaller(f->begin + s->last_piece, s->row);
+    f->end = tl_min_i64(f->begin + s->last_piece, s->row);
     f->origin = 0;
-    for (int64_t k = first; k < smaller(first + s->last_block, s->kept_points); k++) {
+    for (int64_t k = first; k < tl_min_i64(first + s->last_block, s->kept_points); k++) {
         f->slot = k * s->reduced_pieces;
         find_index(f, 0, s->kept, k);
         join_sums(f, k);
@@ -472,7 +468,7 @@ static void run_second(frame *f, int64_t task)
 static void *take(char **from, int64_t bytes)
 {
     void *at = *from;
-    *from += (bytes + TL_NEST_ALIGNMENT - 1) / TL_NEST_ALIGNMENT * TL_NEST_ALIGNMENT;
+    *from += tl_round_up(bytes, TL_NEST_ALIGNMENT);
     return at;
 }
 

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <tilth/base/integer.h>
 #include <tilth/sys/nest/interpret.h>
 
 #include "nest/inner/schedule.h"
@@ -13,26 +14,6 @@ enum {
     WIDE_PIECE = 2048, /* of a row of sums: stays in the first cache */
     MOST_PIECES = 256  /* of reduced points */
 };
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t pieces(int64_t n, int64_t piece)
-{
-    return n / piece + (n % piece != 0);
-}
-
-static int64_t round_up(int64_t n, int64_t to)
-{
-    return pieces(n, to) * to;
-}
 
 /* --- which axis is the row -------------------------------------------------------------------- */
 
@@ -102,60 +83,60 @@ static int64_t elements(double n)
 static void cut_main(tli_schedule *s)
 {
     const double cost = s->main.cost > 1 ? s->main.cost : 1;
-    const int64_t row = most(s->row, 1), reduced = most(s->reduced_points, 1);
+    const int64_t row = tl_max_i64(s->row, 1), reduced = tl_max_i64(s->reduced_points, 1);
     const bool wide = any_wide(s);
     s->row_piece = row;
     if (!s->main.reduces) {
         int64_t piece = elements(TASK_COST / cost / (double)reduced);
-        piece = wide ? round_up(most(piece, WIDE_PIECE), TLI_LANES) : round_up(piece, TLI_BLOCK);
+        piece = wide ? tl_round_up(tl_max_i64(piece, WIDE_PIECE), TLI_LANES) : tl_round_up(piece, TLI_BLOCK);
         if (piece < row - row / 4) s->row_piece = piece;
     }
-    s->row_pieces = pieces(row, s->row_piece);
+    s->row_pieces = tl_div_up(row, s->row_piece);
     const double strip = (double)reduced * (double)s->row_piece * cost;
     s->reduced_piece = reduced;
     if (s->reduction_count && strip > 2.0 * TASK_COST
         && (double)s->kept_points * (double)s->row_pieces < ENOUGH_TASKS) {
         const int64_t piece = elements(TASK_COST / cost / (double)s->row_piece);
-        s->reduced_piece = round_up(most(piece, pieces(reduced, MOST_PIECES)), TLI_FOLD);
+        s->reduced_piece = tl_round_up(tl_max_i64(piece, tl_div_up(reduced, MOST_PIECES)), TLI_FOLD);
     }
-    s->reduced_piece = least(s->reduced_piece, reduced);
-    s->reduced_pieces = pieces(reduced, s->reduced_piece);
+    s->reduced_piece = tl_min_i64(s->reduced_piece, reduced);
+    s->reduced_pieces = tl_div_up(reduced, s->reduced_piece);
     s->kept_block = 1;
     if (s->row_pieces == 1 && s->reduced_pieces == 1)
         s->kept_block = elements(TASK_COST / (strip + 32));
-    s->kept_block = least(s->kept_block, most(s->kept_points, 1));
+    s->kept_block = tl_min_i64(s->kept_block, tl_max_i64(s->kept_points, 1));
 }
 
 static void cut_last(tli_schedule *s)
 {
     const double cost = s->last.cost + (double)(s->reduction_count * s->reduced_pieces) + 1;
-    const int64_t row = most(s->row, 1);
+    const int64_t row = tl_max_i64(s->row, 1);
     bool walks = any_wide(s);
     for (int i = 0; i < s->last.stage_count; i++) walks |= s->last.stages[i].walks;
     s->last_piece = row;
     if (walks && !s->last.reduces) {
-        const int64_t piece = round_up(elements(TASK_COST / cost), TLI_TILE);
+        const int64_t piece = tl_round_up(elements(TASK_COST / cost), TLI_TILE);
         if (piece < row - row / 4) s->last_piece = piece;
     }
-    s->last_pieces = pieces(row, s->last_piece);
+    s->last_pieces = tl_div_up(row, s->last_piece);
     s->last_block = 1;
     if (s->last_pieces == 1)
         s->last_block = elements(TASK_COST / ((walks ? (double)row : 1) * cost + 32));
-    s->last_block = least(s->last_block, most(s->kept_points, 1));
+    s->last_block = tl_min_i64(s->last_block, tl_max_i64(s->kept_points, 1));
 }
 
 // Room in scratch; gives where it begins. Sizes are those of what is computed, or less.
 static size_t reserve(tl_nest_plan *p, int64_t count, tli_kind kind)
 {
     const size_t at = p->scratch_bytes, bytes = (size_t)(count * tli_kind_size(kind));
-    p->scratch_bytes += (bytes + TL_NEST_ALIGNMENT - 1) / TL_NEST_ALIGNMENT * TL_NEST_ALIGNMENT;
+    p->scratch_bytes += tl_round_up_size(bytes, TL_NEST_ALIGNMENT);
     return at;
 }
 
 static void cut(tl_nest_plan *p, tli_schedule *s)
 {
     cut_main(s);
-    const int64_t blocks = pieces(s->kept_points, s->kept_block);
+    const int64_t blocks = tl_div_up(s->kept_points, s->kept_block);
     p->phase_count = 1;
     p->phases[0].tasks = blocks * s->row_pieces * s->reduced_pieces;
     s->joined = s->reduced_pieces == 1 && (s->row_pieces == 1 || (all_wide(s) && !s->last.reduces));
@@ -163,7 +144,7 @@ static void cut(tl_nest_plan *p, tli_schedule *s)
     if (!s->joined) {
         cut_last(s);
         p->phase_count = 2;
-        p->phases[1].tasks = pieces(s->kept_points, s->last_block) * s->last_pieces;
+        p->phases[1].tasks = tl_div_up(s->kept_points, s->last_block) * s->last_pieces;
     }
     for (int i = 0; i < s->reduction_count; i++) {
         tli_reduction *d = &s->reductions[i];

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <tilth/sys/core/attrs.h>
+#include <tilth/base/integer.h>
 
 #include "nest/inner/schedule.h"
 
@@ -297,7 +298,7 @@ static bool give_buffer(work *w, int term)
     const int64_t bytes = w->s->row * tli_kind_size(w->s->terms[term].kind);
     if (cost_again(w, term, 0) < KEPT_COST || bytes > KEPT_BYTES - sec->buffer_bytes) return false;
     sec->buffer_at[term] = sec->buffer_bytes;
-    sec->buffer_bytes += (bytes + TL_NEST_ALIGNMENT - 1) / TL_NEST_ALIGNMENT * TL_NEST_ALIGNMENT;
+    sec->buffer_bytes += tl_round_up(bytes, TL_NEST_ALIGNMENT);
     return true;
 }
 

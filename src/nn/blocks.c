@@ -1,6 +1,7 @@
 #include <regex.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
+#include <tilth/base/integer.h>
 
 #include <tilth/ops/gradient.h>
 #include <tilth/ops/pack.h>
@@ -30,11 +31,6 @@ static int64_t block_of(tli_blocks *blocks, const tl_param *p)
     return TL_VEC_PUSH(blocks, b) ? blocks->count - 1 : -1;
 }
 
-static int64_t round_up(int64_t n)
-{
-    return (n + TLI_PARAM_ALIGNMENT - 1) / TLI_PARAM_ALIGNMENT * TLI_PARAM_ALIGNMENT;
-}
-
 static tl_status plan(layout *to, const tl_net *net)
 {
     int64_t count = net->params.count;
@@ -47,7 +43,7 @@ static tl_status plan(layout *to, const tl_net *net)
         int64_t b = to->block[i] = block_of(&to->blocks, p);
         if (b < 0) return TL_ENOMEM;
         to->offset[i] = to->sizes[b];
-        to->sizes[b] += round_up(tl_tensor_count(p->tensor));
+        to->sizes[b] += tl_round_up(tl_tensor_count(p->tensor), TLI_PARAM_ALIGNMENT);
         to->blocks.items[b].param_count++;
     }
     return TL_OK;

@@ -1,6 +1,7 @@
 #include "ops/window.h"
 
 #include <inttypes.h>
+#include <tilth/base/integer.h>
 
 // Products of two such numbers, and sums of a few, fit into 64 bits.
 static const int64_t most = INT64_C(1) << 30;
@@ -36,7 +37,7 @@ int64_t tli_window_places(const tli_window *w, int64_t length)
 static tl_status pad_same(tli_window *w, int64_t length)
 {
     TL_TRY(tli_window_check(w, length, "given"));
-    int64_t places = (length + w->stride - 1) / w->stride;
+    int64_t places = tl_div_up(length, w->stride);
     int64_t all = (places - 1) * w->stride + tli_window_reach(w) - length;
     if (all < 0 || places == 0) all = 0;
     w->before = all / 2;

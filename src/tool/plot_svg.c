@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <tilth/base/integer.h>
 
 #include "tool/plot.h"
 #include "tool/svg.h"
@@ -153,7 +154,7 @@ static void add_legend(tl_str *out, const tli_figure *f, int columns)
 void tli_figure_svg(tl_str *out, tli_figure *f)
 {
     int columns = legend_columns(f);
-    int height = TOP + PLOT_HEIGHT + AXIS_HEIGHT + (int)((f->count + columns - 1) / columns) * LEGEND_ROW + 12;
+    int height = TOP + PLOT_HEIGHT + AXIS_HEIGHT + (int)tl_div_up(f->count, columns) * LEGEND_ROW + 12;
     tli_figure_scale(f, 9, 7);
     tl_str_addf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
                      "font-family=\"Helvetica, Arial, 'Liberation Sans', sans-serif\">\n"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <tilth/base/file.h>
+#include <tilth/base/integer.h>
 #include <tilth/data/pipeline.h>
 #include <tilth/io/idx.h>
 
@@ -286,7 +287,7 @@ static tl_status survey_records(tli_survey *s, sums *t, records *r)
     TL_TRY(read_failed(tl_source_count(r->source, &s->count)));
     if (!s->count) return TL_FAIL(TL_EDATA, "there are no examples");
     int64_t seen = s->count < COUNTED ? s->count : COUNTED;
-    r->every = (seen + TLI_SURVEY_LOOKS - 1) / TLI_SURVEY_LOOKS;
+    r->every = tl_div_up(seen, TLI_SURVEY_LOOKS);
     TL_TRY(tl_sample_new(&r->sample));
     tl_status st = TL_OK;
     for (int64_t i = 0; i < r->source->parts && st == TL_OK; i++) st = read_failed(take_part(r, s, t, i));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <tilth/base/file.h>
+#include <tilth/base/integer.h>
 #include <tilth/base/log.h>
 
 #include "zoo/image_survey.h"
@@ -228,25 +229,20 @@ static tl_status set_changes(filling *f, const tli_survey *s)
 
 /* --- how long --------------------------------------------------------------------------------- */
 
-static int64_t at_least(int64_t number, int64_t least)
-{
-    return number < least ? least : number;
-}
-
 /* Few images are seen often, many a few times. */
 static int64_t epochs_for(int64_t examples)
 {
-    double epochs = 80 * pow(500 / (double)at_least(examples, 1), 0.55);
+    double epochs = 80 * pow(500 / (double)tl_max_i64(examples, 1), 0.55);
     return (int64_t)fmin(fmax(ceil(epochs), 3), 200);
 }
 
 static tl_status set_batches(filling *f, int64_t examples)
 {
-    int64_t batch = examples >= MANY ? 128 : examples >= 2000 ? 64 : examples >= 128 ? 32 : at_least(examples / 4, 2);
+    int64_t batch = examples >= MANY ? 128 : examples >= 2000 ? 64 : examples >= 128 ? 32 : tl_max_i64(examples / 4, 2);
     const tl_task_config *task = experiment_of(f)->task.value;
     TL_TRY(tli_choose(f->config, "task.train_data.global_batch_size", "%" PRId64, batch));
     TL_TRY(tli_choose(f->config, "task.train_data.shuffle_buffer_size", "%" PRId64,
-                      at_least(examples < 100000 ? examples : 100000, 1)));
+                      tl_max_i64(tl_min_i64(examples, 100000), 1)));
     if (!task->validation_data) return TL_OK;
     return tli_choose(f->config, "task.validation_data.global_batch_size", "%" PRId64, 2 * batch);
 }
@@ -256,16 +252,16 @@ static tl_status set_steps(filling *f, int64_t examples)
 {
     const tl_experiment_config *e = experiment_of(f);
     const tl_trainer_config *t = e->trainer.value;
-    int64_t batch = at_least(((const tl_task_config *)e->task.value)->train_data->global_batch_size, 1);
-    int64_t epoch = at_least((examples + batch - 1) / batch, 1);
+    int64_t batch = tl_max_i64(((const tl_task_config *)e->task.value)->train_data->global_batch_size, 1);
+    int64_t epoch = tl_max_i64(tl_div_up(examples, batch), 1);
     bool given = tl_config_is_given(f->config, "trainer.train_steps");
-    int64_t steps = given ? at_least(t->train_steps, 1) : at_least(epochs_for(examples) * epoch, 100);
-    int64_t interval = at_least((steps + EVALUATIONS - 1) / EVALUATIONS, given ? 1 : epoch);
+    int64_t steps = given ? tl_max_i64(t->train_steps, 1) : tl_max_i64(epochs_for(examples) * epoch, 100);
+    int64_t interval = tl_max_i64(tl_div_up(steps, EVALUATIONS), given ? 1 : epoch);
     if (interval > steps) interval = steps;
-    TL_TRY(tli_choose(f->config, "trainer.steps_per_loop", "%" PRId64, interval > 100 ? (interval + 4) / 5 : interval));
-    int64_t loop = at_least(t->steps_per_loop, 1);
-    interval = (interval + loop - 1) / loop * loop;
-    TL_TRY(tli_choose(f->config, "trainer.train_steps", "%" PRId64, (steps + interval - 1) / interval * interval));
+    TL_TRY(tli_choose(f->config, "trainer.steps_per_loop", "%" PRId64, interval > 100 ? tl_div_up(interval, 5) : interval));
+    int64_t loop = tl_max_i64(t->steps_per_loop, 1);
+    interval = tl_round_up(interval, loop);
+    TL_TRY(tli_choose(f->config, "trainer.train_steps", "%" PRId64, tl_round_up(steps, interval)));
     TL_TRY(tli_choose(f->config, "trainer.validation_interval", "%" PRId64, interval));
     TL_TRY(tli_choose(f->config, "trainer.summary_interval", "%" PRId64, loop));
     return tli_choose(f->config, "trainer.checkpoint_interval", "%" PRId64, interval);
@@ -277,7 +273,7 @@ static tl_status set_schedule(filling *f)
     const tl_optimization_config *o = &t->optimizer_config;
     if (o->learning_rate.type && strcmp(o->learning_rate.type, "cosine") == 0)
         TL_TRY(tli_choose(f->config, "trainer.optimizer_config.learning_rate.cosine.decay_steps", "%" PRId64,
-                          at_least(t->train_steps, 1)));
+                          tl_max_i64(t->train_steps, 1)));
     if (o->warmup.type && strcmp(o->warmup.type, "linear") == 0)
         TL_TRY(tli_choose(f->config, "trainer.optimizer_config.warmup.linear.warmup_steps", "%" PRId64,
                           t->train_steps / 20));

@@ -1,27 +1,18 @@
 #include "cpu/ref/ref.h"
 
 #include <math.h>
+#include <tilth/base/integer.h>
 
 // What a window covers of an image: [y0, y1) x [x0, x1), never empty.
 typedef struct area {
     int64_t y0, y1, x0, x1;
 } area;
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static area area_of(const tl_pool_attr *a, const tl_shape *image, int64_t oy, int64_t ox)
 {
     int64_t y = oy * a->stride_y - a->top, x = ox * a->stride_x - a->left;
-    return (area){most(y, 0), least(y + a->size_y, image->dims[1]), most(x, 0),
-                  least(x + a->size_x, image->dims[2])};
+    return (area){tl_max_i64(y, 0), tl_min_i64(y + a->size_y, image->dims[1]), tl_max_i64(x, 0),
+                  tl_min_i64(x + a->size_x, image->dims[2])};
 }
 
 static int64_t offset(const tl_tensor *t, int64_t n, int64_t y, int64_t x, int64_t channel)
@@ -90,7 +81,7 @@ static void places_on(int64_t *from, int64_t *to, int64_t at, int64_t before, in
 {
     int64_t behind = at + before - size; // the last start that is too early
     *from = behind < 0 ? 0 : behind / stride + 1;
-    *to = least((at + before) / stride + 1, places);
+    *to = tl_min_i64((at + before) / stride + 1, places);
 }
 
 static area places_of(const tl_pool_attr *a, const tl_shape *pooled, place p)

@@ -1,6 +1,7 @@
 #include "cpu/ref/ref.h"
 
 #include <math.h>
+#include <tilth/base/integer.h>
 
 // The pixels on one axis that a pixel of the result is made of: (1 - part) of the first, `part` of
 // the second.
@@ -8,11 +9,6 @@ typedef struct blend {
     int64_t first, second;
     double part;
 } blend;
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 // Whole numbers decide: a centre between two pixels goes to the later one.
 static int64_t nearest(int64_t i, int64_t from, int64_t to, bool align_corners)
@@ -27,8 +23,8 @@ static blend blend_of(const tl_resize_attr *a, int64_t i, int64_t from, int64_t 
     double at = a->align_corners
                   ? (to > 1 ? (double)i * (double)(from - 1) / (double)(to - 1) : 0)
                   : fmax(((double)i + 0.5) * (double)from / (double)to - 0.5, 0);
-    int64_t first = least((int64_t)at, from - 1);
-    return (blend){first, least(first + 1, from - 1), at - (double)first};
+    int64_t first = tl_min_i64((int64_t)at, from - 1);
+    return (blend){first, tl_min_i64(first + 1, from - 1), at - (double)first};
 }
 
 // Share of pixel `p` in what a blend gives.
@@ -45,7 +41,7 @@ static void made_of(int64_t *first, int64_t *last, const tl_resize_attr *a, int6
     double scale = a->align_corners ? (double)(to - 1) / (double)(from > 1 ? from - 1 : 1)
                                     : (double)to / (double)from;
     *first = (int64_t)fmax(((double)p - 1 + shift) * scale - shift - 1, 0);
-    *last = least((int64_t)(((double)p + 1 + shift) * scale - shift + 2), to - 1);
+    *last = tl_min_i64((int64_t)(((double)p + 1 + shift) * scale - shift + 2), to - 1);
     if (from == 1) *last = to - 1;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <tilth/base/alloc.h>
+#include <tilth/base/integer.h>
 #include <tilth/io/image/jpeg.h>
 #include <tilth/io/image/png.h>
 
@@ -83,7 +84,7 @@ tl_status tli_image_window(tl_window *out, const tl_image_args *args, int64_t he
                        "a window of %" PRId64 " x %" PRId64 " pixels at row %" PRId64
                        ", column %" PRId64 " does not lie in an image of %" PRId64 " x %" PRId64,
                        w.height, w.width, w.y, w.x, height, width);
-    int64_t right = (w.x + w.width + s - 1) / s, bottom = (w.y + w.height + s - 1) / s;
+    int64_t right = tl_div_up(w.x + w.width, s), bottom = tl_div_up(w.y + w.height, s);
     *out = (tl_window){w.x / s, w.y / s, right - w.x / s, bottom - w.y / s};
     return TL_OK;
 }

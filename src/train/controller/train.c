@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <tilth/base/clock.h>
+#include <tilth/base/integer.h>
 #include <tilth/base/log.h>
 #include <tilth/base/vec.h>
 
@@ -19,19 +20,14 @@ static int64_t next_multiple(int64_t step, int64_t interval)
     return interval > 0 ? (step / interval + 1) * interval : INT64_MAX;
 }
 
-static int64_t lesser(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* The step at which the host has something to do next. */
 static int64_t find_due(const tl_controller *c, int64_t step)
 {
     int64_t due = next_multiple(step, c->given.summary_interval);
-    if (c->manager) due = lesser(due, next_multiple(step, tl_checkpoint_manager_interval(c->manager)));
+    if (c->manager) due = tl_min_i64(due, next_multiple(step, tl_checkpoint_manager_interval(c->manager)));
     for (int64_t i = 0; i < c->hook_count; i++)
         if (TL_CLASS_METHOD(tl_hook_class, c->hooks[i]->cls, after_step))
-            due = lesser(due, next_multiple(step, c->hooks[i]->period));
+            due = tl_min_i64(due, next_multiple(step, c->hooks[i]->period));
     return due;
 }
 
@@ -41,7 +37,7 @@ static void set_due(tl_controller *c, int64_t step)
 {
     bool look = c->saving || (c->manager && tl_checkpoint_manager_keeps_time(c->manager));
     c->due = find_due(c, step);
-    __atomic_store_n(&c->watch.due, look ? lesser(c->due, step + 1) : c->due, __ATOMIC_RELEASE);
+    __atomic_store_n(&c->watch.due, look ? tl_min_i64(c->due, step + 1) : c->due, __ATOMIC_RELEASE);
     if (tli_controller_stopping(c)) __atomic_store_n(&c->watch.due, 0, __ATOMIC_RELEASE);
 }
 
@@ -252,7 +248,7 @@ static tl_status train_until(tl_controller *c, int64_t steps)
 {
     while (c->trainer->global_step < steps && !tli_controller_stopping(c)) {
         int64_t step = c->trainer->global_step;
-        TL_TRY(train_loop(c, lesser(steps - step, loop_length(c, step))));
+        TL_TRY(train_loop(c, tl_min_i64(steps - step, loop_length(c, step))));
         if (c->left) break;
     }
     return TL_OK;
@@ -367,7 +363,7 @@ static tl_status train_and_evaluate(tl_controller *c, int64_t steps, int64_t eva
                     && (t->global_step >= steps || (interval && t->global_step % interval == 0));
     if (boundary && c->evaluated < t->global_step) TL_TRY(evaluate_now(c, eval_steps, logs));
     while (t->global_step < steps && !tli_controller_stopping(c)) {
-        TL_TRY(train_until(c, lesser(steps, interval ? next_multiple(t->global_step, interval) : steps)));
+        TL_TRY(train_until(c, tl_min_i64(steps, interval ? next_multiple(t->global_step, interval) : steps)));
         if (!tli_controller_stopping(c)) TL_TRY(evaluate_now(c, eval_steps, logs));
     }
     return TL_OK;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tilth/base/integer.h>
 #include <tilth/base/log.h>
 #include <tilth/comm/layout.h>
 
@@ -127,7 +128,7 @@ static tl_status steps_of(int64_t *out, int64_t examples, int64_t epochs, int64_
                        " examples are more than 64 bits "
                        "hold",
                        epochs, examples);
-    *out = (all + batch - 1) / batch;
+    *out = tl_div_up(all, batch);
     return TL_OK;
 }
 
