@@ -39,7 +39,8 @@ static tl_status make(training *t, const char *precision)
                                       .strict_override = true,
                                       .params_override =
                                           "tilth.seed=1,task.train_data.global_batch_size=128"};
-    TL_TRY(tl_set_mixed_precision_policy(precision));
+    tl_dtype dtype;
+    TL_TRY(tl_mixed_precision_policy(&dtype, precision));
     TL_TRY(tl_registry_new_builtin(&t->registry));
     TL_TRY(tl_experiment_parse(&t->config, t->registry, &options));
     const tl_experiment_config *e = tl_config_value(t->config);
@@ -48,6 +49,7 @@ static tl_status make(training *t, const char *precision)
     TL_TRY(tl_get_task(&t->task, &(tl_task_args){.registry = t->registry,
                                                  .config = &e->task,
                                                  .engine = tl_strategy_engine(t->strategy),
+                                                 .dtype = dtype,
                                                  .seed = 1}));
     TL_TRY(tl_logs_new(&t->logs));
     return tl_create_trainer(&t->trainer, e, t->task, t->strategy, true, false, NULL, NULL, 1);

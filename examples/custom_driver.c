@@ -66,18 +66,16 @@ static tl_status run(tl_registry *registry, const all_flags *flags)
     // Pure evaluation writes no params.yaml: it would race the job that trains.
     if (strstr(mode, "train")) TL_TRY_DONE(st, tl_serialize_config(config, model_dir));
 
-    // The precision is that of tasks made from now on; float32 when the experiment does not say.
     const tl_runtime_config *r = &params->runtime;
     uint64_t seed = tl_experiment_seed(params);
-    const char *precision = tl_mixed_precision_name(r->mixed_precision_dtype);
-    TL_TRY_DONE(st, tl_set_mixed_precision_policy(precision));
     TL_TRY_DONE(st, tl_get_distribution_strategy(&strategy, &(tl_strategy_args){
                         .registry = registry, .distribution_strategy = r->distribution_strategy,
                         .num_gpus = r->num_gpus, .all_reduce_alg = r->all_reduce_alg,
                         .tpu_address = r->tpu}));
     TL_TRY_DONE(st, tl_get_task(&task, &(tl_task_args){
                         .registry = registry, .config = &params->task, .logging_dir = model_dir,
-                        .engine = tl_strategy_engine(strategy), .seed = seed}));
+                        .engine = tl_strategy_engine(strategy), .seed = seed,
+                        .dtype = tl_mixed_precision_dtype(r->mixed_precision_dtype)}));
     TL_TRY_DONE(st, tl_run_experiment(&result, &(tl_run_args){
                         .strategy = strategy, .task = task, .mode = mode, .params = params,
                         .model_dir = model_dir, .gin = gin, .seed = seed, .heed_signals = true}));

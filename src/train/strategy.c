@@ -108,22 +108,27 @@ static const struct {
     {"float32", TL_F32},       {"mixed_bfloat16", TL_BF16}, {"bfloat16", TL_BF16},
     {"mixed_float16", TL_F16}, {"float16", TL_F16},         {"float64", TL_F64},
 };
-static tl_dtype policy = TL_F32;
 
-tl_status tl_set_mixed_precision_policy(const char *name)
+tl_status tl_mixed_precision_policy(tl_dtype *out, const char *name)
 {
     for (int64_t i = 0; i < TL_COUNT(policies); i++) {
         if (strcmp(policies[i].name, name) != 0) continue;
-        __atomic_store_n(&policy, policies[i].dtype, __ATOMIC_RELAXED);
+        *out = policies[i].dtype;
         return TL_OK;
     }
     return TL_FAIL(TL_EINVAL, "there is no precision policy '%.80s'; there are float32, "
                               "(mixed_)bfloat16, (mixed_)float16, float64", name);
 }
 
-tl_dtype tl_mixed_precision_policy(void)
+tl_dtype tl_mixed_precision_dtype(tl_mixed_precision precision)
 {
-    return __atomic_load_n(&policy, __ATOMIC_RELAXED);
+    switch (precision) {
+    case TL_PRECISION_FLOAT16:
+    case TL_PRECISION_MIXED_FLOAT16: return TL_F16;
+    case TL_PRECISION_BFLOAT16:
+    case TL_PRECISION_MIXED_BFLOAT16: return TL_BF16;
+    default: return TL_F32;
+    }
 }
 
 const char *tl_mixed_precision_name(tl_mixed_precision precision)

@@ -37,7 +37,7 @@ tl_status tl_task_new(tl_task **out, const tl_task_class *cls, const tl_task_arg
     t->name = config && config->name && *config->name ? config->name : cls->cls.name;
     t->engine = args->engine;
     t->registry = args->registry;
-    t->dtype = tl_mixed_precision_policy();
+    t->dtype = args->dtype;
     t->seed = args->seed;
     t->gin = args->gin ? args->gin : tl_gin_current();
     TL_TRY_DONE(st, tl_arena_new(&t->arena));

@@ -1,10 +1,10 @@
-/* Strategies: where the copies of a model are computed, by Model Garden's names; and in which precision.
+/* Strategies: where the copies of a model are computed, and precisions, by Model Garden's names.
  *
  *     tl_strategy *s;
- *     TL_TRY(tl_set_mixed_precision_policy("mixed_bfloat16"));
  *     TL_TRY(tl_get_distribution_strategy(
  *         &s, &(tl_strategy_args){.registry = registry, .distribution_strategy = "mirrored"}));
  *     tl_engine *e = tl_strategy_engine(s);                  // what models and contexts are made with
+ *     TL_TRY(tl_mixed_precision_policy(&dtype, "mixed_bfloat16"));  // for the arguments of a task
  *     tl_strategy_free(&s);
  *
  * `off`, `one_device` and `mirrored` without GPUs run one replica on the processors of this machine.
@@ -41,11 +41,11 @@ TL_API const char *tl_strategy_name(const tl_strategy *s);
 TL_API int64_t tl_strategy_replicas(const tl_strategy *s);
 TL_API tl_engine *tl_strategy_engine(const tl_strategy *s);
 
-/* The type that models of tasks made from now on compute in: "float32", "bfloat16" or "mixed_bfloat16",
- * "float16" or "mixed_float16", "float64"; weights stay float32 (float64). For the whole process. */
-TL_API TL_NODISCARD tl_status tl_set_mixed_precision_policy(const char *name);
-TL_API tl_dtype tl_mixed_precision_policy(void);
-/* The same for the setting of an experiment. */
+/* The type that the model of a task computes in (tl_task_args) under a policy: "float32", "bfloat16" or
+ * "mixed_bfloat16", "float16" or "mixed_float16", "float64"; weights stay float32 (float64). */
+TL_API TL_NODISCARD tl_status tl_mixed_precision_policy(tl_dtype *out, const char *name);
+/* The same for the setting of an experiment, and what its policy is called. */
+TL_API tl_dtype tl_mixed_precision_dtype(tl_mixed_precision precision);
 TL_API const char *tl_mixed_precision_name(tl_mixed_precision precision);
 
 TL_END

@@ -146,10 +146,11 @@ typedef struct tl_task_args {
     const tl_object *config;     /* the section `task` of an experiment, must outlive the task */
     const char *logging_dir;     /* (optional: none) */
     tl_engine *engine;
+    tl_dtype dtype;              /* (optional: TL_F32) to compute in; strategy.h knows the policies */
     uint64_t seed;
     tl_gin *gin;                 /* (optional: tl_gin_current) must outlive the task and its models */
 } tl_task_args;
-/* The task whose config this is. It computes in tl_mixed_precision_policy(). */
+/* The task whose config this is. */
 TL_API TL_NODISCARD tl_status tl_get_task(tl_task **out, const tl_task_args *args);
 /* The same for a class that is not registered. */
 TL_API TL_NODISCARD tl_status tl_task_new(tl_task **out, const tl_task_class *cls,

@@ -24,6 +24,7 @@ static tl_status build_task(tl_default_trainer *t, tl_task **out)
     return tl_get_task(out, &(tl_task_args){.registry = t->registry, .config = &t->experiment->task,
                                             .logging_dir = t->config->train.output_dir,
                                             .engine = tl_strategy_engine(t->strategy),
+                                            .dtype = tl_mixed_precision_dtype(t->experiment->runtime.mixed_precision_dtype),
                                             .seed = (uint64_t)t->config->train.seed});
 }
 
@@ -221,8 +222,6 @@ static tl_status take_config(tl_default_trainer *t, const tl_default_trainer_arg
     if (!(t->config = tl_arena_alloc(t->arena, sizeof *t->config))) return TL_ENOMEM;
     TL_TRY(tl_desc_copy(t->arena, &tl_libai_config_desc, t->config, args->config));
     if (args->fast_dev_run) tl_libai_fast_dev_run(&t->config->train);
-    TL_TRY(
-        tl_set_mixed_precision_policy(t->config->train.amp.enabled ? "mixed_float16" : "float32"));
     TL_TRY(tl_get_distribution_strategy(
         &t->strategy, &(tl_strategy_args){.registry = args->registry, .distribution_strategy = "one_device",
                                           .threads = (int)t->config->tilth.threads}));

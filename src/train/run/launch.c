@@ -69,7 +69,6 @@ tl_status tl_experiment_open(tl_strategy **strategy, tl_task **task, const tl_re
     const tl_runtime_config *r = &params->runtime;
     *strategy = NULL;
     *task = NULL;
-    TL_TRY(tl_set_mixed_precision_policy(tl_mixed_precision_name(r->mixed_precision_dtype)));
     TL_TRY(tl_get_distribution_strategy(
         strategy, &(tl_strategy_args){.registry = registry, .distribution_strategy = r->distribution_strategy,
                                       .num_gpus = r->num_gpus, .all_reduce_alg = r->all_reduce_alg,
@@ -77,6 +76,7 @@ tl_status tl_experiment_open(tl_strategy **strategy, tl_task **task, const tl_re
     tl_status st = tl_get_task(task, &(tl_task_args){.registry = registry, .config = &params->task,
                                                      .logging_dir = logging_dir,
                                                      .engine = tl_strategy_engine(*strategy),
+                                                     .dtype = tl_mixed_precision_dtype(r->mixed_precision_dtype),
                                                      .seed = seed});
     if (st != TL_OK) tl_strategy_free(strategy);
     return st;

@@ -502,7 +502,6 @@ static void test_half_precision_and_recomputation(void **state)
     tl_state_entry scale;
     assert_true(tl_state_find(&scale, tl_checkpoint_state(k), "optimizer/loss_scale/scale"));
     tl_checkpoint_free(&k);
-    assert_ok(tl_set_mixed_precision_policy("float32"));
 }
 
 /* --- a task of one's own ---------------------------------------------------------------------- */

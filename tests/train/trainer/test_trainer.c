@@ -168,9 +168,9 @@ static void open_two(two *w, const char *override, const tl_trainer_class *cls)
     assert_ok(tl_registry_add(w->registry, &two_module));
     assert_ok(tl_experiment_parse(&w->config, w->registry, &o));
     const tl_experiment_config *e = tl_config_value(w->config);
-    assert_ok(tl_set_mixed_precision_policy(tl_mixed_precision_name(e->runtime.mixed_precision_dtype)));
     assert_ok(tl_get_distribution_strategy(&w->strategy, &(tl_strategy_args){.registry = w->registry, .threads = 2}));
     assert_ok(tl_get_task(&w->task, &(tl_task_args){.registry = w->registry, .config = &e->task,
+                                                    .dtype = tl_mixed_precision_dtype(e->runtime.mixed_precision_dtype),
                                                     .engine = tl_strategy_engine(w->strategy)}));
     assert_ok(tl_create_trainer(&w->t, e, w->task, w->strategy, true, true, NULL, cls, 11));
     assert_ok(tl_logs_new(&w->logs));
@@ -239,6 +239,43 @@ static void it_learns_and_tells(void **state)
     assert_true(told(&w, "accuracy") > 0.8);
     assert_true(told(&w, "validation_loss") < 0.6);
     close_two(&w);
+}
+
+/* The precision is the task's: what else is made in the process does not change it. */
+static void precisions_live_side_by_side(void **state)
+{
+    (void)state;
+    two a, b, alone;
+    open_two(&a, "tilth.jit=false", NULL);
+    open_two(&b, "tilth.jit=false,runtime.mixed_precision_dtype=bfloat16", NULL);
+    assert_int_equal(a.task->dtype, TL_F32);
+    assert_int_equal(b.task->dtype, TL_BF16);
+    for (int i = 0; i < 3; i++) {
+        assert_ok(tl_trainer_train(a.t, 1, a.logs));
+        assert_ok(tl_trainer_train(b.t, 1, b.logs));
+    }
+    open_two(&alone, "tilth.jit=false", NULL);
+    for (int i = 0; i < 3; i++) assert_ok(tl_trainer_train(alone.t, 1, alone.logs));
+    assert_true(largest_difference(&a, &alone) == 0);
+    assert_true(largest_difference(&a, &b) > 0);
+    close_two(&a);
+    close_two(&b);
+    close_two(&alone);
+}
+
+static void policies_have_names(void **state)
+{
+    (void)state;
+    tl_dtype dtype;
+    assert_ok(tl_mixed_precision_policy(&dtype, "mixed_float16"));
+    assert_int_equal(dtype, TL_F16);
+    assert_ok(tl_mixed_precision_policy(&dtype, "float64"));
+    assert_int_equal(dtype, TL_F64);
+    assert_fails(tl_mixed_precision_policy(&dtype, "half"), TL_EINVAL, "there is no precision policy 'half'");
+    for (tl_mixed_precision p = TL_PRECISION_UNSET; p <= TL_PRECISION_MIXED_BFLOAT16; p++) {
+        assert_ok(tl_mixed_precision_policy(&dtype, tl_mixed_precision_name(p)));
+        assert_int_equal(dtype, tl_mixed_precision_dtype(p));
+    }
 }
 
 static void eager_and_compiled_agree(void **state)
@@ -477,7 +514,6 @@ static void steps_that_are_left_out_do_not_count(void **state)
         assert_finite_model(w.t->model); // running statistics too
         close_two(&w);
     }
-    assert_ok(tl_set_mixed_precision_policy("float32"));
 }
 
 /* A loss scale that cannot be lowered any more is not what is wrong. */
@@ -494,7 +530,6 @@ static void no_scale_is_small_enough(void **state)
     open_two(&w, "runtime.mixed_precision_dtype=float16,runtime.loss_scale=1024", NULL);
     assert_fails(tl_trainer_train(w.t, 100, w.logs), TL_ENAN, "step 1: numbers are not finite");
     close_two(&w);
-    assert_ok(tl_set_mixed_precision_policy("float32"));
 }
 
 /* A loop of six good steps is told, though seven were tried. */
@@ -738,6 +773,8 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup(f, setup)
     const struct CMUnitTest tests[] = {
         TEST(it_learns_and_tells),
+        TEST(precisions_live_side_by_side),
+        TEST(policies_have_names),
         TEST(eager_and_compiled_agree),
         TEST(accumulation_is_exact),
         TEST(unequal_batches_are_exact),
