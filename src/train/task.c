@@ -160,12 +160,21 @@ static tl_status check_labels(const tl_task *t, const tl_tensors *batch)
     return TL_OK;
 }
 
-static tl_status split_step(const tl_task *t, const tl_step *s, tl_tensors *features, tl_tensors *labels)
+static void base_split_batch(const tl_task *t, const tl_batch *batch, tl_batch_parts *out)
 {
-    tl_task_split(t, s->batch, features, labels);
+    tl_task_split(t, batch, &out->features, &out->labels);
+    out->weight = tl_batch_weight(batch);
+}
+
+/* The parts of a batch that is to be learned from, or compared with. */
+static tl_status split_step(const tl_task *t, tl_step *s, tl_batch_parts *out)
+{
+    const tl_task_class *with = TL_CLASS_METHOD(tl_task_class, t->cls, split_batch);
+    bool by_names = !with || with->split_batch == base_split_batch;
+    *out = *tl_step_parts(s);
     TL_TRY(tl_ctx_status(s->ctx));
-    TL_TRY(check_labels(t, &s->batch->tensors));
-    return check_features(t, s, features, labels);
+    if (by_names) TL_TRY(check_labels(t, &s->batch->tensors));
+    return check_features(t, s, &out->features, &out->labels);
 }
 
 /* --- the base --------------------------------------------------------------------------------- */
@@ -211,7 +220,7 @@ static void base_process_metrics(tl_task *t, tl_step *s, const tl_tensors *label
     if (!s->metrics || !labels->count || !outputs->count) return;
     bool taping = tl_ctx_set_taping(s->ctx, false);
     tl_metrics_update(s->metrics, s->ctx, labels->items[0].tensor, outputs->items[0].tensor,
-                      tl_batch_weight(s->batch));
+                      tl_step_parts(s)->weight);
     tl_ctx_set_taping(s->ctx, taping);
 }
 
@@ -223,34 +232,36 @@ static void base_process_compiled_metrics(tl_task *t, tl_step *s, const tl_tenso
 
 static tl_status base_train_step(tl_task *t, tl_step *s)
 {
-    tl_tensors features, labels, outputs = {0};
-    TL_TRY(split_step(t, s, &features, &labels));
-    tl_step_forward_all(s, &features, &outputs);
+    tl_batch_parts in;
+    tl_tensors outputs = {0};
+    TL_TRY(split_step(t, s, &in));
+    tl_step_forward_all(s, &in.features, &outputs);
     TL_TRY(tl_ctx_status(s->ctx)); // whoever builds losses finds outputs
-    tl_tensor *losses = tl_task_build_losses(t, s->ctx, &labels, &outputs, tl_step_aux_losses(s));
-    tl_step_minimize(s, losses, tl_batch_weight(s->batch));
+    tl_tensor *losses = tl_task_build_losses(t, s->ctx, &in.labels, &outputs, tl_step_aux_losses(s));
+    tl_step_minimize(s, losses, in.weight);
     TL_TRY(tl_ctx_status(s->ctx));
-    tl_task_process_metrics(t, s, &labels, &outputs);
+    tl_task_process_metrics(t, s, &in.labels, &outputs);
     return tl_ctx_status(s->ctx);
 }
 
 static tl_status base_validation_step(tl_task *t, tl_step *s)
 {
-    tl_tensors features, labels, outputs = {0};
-    TL_TRY(split_step(t, s, &features, &labels));
+    tl_batch_parts in;
+    tl_tensors outputs = {0};
+    TL_TRY(split_step(t, s, &in));
     TL_TRY(tl_task_inference_step(t, s, &outputs));
-    tl_tensor *losses = tl_task_build_losses(t, s->ctx, &labels, &outputs, tl_step_aux_losses(s));
-    tl_step_report(s, losses, tl_batch_weight(s->batch));
-    tl_task_process_metrics(t, s, &labels, &outputs);
+    tl_tensor *losses = tl_task_build_losses(t, s->ctx, &in.labels, &outputs, tl_step_aux_losses(s));
+    tl_step_report(s, losses, in.weight);
+    tl_task_process_metrics(t, s, &in.labels, &outputs);
     return tl_ctx_status(s->ctx);
 }
 
 static tl_status base_inference_step(tl_task *t, tl_step *s, tl_tensors *outputs)
 {
-    tl_tensors features, labels;
-    tl_task_split(t, s->batch, &features, &labels);
-    TL_TRY(check_features(t, s, &features, &labels));
-    tl_step_forward_all(s, &features, outputs);
+    const tl_batch_parts *in = tl_step_parts(s);
+    TL_TRY(tl_ctx_status(s->ctx));
+    TL_TRY(check_features(t, s, &in->features, &in->labels));
+    tl_step_forward_all(s, &in->features, outputs);
     return tl_ctx_status(s->ctx);
 }
 
@@ -367,12 +378,28 @@ const tl_task_class tl_base_task = {
     .answer_form = base_answer_form,
     .set_classes = base_set_classes,
     .export_files = base_notes, // none
+    .split_batch = base_split_batch,
 };
 
 /* --- the methods ------------------------------------------------------------------------------ */
 
 /* A task that does not name the base inherits from it all the same. */
 #define CALL(t, method) TL_CLASS_METHOD_OR(tl_task_class, (t)->cls, method, tl_base_task)
+
+void tl_task_split_batch(const tl_task *t, const tl_batch *batch, tl_batch_parts *out)
+{
+    *out = (tl_batch_parts){0};
+    CALL(t, split_batch)(t, batch, out);
+    if (!out->labels.count) out->labels = out->features;
+    if (!out->features.count) out->features = out->labels;
+    if (out->features.count || !batch->tensors.count || tl_ctx_failed(batch->ctx)) return;
+    tl_str names = TL_STR_INIT;
+    add_names(&names, &batch->tensors);
+    (void)TL_FAIL(TL_EINVAL, "task '%s': nothing of the batch is a feature or a label; it has %s", t->name,
+                  tl_str_text(&names));
+    tl_str_deinit(&names);
+    tl_ctx_fail(batch->ctx);
+}
 
 tl_status tl_task_build_model(tl_task *t, tl_model **out)
 {

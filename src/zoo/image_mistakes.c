@@ -39,7 +39,7 @@ typedef struct mistakes {
 tl_status tli_mistakes_step(tl_step *s, tl_tensor *labels, tl_tensor *logits)
 {
     tl_ctx *c = s->ctx;
-    tl_tensor *weight = tl_batch_weight(s->batch), *name = tl_batch_peek(s->batch, TL_BATCH_NAME);
+    tl_tensor *weight = tl_step_parts(s)->weight, *name = tl_batch_peek(s->batch, TL_BATCH_NAME);
     if (labels && logits && labels->shape.rank == logits->shape.rank) labels = tl_argmax(c, labels, -1, false);
     tl_tensor *shares = tl_softmax(c, tl_cast(c, logits, TL_F32), -1);
     tl_step_log(s, LABELS, tl_cast(c, labels, TL_I64));

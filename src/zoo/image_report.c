@@ -27,7 +27,7 @@ typedef struct report {
 tl_status tli_report_step(tl_step *s, tl_tensor *labels, tl_tensor *logits)
 {
     tl_ctx *c = s->ctx;
-    tl_tensor *image = tl_batch_get(s->batch, "image"), *weight = tl_batch_weight(s->batch);
+    tl_tensor *image = tl_batch_get(s->batch, "image"), *weight = tl_step_parts(s)->weight;
     if (labels && logits && labels->shape.rank == logits->shape.rank)
         labels = tl_argmax(c, labels, -1, false);
     tl_step_log(s, IMAGES, tl_cast(c, image, TL_F32));

@@ -282,7 +282,7 @@ static void process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels, co
     if (!s->metrics || !labels->count || !outputs->count) return;
     bool taping = tl_ctx_set_taping(c, false);
     tl_tensor *y = labels->items[0].tensor, *logits = outputs->items[0].tensor;
-    tl_tensor *weight = tl_batch_weight(s->batch), *vectors = NULL, *answers = logits;
+    tl_tensor *weight = tl_step_parts(s)->weight, *vectors = NULL, *answers = logits;
     if (m->model->output_softmax) answers = tl_softmax(c, tl_cast(c, logits, TL_F32), -1);
     // Soft labels: the class with the largest share is the one that is meant.
     bool soft = y && logits && y->shape.rank == logits->shape.rank && !is_multilabel(m);
@@ -300,11 +300,11 @@ static void process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels, co
 
 static tl_status validation_step(tl_task *t, tl_step *s)
 {
-    tl_tensors features, labels, outputs = {0};
-    tl_task_split(t, s->batch, &features, &labels);
+    tl_tensors labels = tl_step_parts(s)->labels, outputs = {0};
+    TL_TRY(tl_ctx_status(s->ctx));
     TL_TRY(tl_task_inference_step(t, s, &outputs));
     tl_tensor *losses = tl_task_build_losses(t, s->ctx, &labels, &outputs, tl_step_aux_losses(s));
-    tl_step_report(s, losses, tl_batch_weight(s->batch));
+    tl_step_report(s, losses, tl_step_parts(s)->weight);
     tl_task_process_metrics(t, s, &labels, &outputs);
     if (tells_mistakes(t)) TL_TRY(tli_mistakes_step(s, labels.items[0].tensor, outputs.items[0].tensor));
     if (!t->config->allow_image_summary || is_multilabel(image_task_of(t))) return tl_ctx_status(s->ctx);

@@ -39,7 +39,7 @@ typedef struct report {
 tl_status tli_table_report_step(tl_step *s, tl_tensor *labels, tl_tensor *outputs, bool classes)
 {
     tl_ctx *c = s->ctx;
-    tl_tensor *weight = tl_batch_weight(s->batch), *place = tl_batch_peek(s->batch, "place");
+    tl_tensor *weight = tl_step_parts(s)->weight, *place = tl_batch_peek(s->batch, "place");
     if (!place) return tl_ctx_status(c);
     outputs = tl_cast(c, outputs, TL_F32);
     tl_step_log(s, PLACES, tl_cast(c, place, TL_I64));

@@ -196,7 +196,7 @@ static void process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels, co
 {
     const table_task *m = (const table_task *)t;
     tl_ctx *c = s->ctx;
-    tl_tensor *y = labels->items[0].tensor, *p = outputs->items[0].tensor, *weight = tl_batch_weight(s->batch);
+    tl_tensor *y = labels->items[0].tensor, *p = outputs->items[0].tensor, *weight = tl_step_parts(s)->weight;
     if (tl_ctx_failed(c)) return;
     bool taping = tl_ctx_set_taping(c, false);
     if (!m->classes) {
@@ -219,11 +219,11 @@ static void process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels, co
 static tl_status validation_step(tl_task *t, tl_step *s)
 {
     const table_task *m = (const table_task *)t;
-    tl_tensors features, labels, outputs = {0};
-    tl_batch_split(s->batch, &features, &labels);
+    tl_tensors labels = tl_step_parts(s)->labels, outputs = {0};
+    TL_TRY(tl_ctx_status(s->ctx));
     TL_TRY(tl_task_inference_step(t, s, &outputs));
     tl_tensor *losses = tl_task_build_losses(t, s->ctx, &labels, &outputs, tl_step_aux_losses(s));
-    tl_step_report(s, losses, tl_batch_weight(s->batch));
+    tl_step_report(s, losses, tl_step_parts(s)->weight);
     tl_task_process_metrics(t, s, &labels, &outputs);
     return tli_table_report_step(s, labels.items[0].tensor, outputs.items[0].tensor, m->classes);
 }

@@ -22,6 +22,13 @@ typedef struct tl_batch {
  * is given it. */
 #define TL_BATCH_NAME "example_name"
 
+/* What its fields are for; a task says so (tl_task_class.split_batch). */
+typedef struct tl_batch_parts {
+    tl_tensors features; /* go to the model */
+    tl_tensors labels;   /* what its answers are compared with */
+    tl_tensor *weight;   /* how much each example counts; NULL: all alike */
+} tl_batch_parts;
+
 /* A name that is not there fails the context with a list of those that are. */
 TL_API tl_tensor *tl_batch_get(const tl_batch *b, const char *name);
 /* NULL when it is not there. */

@@ -20,6 +20,15 @@
  *     static const char *const labels[] = {"price", NULL};
  *     ... .build_model = my_build_model, .labels = labels ...
  *
+ * and one that needs more than names has a split_batch:
+ *
+ *     static void my_split_batch(const tl_task *t, const tl_batch *b, tl_batch_parts *out)
+ *     {
+ *         tl_tensors_put(b->ctx, &out->features, "image", tl_batch_get(b, "photo"));
+ *         tl_tensors_put(b->ctx, &out->labels, "price", tl_batch_get(b, "sold_for"));
+ *         out->weight = tl_batch_get(b, "trust");
+ *     }
+ *
  * Ownership: the caller's. Thread word: one thread at a time. */
 #ifndef TILTH_TRAIN_TASK_H
 #define TILTH_TRAIN_TASK_H
@@ -138,6 +147,10 @@ struct tl_task_class {
     /* (optional) Adds the settings of `config`, which is the task's, without which a run cannot begin; called before
      * anything is built. */
     tl_status (*lacks)(const tl_task_config *config, bool trains, bool evaluates, tl_lacks *into);
+    /* What of a batch goes to the model, what its answers are compared with, and how much each example counts. It may
+     * call ops; a failure is the context's. Examples that only fill up a batch weigh 0 in the field
+     * `weight` (tl_batch_weight), which a task that weighs in its own way multiplies by. Base: by names, as above. */
+    void (*split_batch)(const tl_task *t, const tl_batch *batch, tl_batch_parts *out);
 };
 TL_API extern const tl_task_class tl_base_task;
 
@@ -191,8 +204,10 @@ TL_API TL_NODISCARD tl_status tl_task_export_files(tl_task *t, tl_notes *into);
 /* Whether it can be asked: its class has prepare_query. */
 TL_API bool tl_task_takes_queries(const tl_task *t);
 
-/* What of a batch goes to the model, and what it is compared with: by the names that labels usually have, or by those
- * that the task's class gives them. */
+/* As the task's class does it; `out` is empty before. In a step: tl_step_parts. */
+TL_API void tl_task_split_batch(const tl_task *t, const tl_batch *batch, tl_batch_parts *out);
+/* What of a batch, or of what steps have logged, are features and labels: by the names that labels usually have, or by
+ * those that the task's class gives them. */
 TL_API void tl_batch_split(const tl_batch *batch, tl_tensors *features, tl_tensors *labels);
 TL_API void tl_task_split(const tl_task *t, const tl_batch *batch, tl_tensors *features,
                           tl_tensors *labels);

@@ -34,7 +34,7 @@ static void suspect_deinit(suspect *s)
 /* The batch goes through the task's step once more, one op after the other, and nothing is updated. `see`, which may
  * be NULL, is shown the step while its tensors are there. */
 static tl_status replay(tl_trainer *t, tl_engine *engine, suspect *batch_of,
-                        void (*see)(suspect *of, const tl_step *s))
+                        void (*see)(suspect *of, tl_step *s))
 {
     tl_ctx *c;
     TL_TRY(tl_ctx_new(&c, engine));
@@ -115,7 +115,7 @@ static void name_example(suspect *s, int64_t index, int64_t found, const double 
 }
 
 /* One line for those whose loss is not finite; those of no weight do not matter. */
-static void see_examples(suspect *s, const tl_step *step)
+static void see_examples(suspect *s, tl_step *step)
 {
     const tl_tensor *losses = step->losses;
     int64_t examples = losses && losses->shape.rank ? losses->shape.dims[0] : 0;
@@ -123,7 +123,7 @@ static void see_examples(suspect *s, const tl_step *step)
     int64_t found = 0, each = tl_tensor_count(losses) / examples;
     const tl_tensor *id = tl_tensors_peek(s->in, "id");
     double *values = numbers_of(losses, examples * each);
-    double *weights = numbers_of(tl_tensors_peek(s->in, "weight"), examples);
+    double *weights = numbers_of(tl_step_parts(step)->weight, examples);
     double *ids = id && !tl_dtype_is_float(id->dtype) ? numbers_of(id, examples) : NULL;
     for (int64_t i = 0; values && i < examples; i++) {
         bool finite = true;

@@ -4,6 +4,20 @@
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/reduce.h>
 #include <tilth/ops/view.h>
+#include <tilth/train/task.h>
+
+const tl_batch_parts *tl_step_parts(tl_step *s)
+{
+    if (s->is_split) return &s->parts;
+    s->is_split = true;
+    if (s->task) {
+        tl_task_split_batch(s->task, s->batch, &s->parts);
+        return &s->parts;
+    }
+    tl_batch_split(s->batch, &s->parts.features, &s->parts.labels);
+    s->parts.weight = tl_batch_weight(s->batch);
+    return &s->parts;
+}
 
 tl_tensor *tl_step_forward(tl_step *s, tl_tensor *x)
 {

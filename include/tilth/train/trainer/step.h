@@ -45,13 +45,19 @@ typedef struct tl_step {
     tl_model *model;
     tl_optimizer *optimizer; /* NULL in validation */
     const tl_batch *batch;
+    tl_batch_parts parts; /* tl_step_parts, once it was asked */
     tl_metrics *metrics;
     int64_t replica, replicas;
     tl_tensors *logs;  /* what was told so far */
     tl_tensor *weight; /* of the loss that was told: a float32 scalar; NULL: 1 */
     tl_tensor *losses; /* what was minimized, as it was given; NULL: nothing yet. For who looks for examples */
+    bool is_split;     /* the parts are known */
     bool has_aux;      /* the model's own losses have been asked for */
 } tl_step;
+
+/* The batch as its task splits it (tl_task_class.split_batch), once in a step; by the names of its fields where there
+ * is no task. A failure is the context's. */
+TL_API const tl_batch_parts *tl_step_parts(tl_step *s);
 
 /* The model's answer, in training mode when the step trains. */
 TL_API tl_tensor *tl_step_forward(tl_step *s, tl_tensor *x);
