@@ -248,17 +248,17 @@ static tl_status open_photos(work *w)
  */
 
 static const tl_feature_spec click_features[] = {
-    {.name = "user", .dtype = TL_I64},
-    {.name = "item", .dtype = TL_I64},
-    {.name = "time", .dtype = TL_I64},
-    {.name = "price", .dtype = TL_F32},
-    {.name = "scores", .dtype = TL_F32, .shape = {1, {8}}},
-    {.name = "label", .dtype = TL_I64}};
+    {.spec = {"user", TL_I64, {0}}},
+    {.spec = {"item", TL_I64, {0}}},
+    {.spec = {"time", TL_I64, {0}}},
+    {.spec = {"price", TL_F32, {0}}},
+    {.spec = {"scores", TL_F32, {1, {8}}}},
+    {.spec = {"label", TL_I64, {0}}}};
 static const tl_feature_spec sentence_features[] = {
-    {.name = "input_ids", .dtype = TL_I64, .shape = {1, {TOKENS}}},
-    {.name = "input_mask", .dtype = TL_I64, .shape = {1, {TOKENS}}},
-    {.name = "segment_ids", .dtype = TL_I64, .shape = {1, {TOKENS}}},
-    {.name = "label_ids", .dtype = TL_I64}};
+    {.spec = {"input_ids", TL_I64, {1, {TOKENS}}}},
+    {.spec = {"input_mask", TL_I64, {1, {TOKENS}}}},
+    {.spec = {"segment_ids", TL_I64, {1, {TOKENS}}}},
+    {.spec = {"label_ids", TL_I64, {0}}}};
 
 /* Closes the data. */
 static tl_status run_case(bench *b, work *w, const bench_case *from)

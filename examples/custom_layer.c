@@ -90,7 +90,7 @@ static tl_status train(tl_engine *engine)
     tl_model *m = NULL;
     tl_ctx *c = NULL;
     tl_str table = TL_STR_INIT;
-    tl_input input = {"x", TL_F32, TL_SHAPE(EXAMPLES, 2)};
+    tl_spec input = {"x", TL_F32, TL_SHAPE(EXAMPLES, 2)};
     tl_status st;
     TL_TRY_DONE(st, tl_model_new(&m, &(tl_model_args){.engine = engine, .cls = &net_class, .inputs = &input,
                                                       .input_count = 1, .seed = 1}));

@@ -40,7 +40,7 @@ static const tl_layer_class net_class = {
 
 static tl_status build_model(tl_task *t, tl_model **out)
 {
-    tl_input image = {"image", TL_F32, TL_SHAPE(1, DIGIT_SIDE, DIGIT_SIDE, 1)};
+    tl_spec image = {"image", TL_F32, TL_SHAPE(1, DIGIT_SIDE, DIGIT_SIDE, 1)};
     return tl_model_new(out, &(tl_model_args){.engine = t->engine, .cls = &net_class,
                                               .config = t->config, .inputs = &image,
                                               .input_count = 1, .seed = t->seed,

@@ -11,7 +11,7 @@ static tl_status build_model(tl_task *t, tl_model **out)
                             {.layer = {.type = "dense", .value = &last}})};
     return tl_model_new(out, &(tl_model_args){
         .engine = t->engine, .cls = &tl_layer_sequential, .config = &layers, .seed = t->seed,
-        .inputs = &(tl_input){"x", TL_F32, TL_SHAPE(1, 1)}, .input_count = 1, .dtype = t->dtype});
+        .inputs = &(tl_spec){"x", TL_F32, TL_SHAPE(1, 1)}, .input_count = 1, .dtype = t->dtype});
 }
 
 static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_input_context *input,

@@ -40,6 +40,7 @@
 #include <tilth/core/logs.h>
 #include <tilth/sys/core/op.h>
 #include <tilth/core/shape.h>
+#include <tilth/core/spec.h>
 #include <tilth/core/state.h>
 #include <tilth/core/tensor.h>
 #include <tilth/core/tensors.h>

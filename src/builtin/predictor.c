@@ -25,7 +25,7 @@ struct tl_predictor {
     tl_finished run;
     tl_registry *own_registry; /* NULL: the caller's is used */
     tl_answer_form form;
-    const tl_input *inputs;
+    const tl_spec *inputs;
     int64_t input_count;
     size_t *example_bytes;     /* of each input */
     int64_t top, batch_size;

@@ -30,7 +30,7 @@ static tl_status copy_args(tl_net *net, const tl_model_args *args)
 {
     net->args = *args;
     if (!net->args.gin) net->args.gin = tl_gin_current();
-    tl_input *inputs =
+    tl_spec *inputs =
         tl_arena_copy(net->arena, args->inputs, (size_t)args->input_count * sizeof *inputs);
     if (!inputs) return TL_ENOMEM;
     for (int64_t i = 0; i < args->input_count; i++)
@@ -47,7 +47,7 @@ static tl_status copy_args(tl_net *net, const tl_model_args *args)
 }
 
 // A tensor of the input's type and shape, without elements.
-static tl_tensor *rehearsal_input(tl_ctx *c, const tl_input *input)
+static tl_tensor *rehearsal_input(tl_ctx *c, const tl_spec *input)
 {
     if (tl_shape_check(&input->shape, input->name) != TL_OK) return tl_ctx_fail(c);
     tl_tensor *t = tl_ctx_header(c);
@@ -235,7 +235,7 @@ tl_status tl_model_initialize(tl_model *m, uint64_t seed)
     return st;
 }
 
-const tl_input *tl_model_inputs(const tl_model *m, int64_t *count)
+const tl_spec *tl_model_inputs(const tl_model *m, int64_t *count)
 {
     *count = m->net->args.input_count;
     return m->net->args.inputs;

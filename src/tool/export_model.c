@@ -126,7 +126,7 @@ static void add_interface(tli_json *j, const tl_finished *f)
 {
     const tl_model *m = f->trainer->model;
     int64_t count;
-    const tl_input *inputs = tl_model_inputs(m, &count);
+    const tl_spec *inputs = tl_model_inputs(m, &count);
     tl_answer_form form;
     tl_task_answer_form(f->task, &form);
     tli_json_begin(j, "inputs", '[');

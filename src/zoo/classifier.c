@@ -81,7 +81,7 @@ tl_status tl_image_classifier_new(tl_model **out, const tl_image_classifier_args
     TL_TRY(check_model(args->config));
     const int64_t *size = args->config->input_size.items;
     int64_t batch = args->batch_size > 0 ? args->batch_size : 1;
-    tl_input image = {"image", TL_F32, TL_SHAPE(batch, size[0], size[1], size[2])};
+    tl_spec image = {"image", TL_F32, TL_SHAPE(batch, size[0], size[1], size[2])};
     classifier_config *c = tl_arena_alloc(args->arena, sizeof *c);
     if (!c) return TL_ENOMEM;
     *c = (classifier_config){args->config, {args->l2_weight_decay / 2}};

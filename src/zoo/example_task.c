@@ -115,7 +115,7 @@ static tl_status build_model(tl_task *t, tl_model **out)
     if (!m || m->num_classes < 1 || m->input_size.count != 3)
         return TL_FAIL(TL_EINVAL, "task.model: set num_classes, and input_size to [height, width, channels]");
     const int64_t *size = m->input_size.items;
-    tl_input image = {"image", TL_F32, TL_SHAPE(1, size[0], size[1], size[2])};
+    tl_spec image = {"image", TL_F32, TL_SHAPE(1, size[0], size[1], size[2])};
     return tl_model_new(out, &(tl_model_args){.engine = t->engine, .cls = &net_class, .config = m,
                                               .inputs = &image, .input_count = 1, .seed = t->seed,
                                               .dtype = t->dtype, .registry = t->registry});

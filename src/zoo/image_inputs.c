@@ -179,14 +179,14 @@ tl_status tli_image_describe(tl_str *out, const tl_image_data_config *data, tl_i
 tl_status tli_image_shape_raw(const char *name, tl_sample *s)
 {
     static const tl_feature_spec size[] = {
-        {.name = "image/height", .dtype = TL_I64}, {.name = "image/width", .dtype = TL_I64},
-        {.name = "image/channels", .dtype = TL_I64}};
+        {.spec = {"image/height", TL_I64, {0}}}, {.spec = {"image/width", TL_I64, {0}}},
+        {.spec = {"image/channels", TL_I64, {0}}}};
     static const tl_example_features sizes = {size, TL_COUNT(size)};
     const tl_sample_field *format = tl_sample_peek(s, FORMAT), *image;
     int64_t n[TL_COUNT(size)];
     if (format->shape.dims[0] != 3 || memcmp(format->data, "raw", 3) != 0) return TL_OK;
     TL_TRY(tl_example_decode((void *)(uintptr_t)&sizes, s));
-    for (int64_t i = 0; i < TL_COUNT(size); i++) TL_TRY(tl_sample_int(s, size[i].name, &n[i]));
+    for (int64_t i = 0; i < TL_COUNT(size); i++) TL_TRY(tl_sample_int(s, size[i].spec.name, &n[i]));
     TL_TRY(tl_sample_get(s, name, &image));
     int64_t bytes = image->shape.dims[0];
     if (n[0] < 1 || n[1] < 1 || n[2] < 1 || n[2] > TLI_VIEW_CHANNELS || n[0] > bytes / n[1]
@@ -521,13 +521,10 @@ static tl_status read_files(tl_pipeline_args *a, const tl_image_inputs_args *arg
         p->label = "image/class/label";
         if (d->base.cache) a->decode = (tl_sample_map){decode_sample, p};
     } else {
-        p->features[0] = (tl_feature_spec){.name = p->image, .dtype = TL_U8, .shape = TL_SHAPE(-1)};
-        p->features[1] = (tl_feature_spec){.name = p->label, .dtype = TL_I64, .shape = TL_SHAPE(-1),
-                                           .optional = true};
-        p->features[2] = (tl_feature_spec){.name = FORMAT, .dtype = TL_U8, .shape = TL_SHAPE(-1),
-                                           .optional = true};
-        p->features[3] = (tl_feature_spec){.name = FILENAME, .dtype = TL_U8, .shape = TL_SHAPE(-1),
-                                           .optional = true};
+        p->features[0] = (tl_feature_spec){.spec = {p->image, TL_U8, TL_SHAPE(-1)}};
+        p->features[1] = (tl_feature_spec){.spec = {p->label, TL_I64, TL_SHAPE(-1)}, .optional = true};
+        p->features[2] = (tl_feature_spec){.spec = {FORMAT, TL_U8, TL_SHAPE(-1)}, .optional = true};
+        p->features[3] = (tl_feature_spec){.spec = {FILENAME, TL_U8, TL_SHAPE(-1)}, .optional = true};
         p->example = (tl_example_features){p->features, 4};
         a->decode = (tl_sample_map){decode_sample, p};
     }

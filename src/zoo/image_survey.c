@@ -300,9 +300,9 @@ static tl_status survey_files(tli_survey *s, sums *t, tl_arena *arena, const tl_
                               tl_image_files type, const tl_path_list *paths)
 {
     const tl_feature_spec features[] = {
-        {.name = d->image_field_key, .dtype = TL_U8, .shape = TL_SHAPE(-1)},
-        {.name = d->label_field_key, .dtype = TL_I64, .shape = TL_SHAPE(-1)},
-        {.name = TLI_IMAGE_FORMAT, .dtype = TL_U8, .shape = TL_SHAPE(-1), .optional = true}};
+        {.spec = {d->image_field_key, TL_U8, TL_SHAPE(-1)}},
+        {.spec = {d->label_field_key, TL_I64, TL_SHAPE(-1)}},
+        {.spec = {TLI_IMAGE_FORMAT, TL_U8, TL_SHAPE(-1)}, .optional = true}};
     records r = {.data = d, .features = {features, TL_COUNT(features)}, .image = d->image_field_key, .label = d->label_field_key,
                  .counts = {.arena = arena}};
     if (type == TL_IMAGES_IDX) {

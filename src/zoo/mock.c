@@ -23,7 +23,7 @@ static const tl_desc mock_task_desc = {
 
 static tl_status build_model(tl_task *t, tl_model **out)
 {
-    tl_input x = {"x", TL_F32, TL_SHAPE(USUAL_BATCH, 1)};
+    tl_spec x = {"x", TL_F32, TL_SHAPE(USUAL_BATCH, 1)};
     return tl_model_new(out, &(tl_model_args){.engine = t->engine, .cls = &tl_layer_dense,
                                               .config = &(tl_dense_config){.units = 1}, .inputs = &x,
                                               .input_count = 1, .seed = t->seed, .dtype = t->dtype,

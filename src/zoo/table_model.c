@@ -92,13 +92,13 @@ tl_status tl_table_model_new(tl_model **out, const tl_table_model_args *args)
     const tl_table_schema *s = args->schema;
     const tl_table_widths w = tl_table_schema_widths(s);
     int64_t batch = args->batch_size > 0 ? args->batch_size : 1, count = 0;
-    tl_input inputs[2];
+    tl_spec inputs[2];
     *out = NULL;
     if (args->config->units.count > MOST_LAYERS)
         return TL_FAIL(TL_ELIMIT, "model.units has %lld layers; there may be %d", (long long)args->config->units.count,
                        MOST_LAYERS);
-    if (w.numbers) inputs[count++] = (tl_input){"numbers", TL_F32, TL_SHAPE(batch, w.numbers)};
-    if (w.categories) inputs[count++] = (tl_input){"categories", TL_I32, TL_SHAPE(batch, w.categories)};
+    if (w.numbers) inputs[count++] = (tl_spec){"numbers", TL_F32, TL_SHAPE(batch, w.numbers)};
+    if (w.categories) inputs[count++] = (tl_spec){"categories", TL_I32, TL_SHAPE(batch, w.categories)};
     table_net_config *k = tl_arena_alloc(args->arena, sizeof *k);
     if (!k) return TL_ENOMEM;
     *k = (table_net_config){args->config, w, s->kind == TL_TABLE_REGRESSION ? 1 : s->class_names.count};

@@ -274,7 +274,7 @@ static const tl_layer_class double_class = {.cls = TL_CLASS(tl_layer_class, "dou
 
 static tl_status build_model(tl_task *t, tl_model **out)
 {
-    tl_input x = {"x", TL_F32, TL_SHAPE(1, 1)};
+    tl_spec x = {"x", TL_F32, TL_SHAPE(1, 1)};
     return tl_model_new(out, &(tl_model_args){.engine = t->engine, .cls = &double_class, .inputs = &x, .input_count = 1,
                                               .registry = t->registry});
 }

@@ -103,8 +103,8 @@ static inline const char *write_file(const char *name, int64_t first, int64_t co
 }
 
 static const tl_feature_spec features[] = {
-    {.name = "id", .dtype = TL_I64, .shape = {.rank = 0}},
-    {.name = "x", .dtype = TL_F32, .shape = {.rank = 1, .dims = {-1}}},
+    {.spec = {"id", TL_I64, {.rank = 0}}},
+    {.spec = {"x", TL_F32, {.rank = 1, .dims = {-1}}}},
 };
 // The first ones of them.
 static inline void *take_features(int64_t count)

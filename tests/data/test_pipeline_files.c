@@ -320,11 +320,11 @@ static void features_become_fields(void **state)
     tl_sample *s;
     assert_ok(tl_sample_new(&s));
     const tl_feature_spec good[] = {
-        {.name = "x", .as = "matrix", .dtype = TL_F32, .shape = TL_SHAPE(2, 2)},
-        {.name = "id", .dtype = TL_I32, .shape = TL_SHAPE(1)},
-        {.name = "name", .dtype = TL_U8, .shape = TL_SHAPE(-1)},
-        {.name = "none", .dtype = TL_I64, .shape = TL_SHAPE(3), .optional = true, .missing = -1},
-        {.name = "gone", .dtype = TL_F32, .shape = TL_SHAPE(-1, 4), .optional = true},
+        {.spec = {"x", TL_F32, TL_SHAPE(2, 2)}, .as = "matrix"},
+        {.spec = {"id", TL_I32, TL_SHAPE(1)}},
+        {.spec = {"name", TL_U8, TL_SHAPE(-1)}},
+        {.spec = {"none", TL_I64, TL_SHAPE(3)}, .optional = true, .missing = -1},
+        {.spec = {"gone", TL_F32, TL_SHAPE(-1, 4)}, .optional = true},
     };
     const tl_sample_field *f;
     decode(good, TL_COUNT(good), s, TL_OK, NULL);
@@ -348,17 +348,17 @@ static void features_become_fields(void **state)
         tl_status code;
         const char *text;
     } bad[] = {
-        {{.name = "x", .dtype = TL_F32, .shape = TL_SHAPE(3)}, TL_EINVAL, "'x' has 4 values"},
-        {{.name = "x", .dtype = TL_F32, .shape = TL_SHAPE(-1, 3)}, TL_EINVAL, "'x' has 4 values"},
-        {{.name = "x", .dtype = TL_I64, .shape = TL_SHAPE(4)}, TL_EINVAL, "cannot become int64"},
-        {{.name = "id", .dtype = TL_U8, .shape = TL_SCALAR}, TL_EINVAL, "300, which uint8"},
-        {{.name = "name", .dtype = TL_F32, .shape = TL_SHAPE(3)}, TL_EINVAL, "cannot become float32"},
-        {{.name = "name", .dtype = TL_U8, .shape = TL_SHAPE(4)}, TL_EINVAL, "'name' has 3 values"},
-        {{.name = "none", .dtype = TL_F32, .shape = TL_SHAPE(4)}, TL_ENOTFOUND, "no feature 'none'"},
+        {{.spec = {"x", TL_F32, TL_SHAPE(3)}}, TL_EINVAL, "'x' has 4 values"},
+        {{.spec = {"x", TL_F32, TL_SHAPE(-1, 3)}}, TL_EINVAL, "'x' has 4 values"},
+        {{.spec = {"x", TL_I64, TL_SHAPE(4)}}, TL_EINVAL, "cannot become int64"},
+        {{.spec = {"id", TL_U8, TL_SCALAR}}, TL_EINVAL, "300, which uint8"},
+        {{.spec = {"name", TL_F32, TL_SHAPE(3)}}, TL_EINVAL, "cannot become float32"},
+        {{.spec = {"name", TL_U8, TL_SHAPE(4)}}, TL_EINVAL, "'name' has 3 values"},
+        {{.spec = {"none", TL_F32, TL_SHAPE(4)}}, TL_ENOTFOUND, "no feature 'none'"},
     };
     for (int64_t i = 0; i < TL_COUNT(bad); i++) decode(&bad[i].spec, 1, s, bad[i].code, bad[i].text);
-    const tl_feature_spec others[] = {{.name = "x", .dtype = TL_BF16, .shape = TL_SHAPE(4)},
-                                      {.name = "id", .dtype = TL_F64, .shape = TL_SCALAR}};
+    const tl_feature_spec others[] = {{.spec = {"x", TL_BF16, TL_SHAPE(4)}},
+                                      {.spec = {"id", TL_F64, TL_SCALAR}}};
     decode(others, 2, s, TL_OK, NULL);
     assert_true(*(const double *)tl_sample_peek(s, "id")->data == 300);
     tl_free((void *)(uintptr_t)s->record);

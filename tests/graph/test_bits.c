@@ -122,7 +122,7 @@ typedef struct seen {
 
 static void start(trainer *t, tl_engine *engine, tl_ctx *c, tl_dtype dtype)
 {
-    tl_input input = {"x", dtype, TL_SHAPE(8, 24, 24, 3)};
+    tl_spec input = {"x", dtype, TL_SHAPE(8, 24, 24, 3)};
     assert_ok(tl_model_new(&t->model, &(tl_model_args){.engine = engine,
                                                        .cls = &net_class,
                                                        .inputs = &input,

@@ -285,7 +285,7 @@ static tl_status train_step(void *self, tl_ctx *c, const tl_tensors *in, tl_tens
 
 static void make_trainer(trainer *t, fixture *f, tl_dtype dtype)
 {
-    tl_input input = {"ids", TL_I64, TL_SHAPE(4, 6)};
+    tl_spec input = {"ids", TL_I64, TL_SHAPE(4, 6)};
     assert_ok(tl_model_new(&t->model, &(tl_model_args){.engine = f->engine, .cls = &net_class, .inputs = &input,
                                                        .input_count = 1, .seed = 5, .dtype = dtype}));
     assert_int_equal(tl_model_block_count(t->model), 1);

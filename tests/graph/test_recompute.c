@@ -128,7 +128,7 @@ static void note(outcome *o, const tl_tensor *t)
 
 static void start(trainer *t, tl_engine *engine, tl_ctx *c, tl_dtype dtype)
 {
-    tl_input input = {"x", dtype, TL_SHAPE(BATCH, TOKENS, WIDTH)};
+    tl_spec input = {"x", dtype, TL_SHAPE(BATCH, TOKENS, WIDTH)};
     assert_ok(tl_model_new(&t->model, &(tl_model_args){.engine = engine,
                                                        .cls = &encoder_class,
                                                        .inputs = &input,

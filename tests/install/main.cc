@@ -71,7 +71,7 @@ tl_status check_defaults(tl_arena *arena)
 tl_status compute(tl_registry *r, tl_strategy *strategy)
 {
     tl_engine *e = tl_strategy_engine(strategy);
-    tl_input x = TL_INIT(.name = "x", .dtype = TL_F32, .shape = TL_SHAPE(2, 4));
+    tl_spec x = TL_INIT(.name = "x", .dtype = TL_F32, .shape = TL_SHAPE(2, 4));
     tl_model *m;
     tl_ctx *c = nullptr;
     TL_TRY(tl_model_new(&m, TL_LITERAL(tl_model_args, .engine = e, .cls = &net_class,

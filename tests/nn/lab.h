@@ -89,7 +89,7 @@ static const tl_layer_class probe_class = {.cls =
 static inline tl_status try_class(tl_model **out, const tl_layer_class *cls, const void *config,
                                   tl_dtype compute, tl_dtype dtype, tl_shape shape)
 {
-    tl_input input = {"x", dtype, shape};
+    tl_spec input = {"x", dtype, shape};
     return tl_model_new(out, &(tl_model_args){.engine = engine,
                                               .cls = cls,
                                               .config = config,

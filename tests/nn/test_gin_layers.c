@@ -98,7 +98,7 @@ static tl_model *model_of(const tl_oneof *choice, tl_dtype dtype, tl_shape shape
 {
     const tl_class *cls;
     tl_model *m;
-    tl_input input = {"x", dtype, shape};
+    tl_spec input = {"x", dtype, shape};
     assert_ok(tl_registry_find(&cls, registry, &tl_kind_layer, choice->type));
     assert_ok(tl_model_new(&m, &(tl_model_args){.engine = engine,
                                                 .cls = (const tl_layer_class *)cls,

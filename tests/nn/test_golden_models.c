@@ -288,7 +288,7 @@ static void check_type(tl_engine *engine, const tl_layer_class *cls, tl_dtype dt
     const char *name = cls->cls.name;
     bool wide = dtype == TL_F64;
     const entry *x = find("%s/x", name), *losses = find(wide ? "%s/f64 losses" : "%s/f32 losses", name);
-    tl_input input = {"x", x->kind == 2 ? TL_I64 : dtype, x->shape};
+    tl_spec input = {"x", x->kind == 2 ? TL_I64 : dtype, x->shape};
     tl_model *m;
     tl_function *f = NULL;
     assert_ok(tl_model_new(&m, &(tl_model_args){.engine = engine, .cls = cls, .inputs = &input,

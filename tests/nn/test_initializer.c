@@ -221,7 +221,7 @@ static void mistakes_are_told(void **state)
     assert_ok(tl_registry_new(&r));
     assert_ok(tl_registry_add(r, &small_module));
     chosen = (spec){TL_SHAPE(5), OF("small")};
-    tl_input input = {"x", TL_F32, TL_SHAPE(1)};
+    tl_spec input = {"x", TL_F32, TL_SHAPE(1)};
     assert_fails(tl_model_new(&m, &(tl_model_args){.engine = engine,
                                                    .cls = &probe_class,
                                                    .config = &one,

@@ -18,7 +18,7 @@ static tl_model *from_yaml(const char *yaml, tl_dtype dtype, tl_shape shape)
     tl_model *m;
     assert_ok(read_config(&config, yaml));
     chosen = &((const holder *)tl_config_value(config))->layer;
-    tl_input input = {"x", dtype, shape};
+    tl_spec input = {"x", dtype, shape};
     assert_ok(tl_model_new(&m, &(tl_model_args){.engine = engine,
                                                 .cls = &probe_class,
                                                 .config = &of_choice,

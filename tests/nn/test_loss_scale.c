@@ -225,7 +225,7 @@ static tl_status train(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *
 static double train_line(tl_dtype dtype, bool scaled, int mode, double *scale)
 {
     training t = {.engine = lab_engine};
-    tl_input input = {"x", TL_F32, TL_SHAPE(8, 4)};
+    tl_spec input = {"x", TL_F32, TL_SHAPE(8, 4)};
     tl_config *s = settings_of("optimizer: {type: sgd}\n"
                                "learning_rate: {type: constant, constant: {learning_rate: 5.0e6}}\n"
                                "ema: {}");

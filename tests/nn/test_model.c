@@ -405,7 +405,7 @@ static void named_tensors_go_in_and_out(void **state)
 {
     (void)state;
     tl_model *m;
-    const tl_input inputs[] = {{"a", TL_F32, TL_SHAPE(2)}, {"b", TL_F32, TL_SHAPE(2)}};
+    const tl_spec inputs[] = {{"a", TL_F32, TL_SHAPE(2)}, {"b", TL_F32, TL_SHAPE(2)}};
     tl_model_args args = {
         .engine = engine, .cls = &mixer_class, .inputs = inputs, .input_count = 2};
     assert_ok(tl_model_new(&m, &args));

@@ -157,7 +157,7 @@ enum { EAGER, INTERPRETED, COMPILED, MODES };
 /* A model with the weights of the golden files. */
 static inline void lab_open_model(lab *l, tl_dtype dtype)
 {
-    tl_input input = {"x", TL_F32, TL_SHAPE(1)};
+    tl_spec input = {"x", TL_F32, TL_SHAPE(1)};
     *l = (lab){.engine = lab_engine};
     assert_ok(tl_ctx_new(&l->c, l->engine));
     assert_ok(tl_model_new(&l->model, &(tl_model_args){.engine = l->engine, .cls = &weights_class,

@@ -607,7 +607,7 @@ static tl_status make_loss(const tl_class *cls)
 static tl_status make_layer(const tl_class *cls)
 {
     tl_layer_class quiet = {.cls = *cls, .forward = as_it_is};
-    tl_input x = {"x", TL_F32, TL_SHAPE(2, 4, 4, 4)};
+    tl_spec x = {"x", TL_F32, TL_SHAPE(2, 4, 4, 4)};
     tl_model *m;
     tl_status st = tl_model_new(&m, &(tl_model_args){.engine = engine, .cls = &quiet, .inputs = &x, .input_count = 1,
                                                      .registry = all});

@@ -197,7 +197,7 @@ static void parameters_are_listed(void **state)
 {
     toy *y = *state;
     tl_model *m;
-    tl_input x = {"x", TL_F32, TL_SHAPE(1, 3)};
+    tl_spec x = {"x", TL_F32, TL_SHAPE(1, 3)};
     assert_ok(tl_model_new(&m, &(tl_model_args){.engine = tl_strategy_engine(y->strategy), .cls = &pair_class,
                                                 .inputs = &x, .input_count = 1}));
     assert_ok(tl_write_model_params(m, "params.txt"));

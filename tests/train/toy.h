@@ -259,7 +259,7 @@ static inline void toy_open(toy *y, const char *rates, tl_dataset *data)
                             .train_dataset = data};
     if (rates) {
         tl_engine *engine = tl_strategy_engine(y->strategy);
-        tl_input input = {"x", TL_F32, TL_SHAPE(1)};
+        tl_spec input = {"x", TL_F32, TL_SHAPE(1)};
         tl_config *s = settings_of(rates);
         assert_ok(tl_model_new(&args.model, &(tl_model_args){.engine = engine, .cls = &toy_layer,
                                                              .inputs = &input, .input_count = 1}));

@@ -24,7 +24,7 @@ static void check(const wanted *w)
                  (long long)w->state);
     const tl_image_model_config *k = r.task->config->model.value;
     int64_t count;
-    const tl_input *input = tl_model_inputs(m, &count);
+    const tl_spec *input = tl_model_inputs(m, &count);
     assert_int_equal(count, 1);
     assert_ok(tl_ctx_new(&c, r.task->engine));
     tl_mark mark = tl_ctx_begin(c);

@@ -25,7 +25,7 @@
 #include <tilth/core/state.h>
 #include <tilth/data/batch.h>
 #include <tilth/desc/registry.h>
-#include <tilth/sys/graph/graph.h>
+#include <tilth/core/spec.h>
 
 TL_BEGIN
 

@@ -134,11 +134,9 @@ TL_API TL_NODISCARD tl_status tl_pipeline_new(tl_dataset **out, const tl_pipelin
 /* A feature that becomes a field. Lists of bytes are uint8, of floats float32, of integers int64; with another
  * type numbers are converted, when they are in its range. */
 typedef struct tl_feature_spec {
-    const char *name;
-    const char *as;      /* (optional: the same) name of the field */
-    tl_dtype dtype;
-    tl_shape shape;      /* TL_SCALAR, or how the values are laid out; a first dimension of -1 is as many as there
-                          * are. uint8 takes one text, of any length when the shape is [-1]; or integers. */
+    tl_spec spec;        /* the shape is TL_SCALAR, or how the values are laid out; a first dimension of -1 is as many as
+                          * there are. uint8 takes one text, of any length when the shape is [-1]; or integers. */
+    const char *as;      /* (optional: the same name) name of the field */
     bool optional;       /* a feature that is not there is `missing` in every element, or nothing when the shape
                           * begins with -1; otherwise that is an error */
     double missing;

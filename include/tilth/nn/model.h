@@ -1,7 +1,7 @@
 /* Models: a layer with its parameters.
  *
  *     tl_model *m;
- *     tl_input image = {"image", TL_F32, TL_SHAPE(32, 28, 28, 1)};
+ *     tl_spec image = {"image", TL_F32, TL_SHAPE(32, 28, 28, 1)};
  *     TL_TRY(tl_model_new(&m, &(tl_model_args){.engine = e, .cls = &net_class, .inputs = &image,
  *                                              .input_count = 1, .seed = 1}));
  *     tl_tensor *y = tl_call(c, m, x);
@@ -15,23 +15,18 @@
 #ifndef TILTH_NN_MODEL_H
 #define TILTH_NN_MODEL_H
 
+#include <tilth/core/spec.h>
 #include <tilth/core/state.h>
 #include <tilth/desc/gin.h>
 #include <tilth/nn/layer.h>
 
 TL_BEGIN
 
-typedef struct tl_input {
-    const char *name;
-    tl_dtype dtype;
-    tl_shape shape;
-} tl_input;
-
 typedef struct tl_model_args {
     tl_engine *engine;
     const tl_layer_class *cls;
     const void *config;
-    const tl_input *inputs; /* of the rehearsal; later calls may have other batch sizes */
+    const tl_spec *inputs; /* of the rehearsal; later calls may have other batch sizes */
     int64_t input_count;
     uint64_t seed;
     tl_dtype dtype; /* of computation: TL_F32, TL_BF16, TL_F16, TL_F64; parameters are kept in
@@ -76,7 +71,7 @@ TL_API int64_t tl_model_block_count(const tl_model *m);
 TL_API const tl_block *tl_model_block(const tl_model *m, int64_t index);
 
 /* What the model was rehearsed with. */
-TL_API const tl_input *tl_model_inputs(const tl_model *m, int64_t *count);
+TL_API const tl_spec *tl_model_inputs(const tl_model *m, int64_t *count);
 
 /* Gradients of a value by all trained parameters, one tensor for each block (`blocks` has room for
  * tl_model_block_count), laid out as it is; NULL for blocks that are not trained. */

@@ -56,11 +56,11 @@ double tl_count_flops(tl_model *m)
     enum { MOST_INPUTS = 32 };
     tl_spec specs[MOST_INPUTS];
     int64_t count;
-    const tl_input *inputs = tl_model_inputs(m, &count);
+    const tl_spec *inputs = tl_model_inputs(m, &count);
     tl_graph *g = NULL;
     if (count > MOST_INPUTS || !count) return 0;
     for (int64_t i = 0; i < count; i++) {
-        specs[i] = (tl_spec){inputs[i].name, inputs[i].dtype, inputs[i].shape};
+        specs[i] = inputs[i];
         if (specs[i].shape.rank) specs[i].shape.dims[0] = 1; // one example
     }
     tl_engine *engine = tl_model_param_count(m) ? tl_tensor_engine(tl_model_param(m, 0)->tensor) : NULL;

@@ -27,7 +27,7 @@ static need need_of(const tl_model *m)
 {
     need n = {0, 0, ""};
     int64_t count, batch = 0;
-    const tl_input *inputs = tl_model_inputs(m, &count);
+    const tl_spec *inputs = tl_model_inputs(m, &count);
     for (int64_t i = 0; i < count; i++) {
         const tl_shape *s = &inputs[i].shape;
         if (!s->rank || s->dims[0] < 1) continue;

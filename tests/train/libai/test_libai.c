@@ -436,7 +436,7 @@ static void test_groups_of_a_model(void **state)
     tl_group_config *rules;
     tl_param_groups g;
     int64_t count;
-    tl_input x = {"x", TL_F32, TL_SHAPE(2, 3)};
+    tl_spec x = {"x", TL_F32, TL_SHAPE(2, 3)};
     assert_ok(tl_get_distribution_strategy(
         &s, &(tl_strategy_args){.registry = all, .distribution_strategy = "off", .threads = 1}));
     assert_ok(tl_model_new(&m, &(tl_model_args){.engine = tl_strategy_engine(s),

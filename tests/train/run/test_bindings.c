@@ -126,7 +126,7 @@ static const tl_layer_class net_class = {
 static tl_status net_new(tl_model **out, tl_engine *engine)
 {
     return tl_model_new(out, &(tl_model_args){.engine = engine, .cls = &net_class, .seed = 1,
-                                              .inputs = &(tl_input){"x", TL_F32, TL_SHAPE(1, 4)}, .input_count = 1});
+                                              .inputs = &(tl_spec){"x", TL_F32, TL_SHAPE(1, 4)}, .input_count = 1});
 }
 
 static void test_layers_take_what_their_program_leaves_open(void **state)

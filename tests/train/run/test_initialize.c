@@ -35,7 +35,7 @@ static const tl_layer_class net_class = {
 static tl_model *model_of(toy *y, uint64_t seed, int64_t units)
 {
     tl_model *m;
-    tl_input x = {"x", TL_F32, TL_SHAPE(2, WIDTH)};
+    tl_spec x = {"x", TL_F32, TL_SHAPE(2, WIDTH)};
     head_units = units;
     assert_ok(tl_model_new(&m, &(tl_model_args){.engine = tl_strategy_engine(y->strategy), .cls = &net_class,
                                                 .inputs = &x, .input_count = 1, .seed = seed}));
@@ -174,7 +174,7 @@ static void two_parts_from_one(void **state)
     toy *y = *state;
     static const char *const both[] = {"backbone", "trunk"};
     tl_model *from = model_of(y, 1, 2), *to;
-    tl_input x = {"x", TL_F32, TL_SHAPE(2, WIDTH)};
+    tl_spec x = {"x", TL_F32, TL_SHAPE(2, WIDTH)};
     save(from, "run/ckpt-5.safetensors", false);
     assert_ok(tl_model_new(&to, &(tl_model_args){.engine = tl_strategy_engine(y->strategy), .cls = &towers_class,
                                                  .inputs = &x, .input_count = 1, .seed = 2}));

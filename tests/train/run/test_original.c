@@ -69,7 +69,7 @@ static int teardown(void **state)
 static tl_model *model_of(uint64_t seed)
 {
     tl_model *m;
-    tl_input x = {"x", TL_F32, TL_SHAPE(2, WIDTH)};
+    tl_spec x = {"x", TL_F32, TL_SHAPE(2, WIDTH)};
     assert_ok(tl_model_new(&m, &(tl_model_args){.engine = engine, .cls = &net_class, .inputs = &x, .input_count = 1,
                                                 .seed = seed}));
     return m;

@@ -88,7 +88,7 @@ static void make_examples(void)
 
 static tl_status build_model(tl_task *t, tl_model **out)
 {
-    tl_input x = {"x", TL_F32, TL_SHAPE(8, WIDTH)};
+    tl_spec x = {"x", TL_F32, TL_SHAPE(8, WIDTH)};
     return tl_model_new(out, &(tl_model_args){.engine = t->engine, .cls = &net_class, .inputs = &x,
                                               .input_count = 1, .seed = 3, .dtype = t->dtype});
 }
@@ -317,7 +317,7 @@ static const tl_layer_class plain_class = {
     .cls = TL_CLASS(tl_layer_class, "plain", NULL, net, NULL), .build = plain_build, .forward = plain_forward};
 static tl_status plain_model(tl_task *t, tl_model **out)
 {
-    tl_input x = {"x", TL_F32, TL_SHAPE(8, WIDTH)};
+    tl_spec x = {"x", TL_F32, TL_SHAPE(8, WIDTH)};
     return tl_model_new(out, &(tl_model_args){.engine = t->engine, .cls = &plain_class, .inputs = &x,
                                               .input_count = 1, .seed = 3, .dtype = t->dtype});
 }

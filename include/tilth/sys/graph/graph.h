@@ -16,6 +16,7 @@
 #ifndef TILTH_GRAPH_GRAPH_H
 #define TILTH_GRAPH_GRAPH_H
 
+#include <tilth/core/spec.h>
 #include <tilth/core/tensors.h>
 
 TL_BEGIN
@@ -27,17 +28,11 @@ typedef struct tl_graph tl_graph;
  * refused: they are computed when the program runs. */
 typedef tl_status tl_graph_fn(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out);
 
-typedef struct tl_spec {
-    const char *name; /* borrowed while capturing */
-    tl_dtype dtype;
-    tl_shape shape;
-} tl_spec;
-
 typedef struct tl_capture {
     tl_engine *engine;
     tl_graph_fn *body;
     void *self;
-    const tl_spec *inputs;
+    const tl_spec *inputs; /* names are borrowed while capturing */
     int64_t input_count;
     bool training;
     const char *path; /* (optional: "") of the module around it: keys of random draws follow from it */
