@@ -53,6 +53,7 @@ void tl_state_clear(tl_state *s)
     for (int64_t i = 0; i < tl_map_count(&s->entries); i++) entry_free(tl_map_at(&s->entries, i));
     tl_map_deinit(&s->entries);
     s->entries = (tl_map)TL_MAP_INIT;
+    TL_VEC_FREE(&s->watchers);
 }
 
 void tl_state_free(tl_state **s)
@@ -504,12 +505,30 @@ tl_status tl_state_get(tl_state_entry *out, const tl_state *s, const char *path,
     return TL_FAIL(TL_EINVAL, "'%s' is of the kind %s, not %s", path, kind_names[out->kind], kind_names[kind]);
 }
 
+static void tell(const tl_state *s)
+{
+    for (int64_t i = 0; i < s->watchers.count; i++) s->watchers.items[i].restored(s->watchers.items[i].self);
+}
+
 tl_status tl_state_set(tl_state *s, const char *path, const tl_state_entry *value)
 {
     tli_state_entry *e = tli_state_find(s, path);
     if (!e) return fail_not_found(s, path);
     TL_TRY_NOTE(tli_state_write(e, value), "'%s'", path);
+    names n = {.path = path, .rest = path};
+    while (s) {
+        tell(s);
+        if (next_name(&n) != TL_OK) break;
+        e = tl_map_get(&s->entries, n.name);
+        s = e && e->kind == TL_STATE_STATE ? e->at.state : NULL;
+    }
     return TL_OK;
+}
+
+tl_status tl_state_on_restore(tl_state *s, tl_state_restored_fn *fn, void *self)
+{
+    tli_state_watcher w = {fn, self};
+    return TL_VEC_PUSH(&s->watchers, w) ? TL_OK : TL_ENOMEM;
 }
 
 /* --- all entries ------------------------------------------------------------------------------ */
@@ -577,6 +596,27 @@ tl_status tli_state_collect(tli_state_leaves *out, const tl_state *s)
     if (st == TL_OK) st = find_aliases(out);
     tl_str_deinit(&path);
     return st;
+}
+
+// The leaves below a state follow each other, from *at on.
+static bool tell_below(const tl_state *s, const tli_state_leaves *leaves, int64_t *at)
+{
+    bool written = false;
+    for (int64_t i = 0; i < tl_map_count(&s->entries); i++) {
+        const tli_state_entry *e = tl_map_at(&s->entries, i);
+        if (e->kind == TL_STATE_STATE)
+            written |= tell_below(e->at.state, leaves, at);
+        else
+            written |= leaves->items[(*at)++].written;
+    }
+    if (written) tell(s);
+    return written;
+}
+
+void tli_state_tell_restored(const tl_state *s, const tli_state_leaves *leaves)
+{
+    int64_t at = 0;
+    (void)tell_below(s, leaves, &at);
 }
 
 void tli_state_leaves_deinit(tli_state_leaves *l)

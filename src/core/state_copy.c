@@ -311,14 +311,16 @@ static bool due(const pairing *p, int64_t i)
     return true;
 }
 
-static tl_status copy_pairs(const pairing *p)
+static tl_status copy_pairs(pairing *p)
 {
     for (int64_t i = 0; i < p->wanted.count; i++)
         if (due(p, i))
             TL_TRY_NOTE(check_entry(p->wanted.items[i].entry, p->found[i]), "%s", p->wanted.items[i].path);
-    for (int64_t i = 0; i < p->wanted.count; i++)
-        if (due(p, i))
-            TL_TRY_NOTE(copy_entry(p->wanted.items[i].entry, p->found[i]), "%s", p->wanted.items[i].path);
+    for (int64_t i = 0; i < p->wanted.count; i++) {
+        if (!due(p, i)) continue;
+        TL_TRY_NOTE(copy_entry(p->wanted.items[i].entry, p->found[i]), "%s", p->wanted.items[i].path);
+        p->wanted.items[i].written = true;
+    }
     return TL_OK;
 }
 
@@ -339,7 +341,10 @@ tl_status tl_state_copy(tl_state *to, const tl_state *from, const tl_state_copy_
     pairing p;
     tl_status st = pair(&p, &own, to, from, &(tl_state_compare_args){.cast = how.cast});
     if (st == TL_OK && !how.partial && own.count) st = fail_misfit(&own);
-    if (st == TL_OK) st = copy_pairs(&p);
+    if (st == TL_OK) {
+        st = copy_pairs(&p);
+        tli_state_tell_restored(to, &p.wanted);
+    }
     pairing_deinit(&p);
     if (report)
         *report = own;

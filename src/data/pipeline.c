@@ -1,8 +1,8 @@
 /* The dataset around a pipeline: what was asked for, and the position.
  *
  * Two indices walk over the same records. `front` runs ahead with who makes batches; `shadow` follows when a batch
- * is taken, and is what states hold. Restoring a state writes into `shadow` and `waiting`; that it happened is seen
- * by their heads and counts, which are compared with what we left there. */
+ * is taken, and is what states hold. Restoring a state writes into `shadow` and `waiting`, and tells us (on_restore);
+ * when the next batch is asked for, the front one starts over from there. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -15,21 +15,9 @@
 
 /* --- the position ----------------------------------------------------------------------------- */
 
-static void remember(tli_pipeline *p)
+static void on_restore(void *self)
 {
-    p->known_top = p->shadow.top;
-    for (int64_t i = 0; i < p->stream_count; i++) p->known_heads[i] = p->shadow.streams[i].h;
-    memcpy(p->known_waiting_counts, p->waiting_counts, (size_t)p->bucket_count * sizeof(int64_t));
-}
-
-static bool was_restored(const tli_pipeline *p)
-{
-    bool same = memcmp(&p->known_top, &p->shadow.top, sizeof p->known_top) == 0;
-    for (int64_t i = 0; same && i < p->stream_count; i++)
-        same = memcmp(&p->known_heads[i], &p->shadow.streams[i].h, sizeof *p->known_heads) == 0;
-    // Batches of what is left at the end of a pass take nothing from the streams.
-    return !same || memcmp(p->known_waiting_counts, p->waiting_counts,
-                           (size_t)p->bucket_count * sizeof(int64_t)) != 0;
+    ((tli_pipeline *)self)->moved = true;
 }
 
 static int64_t count_waiting(const tli_pipeline *p)
@@ -50,7 +38,7 @@ static void start_over(tli_pipeline *p)
     tli_pipeline_draws(&p->map_draws, p->shadow.top.seed, "pipeline/map");
     tl_rng_fold(&p->map_draws, &p->map_draws, (uint64_t)p->streams[0].reader);
     tl_rng_fold(&p->map_draws, &p->map_draws, (uint64_t)p->shadow.top.pass);
-    remember(p);
+    p->moved = false;
 }
 
 static bool waiting_makes_sense(const tli_pipeline *p)
@@ -81,10 +69,10 @@ static tl_status check_restored(const tli_pipeline *p)
                    "state is of other data");
 }
 
-// Notices when a state was restored.
+// After a restore, and at first.
 static tl_status follow_position(tli_pipeline *p)
 {
-    if (!was_restored(p) && p->bound_arrangement == p->arrangement) return TL_OK;
+    if (!p->moved) return TL_OK;
     TL_TRY(check_restored(p));
     start_over(p);
     return TL_OK;
@@ -104,7 +92,6 @@ static tl_status advance(tli_pipeline *p, const tli_ready *r)
         memcpy(p->waiting_counts, r->waiting_counts, (size_t)p->bucket_count * sizeof(int64_t));
         memcpy(p->waiting, r->waiting, (size_t)count_waiting(p) * sizeof *p->waiting);
     }
-    remember(p);
     return st;
 }
 
@@ -212,6 +199,7 @@ static tl_status pipeline_state(tl_dataset *d, tl_state *into)
 {
     tli_pipeline *p = (tli_pipeline *)d;
     TL_TRY(follow_position(p));
+    TL_TRY(tl_state_on_restore(into, on_restore, p));
     TL_TRY(tl_state_bind_words(into, "arrangement", &p->bound_arrangement, 1));
     TL_TRY(bind_all(into, "top", &p->shadow.top, sizeof p->shadow.top));
     for (int64_t i = 0; i < p->stream_count; i++) {

@@ -225,8 +225,7 @@ static tl_status fill_buckets(tli_pipeline *p)
     int64_t count = args->bucket_by ? args->bucket_count + 1 : 1, most = 0;
     p->buckets = tl_arena_array(arena, count, sizeof *p->buckets);
     p->waiting_counts = tl_arena_array(arena, count, sizeof *p->waiting_counts);
-    p->known_waiting_counts = tl_arena_array(arena, count, sizeof *p->known_waiting_counts);
-    if (!p->buckets || !p->waiting_counts || !p->known_waiting_counts) return TL_ENOMEM;
+    if (!p->buckets || !p->waiting_counts) return TL_ENOMEM;
     p->bucket_count = count;
     for (int64_t i = 0; i < count; i++) {
         tli_bucket *b = &p->buckets[i];
@@ -311,10 +310,10 @@ tl_status tli_pipeline_fill(tli_pipeline *p, const tl_pipeline_args *args)
     p->args.sampler = NULL; // was the caller's; the stream has it
     TL_TRY_DONE(st, fill_buckets(p));
     p->arrangement = p->bound_arrangement = arrangement_of(p);
-    p->known_heads = tl_arena_array(arena, p->stream_count, sizeof *p->known_heads);
+    p->moved = true;
     p->epochs = tl_arena_array(arena, 2 * p->stream_count, sizeof *p->epochs);
     p->work.error = tl_arena_alloc(arena, sizeof *p->work.error);
-    st = p->known_heads && p->epochs && p->work.error ? TL_OK : TL_ENOMEM;
+    st = p->epochs && p->work.error ? TL_OK : TL_ENOMEM;
     if (st != TL_OK) goto done;
     TL_TRY_DONE(st, tli_index_init(p, &p->front));
     TL_TRY_DONE(st, tli_index_init(p, &p->shadow));

@@ -226,10 +226,7 @@ struct tli_pipeline {
     tli_place *waiting; /* what waits in buckets, one bucket after the other */
     int64_t *waiting_counts;
     int64_t waiting_capacity;
-    // As they were when we last wrote them: tells whether a state was restored.
-    tli_top known_top;
-    tli_head *known_heads;
-    int64_t *known_waiting_counts;
+    bool moved; /* a restore has written here, or nothing was made yet: the front one must start over */
 
     // Who makes batches.
     tl_engine *engine;

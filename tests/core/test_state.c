@@ -292,6 +292,48 @@ static void mounted_states_are_seen_and_not_owned(void **state)
     tl_state_free(&model);
 }
 
+static void count_restore(void *self)
+{
+    ++*(int64_t *)self;
+}
+
+/* Who watches a part is told when something of it was written, and only then. */
+static void watchers_are_told_of_restores(void **state)
+{
+    fixture *f = *state;
+    int64_t all = 0, data = 0, model = 0, position = 4;
+    tl_state *part, *mounted, *saved;
+    assert_ok(tl_state_new(&mounted));
+    assert_ok(tl_state_sub(&part, f->s, "data"));
+    assert_ok(tl_state_mount(f->s, "model", mounted));
+    assert_ok(tl_state_bind_int(part, "deep/position", &position));
+    put(f, mounted, "kernel", TL_F32, TL_SHAPE(2), 1);
+    assert_ok(tl_state_on_restore(f->s, count_restore, &all));
+    assert_ok(tl_state_on_restore(part, count_restore, &data));
+    assert_ok(tl_state_on_restore(mounted, count_restore, &model));
+    assert_ok(tl_state_clone(&saved, f->s));
+    assert_true(all == 0 && data == 0 && model == 0); // reading is none
+    // The same values again are a restore all the same.
+    assert_ok(tl_state_copy(f->s, saved, NULL, NULL));
+    assert_true(all == 1 && data == 1 && model == 1);
+    // A part of it.
+    assert_true(tl_state_remove(saved, "model"));
+    assert_ok(tl_state_copy(f->s, saved, &(tl_state_copy_args){.partial = true}, NULL));
+    assert_true(all == 2 && data == 2 && model == 1);
+    assert_ok(tl_state_set(f->s, "data/deep/position", &(tl_state_entry){.kind = TL_STATE_INT, .i = 7}));
+    assert_true(position == 7 && all == 3 && data == 3 && model == 1);
+    // One that does not fit writes nothing.
+    assert_fails(tl_state_copy(f->s, saved, NULL, NULL), TL_EINVAL, "do not fit");
+    assert_true(all == 3 && data == 3 && model == 1);
+    tl_state_clear(part);
+    assert_ok(tl_state_bind_int(part, "deep/position", &position));
+    assert_ok(tl_state_copy(f->s, saved, &(tl_state_copy_args){.partial = true}, NULL));
+    assert_true(position == 4 && all == 4 && data == 3); // it is gone with what the state held
+    tl_state_free(&saved);
+    tl_state_remove(f->s, "model");
+    tl_state_free(&mounted);
+}
+
 static void states_nest_so_deep_and_no_deeper(void **state)
 {
     (void)state;
@@ -604,6 +646,7 @@ static tl_status everything(fixture *f)
     tl_str text = TL_STR_INIT;
     tl_tensor *t = NULL;
     tl_rng rng;
+    int64_t restores = 0;
     tl_status st;
     tl_rng_init(&rng, 1);
     TL_TRY_DONE(st, tl_state_new(&s));
@@ -616,6 +659,7 @@ static tl_status everything(fixture *f)
     TL_TRY_DONE(st, tl_state_bind_rng(s, "rng", &rng));
     TL_TRY_DONE(st, tl_state_describe(s, "d/e", TL_F32, TL_SHAPE(2)));
     TL_TRY_DONE(st, tl_state_sub(&sub, s, "x/y"));
+    TL_TRY_DONE(st, tl_state_on_restore(s, count_restore, &restores));
     TL_TRY_DONE(st, tl_state_clone(&copy, s));
     TL_TRY_DONE(st, tl_state_compare(&r, s, copy, NULL));
     TL_TRY_DONE(st, tl_state_text(&text, s));
@@ -678,6 +722,7 @@ int main(void)
         T(entries_can_be_removed),
         T(parts_are_handed_out),
         T(mounted_states_are_seen_and_not_owned),
+        T(watchers_are_told_of_restores),
         T(states_nest_so_deep_and_no_deeper),
         T(a_walk_can_be_ended),
         T(only_the_same_elements_are_aliases),

@@ -293,8 +293,9 @@ static bool is_something_at(const tl_state *position, const char *name)
     return any != 0;
 }
 
-// A word of a saved position becomes another one; what is restored from it must be refused, and do no harm.
-static void refuse_word(tl_dataset *d, const char *name, int64_t word, uint64_t value)
+// A word of a saved position becomes another one; what is restored from it must be refused, and do no harm, also when
+// no batch was taken in between: then all heads are where they were.
+static void refuse_word(tl_dataset *d, const char *name, int64_t word, uint64_t value, int64_t between)
 {
     tl_state *position, *saved;
     tl_state_entry e;
@@ -307,7 +308,7 @@ static void refuse_word(tl_dataset *d, const char *name, int64_t word, uint64_t 
     do assert_int_equal(read_many(&unused, d, 3), 3);
     while (!is_something_at(position, "waiting_counts") || !is_something_at(position, "stream_0/open"));
     assert_ok(tl_state_clone(&saved, position));
-    assert_int_equal(read_many(&unused, d, 2), 2);
+    assert_int_equal(read_many(&unused, d, between), between);
     assert_true(tl_state_find(&e, saved, name));
     assert_true(word < e.count && e.count <= TL_COUNT(words));
     memcpy(words, e.words, (size_t)e.count * sizeof *words);
@@ -346,7 +347,7 @@ static void numbers_that_no_record_has_are_refused(void **state)
         for (int what = 0; what < 2; what++) {
             // The number of the first that waits, and of the next one of the first open part.
             tl_dataset *d = bucketed_in_cache(i % 2);
-            refuse_word(d, what ? "stream_0/open" : "waiting", what ? 1 : 2, huge[i]);
+            refuse_word(d, what ? "stream_0/open" : "waiting", what ? 1 : 2, huge[i], i < 2 ? 2 : 0);
             tl_dataset_free(&d);
         }
 }

@@ -24,7 +24,11 @@
  * States nest: tl_state_sub gives the part below a name, to hand to who fills it; tl_state_mount shows a
  * state of somebody else's under a name. Neither owns anything.
  *
- * Ownership: the caller's. Variables that are bound, and states that are mounted, must outlive the state.
+ * Whoever computes something from bound values, such as what is read ahead from a position, asks to be told when a
+ * restore has written them (tl_state_on_restore).
+ *
+ * Ownership: the caller's. Variables that are bound, states that are mounted and what on_restore was given must outlive
+ * the state.
  * Thread word: one thread at a time. */
 #ifndef TILTH_CORE_STATE_H
 #define TILTH_CORE_STATE_H
@@ -69,6 +73,11 @@ TL_API TL_NODISCARD tl_status tl_state_put_words(tl_state *s, const char *path, 
 TL_API TL_NODISCARD tl_status tl_state_sub(tl_state **out, tl_state *s, const char *path);
 /* Shows `other` under a path of `s`: what is added to it later is seen too. A state cannot hold itself. */
 TL_API TL_NODISCARD tl_status tl_state_mount(tl_state *s, const char *path, tl_state *other);
+/* Calls `fn` after each restore (tl_state_copy, tl_state_set, that of a checkpoint) that wrote something of `s`, or of what is
+ * below it: once, when all values are in their places, also those that came before a failure. It must not change what the
+ * state holds. A restore into a part of `s` alone is seen by that part. */
+typedef void tl_state_restored_fn(void *self);
+TL_API TL_NODISCARD tl_status tl_state_on_restore(tl_state *s, tl_state_restored_fn *fn, void *self);
 /* Takes everything out; the state itself stays, also where it is mounted or a part of another. */
 TL_API void tl_state_clear(tl_state *s);
 /* Takes an entry out, with all below it. False when it is not there. */

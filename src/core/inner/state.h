@@ -5,8 +5,16 @@
 #include <tilth/base/map.h>
 #include <tilth/core/state.h>
 
+typedef struct tli_state_watcher {
+    tl_state_restored_fn *restored;
+    void *self;
+} tli_state_watcher;
 struct tl_state {
     tl_map entries; /* to tli_state_entry, owned */
+    struct {
+        tli_state_watcher *items;
+        int64_t count, capacity;
+    } watchers;
     bool outside;   /* its paths come from a file */
     int64_t added, nested; /* by paths, from here: entries, and the states around them */
 };
@@ -42,6 +50,7 @@ typedef struct tli_state_leaf {
     const char *path;
     tli_state_entry *entry;
     int64_t first; /* the first leaf with the same tensor: itself, when there is no earlier one */
+    bool written;  /* by the restore that has collected it */
 } tli_state_leaf;
 typedef struct tli_state_leaves {
     tli_state_leaf *items;
@@ -51,6 +60,8 @@ typedef struct tli_state_leaves {
 /* All leaves in order. Deinit is due also after a failure. */
 TL_NODISCARD tl_status tli_state_collect(tli_state_leaves *out, const tl_state *s);
 void tli_state_leaves_deinit(tli_state_leaves *l);
+/* Tells the watchers of `s`, whose leaves these are, and of all states below it, where a leaf was written. */
+void tli_state_tell_restored(const tl_state *s, const tli_state_leaves *leaves);
 
 tli_state_entry *tli_state_find(const tl_state *s, const char *path);
 /* The value as it is now. */

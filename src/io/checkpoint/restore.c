@@ -50,7 +50,7 @@ static tl_status find_elements(const tl_safetensors_entry **out, restoring *r, c
 // Elements come from the first path of a tensor that is in the file; the others show them too.
 static tl_status restore_tensor(restoring *r, int64_t i, bool write)
 {
-    const tli_state_leaf *leaf = &r->leaves.items[i];
+    tli_state_leaf *leaf = &r->leaves.items[i];
     const tl_safetensors_entry *e;
     if (r->done[leaf->first]) return TL_OK;
     TL_TRY(find_elements(&e, r, leaf->path));
@@ -59,7 +59,7 @@ static tl_status restore_tensor(restoring *r, int64_t i, bool write)
     if (!to->storage)
         return TL_FAIL(TL_ESTATE, "'%s' is only described and cannot be restored", leaf->path);
     if (!write) return tli_safetensors_check(to, tl_checkpoint_file(r->c), e, r->cast);
-    r->done[leaf->first] = true;
+    r->done[leaf->first] = leaf->written = true;
     return tli_safetensors_copy(to, tl_checkpoint_file(r->c), e, r->cast);
 }
 
@@ -67,7 +67,7 @@ static tl_status restore_tensor(restoring *r, int64_t i, bool write)
 static tl_status restore_leaves(restoring *r, bool write)
 {
     for (int64_t i = 0; i < r->leaves.count; i++) {
-        const tli_state_leaf *leaf = &r->leaves.items[i];
+        tli_state_leaf *leaf = &r->leaves.items[i];
         tl_state_entry value;
         if (tl_map_has(&r->misfits, leaf->path)) continue;
         if (leaf->entry->kind == TL_STATE_TENSOR) {
@@ -76,6 +76,7 @@ static tl_status restore_leaves(restoring *r, bool write)
             tl_status st = write ? tli_state_write(leaf->entry, &value)
                                  : tli_state_accepts(leaf->entry, &value);
             if (st != TL_OK) return tl_error_note(st, "'%s'", leaf->path);
+            leaf->written = write;
         }
     }
     return TL_OK;
@@ -165,7 +166,9 @@ tl_status tli_checkpoint_restore(tl_state *into, const tl_checkpoint *c,
     TL_TRY_DONE(st, restoring_init(&r, into, report));
     TL_TRY_DONE(st, restore_leaves(&r, false));
     if (args->rehearse) goto done;
-    TL_TRY_DONE(st, restore_leaves(&r, true));
+    st = restore_leaves(&r, true);
+    tli_state_tell_restored(into, &r.leaves);
+    if (st != TL_OK) goto done;
     warn_of_numerics(c, args->numerics);
 done:
     restoring_deinit(&r);
