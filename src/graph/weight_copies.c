@@ -57,8 +57,7 @@ static bool find_writers(const tl_graph *g, weights *w)
         for (int i = 1; i < n->inputs; i++)
             if (tli_writes(n, i) && tli_memory_of(n->in[i]) == w->storage) return false;
         if (!is_update(n) || !is_weight(n->in[0])) return false;
-        // The last input of an update that has a copy already is no slot.
-        if (n->in[n->inputs - 1]->dtype != TL_F32) return false;
+        if (((const tl_update_attr *)n->attr)->copy) return false; // it has one already
         if (!w->writer) w->writer = n;
         take_in(w, n->in[0]);
     }
@@ -149,6 +148,15 @@ static tl_tensor *make_copy(tl_graph *g, const weights *w)
 
 /* --- the pass ----------------------------------------------------------------------------------- */
 
+static tl_status add_copy(tl_graph *g, tl_node *n, tl_tensor *t)
+{
+    tl_update_attr *attr = t ? tl_arena_copy(g->ctx->arena, n->attr, n->op->attr->size) : NULL;
+    if (!attr) return TL_ENOMEM;
+    attr->copy = true;
+    n->attr = attr;
+    return tli_add_input(g, n, t);
+}
+
 static tl_status use_copy(tl_graph *g, const weights *w, const tl_tensor *copy)
 {
     for (int64_t i = 0; i < w->casts.count; i++) {
@@ -160,9 +168,7 @@ static tl_status use_copy(tl_graph *g, const weights *w, const tl_tensor *copy)
     }
     TLI_EACH_NODE(g, n) {
         if (!is_update(n) || tli_memory_of(n->in[0]) != w->storage) continue;
-        tl_tensor *part = part_of_copy(g, w, copy, n->in[0]);
-        if (!part) return TL_ENOMEM;
-        TL_TRY(tli_add_input(g, n, part));
+        TL_TRY(add_copy(g, n, part_of_copy(g, w, copy, n->in[0])));
     }
     return TL_OK;
 }

@@ -20,16 +20,21 @@ static const char *const form_names[] = {"keras", "pytorch", NULL};
     ROW(T, weight_decay, "share of a weight that is taken away"),                                  \
         ROW(T, offsets, "where the tensors of the block begin"),                                   \
         ROW(T, decayed, "whether each of them decays")
-#define DESC(T)                                                                                    \
+#define DESC(T, ...)                                                                               \
     static const tl_desc T##_desc = {.name = #T,                                                   \
                                      .help = "attributes of " #T,                                  \
                                      .size = sizeof(tl_##T##_attr),                                \
-                                     .fields = T##_fields};
+                                     .fields = T##_fields,                                         \
+                                     __VA_ARGS__};
+
+static const tl_field update_fields[] = {
+    TL_F(tl_update_attr, copy, .flags = TL_FIELD_QUIET, .help = "the last input is a copy of the parameters in half precision"), TL_F_END};
+DESC(update, .base = NULL)
 
 static const tl_field sgd_fields[] = {MOMENTUM_ROW(sgd), DECAY_ROWS(sgd), FORM_ROW(sgd),
                                       ROW(sgd, nesterov, "look ahead along the momentum"),
                                       TL_F_END};
-DESC(sgd)
+DESC(sgd, .base = &update_desc)
 
 static const tl_field adam_fields[] = {BETA_ROWS(adam),
                                        EPSILON_ROW(adam),
@@ -37,7 +42,7 @@ static const tl_field adam_fields[] = {BETA_ROWS(adam),
                                        FORM_ROW(adam),
                                        ROW(adam, amsgrad, "divide by the greatest average"),
                                        TL_F_END};
-DESC(adam)
+DESC(adam, .base = &update_desc)
 
 static const tl_field rmsprop_fields[] = {
     ROW(rmsprop, rho, "decay of the average of squares"),
@@ -46,15 +51,15 @@ static const tl_field rmsprop_fields[] = {
     FORM_ROW(rmsprop),
     ROW(rmsprop, centered, "by the variance, not by the mean square"),
     TL_F_END};
-DESC(rmsprop)
+DESC(rmsprop, .base = &update_desc)
 
 static const tl_field adagrad_fields[] = {EPSILON_ROW(adagrad), TL_F_END};
-DESC(adagrad)
+DESC(adagrad, .base = &update_desc)
 
 static const tl_field lamb_fields[] = {
     BETA_ROWS(lamb), EPSILON_ROW(lamb), DECAY_ROWS(lamb),
     ROW(lamb, adapted, "whether the rate of each follows its norm"), TL_F_END};
-DESC(lamb)
+DESC(lamb, .base = &update_desc)
 
 static const tl_field lars_fields[] = {
     MOMENTUM_ROW(lars),
@@ -64,13 +69,13 @@ static const tl_field lars_fields[] = {
     ROW(lars, classic_momentum, "the rate goes into the momentum"),
     ROW(lars, adapted, "whether the rate of each follows its norm"),
     TL_F_END};
-DESC(lars)
+DESC(lars, .base = &update_desc)
 
 static const tl_field ema_fields[] = {ROW(ema, momentum, "share of the old average"), TL_F_END};
-DESC(ema)
+DESC(ema, .base = NULL)
 
 static const tl_field assign_fields[] = {ROW(assign, add, "add to what is there"), TL_F_END};
-DESC(assign)
+DESC(assign, .base = NULL)
 
 /* --- shape rules ----------------------------------------------------------------------------- */
 
@@ -96,6 +101,15 @@ static tl_status check_like(const tl_tensor *t, const tl_tensor *param, const ch
                    tl_tensor_spec(wanted, param));
 }
 
+static tl_status check_copy(const tl_tensor *copy, const tl_tensor *param)
+{
+    bool half = copy->dtype == TL_BF16 || copy->dtype == TL_F16;
+    if (half && tl_shape_equal(&copy->shape, &param->shape)) return TL_OK;
+    char spec[TL_TENSOR_TEXT], wanted[TL_TENSOR_TEXT];
+    return TL_FAIL(TL_EINVAL, "the copy is %s and must be bfloat16 or float16, shaped like the parameters, %s",
+                   tl_tensor_spec(spec, copy), tl_tensor_spec(wanted, param));
+}
+
 // Numbers of a step are float32; for a block of float64 they may have its precision.
 static bool is_number_for(const tl_tensor *t, const tl_tensor *param)
 {
@@ -107,18 +121,18 @@ static const char *or_float64(const tl_tensor *param)
     return param->dtype == TL_F64 ? ", or float64" : "";
 }
 
-// Parameters, gradients, hyper-parameters, then slots, whose number the attributes say. One input more is a
-// copy of the parameters in another float type, which compiled programs keep beside them.
+// Parameters, gradients, hyper-parameters, then slots, whose number the attributes say, and the copy, where they say
+// that there is one.
 static tl_status check_block(const tl_node *call, int slots)
 {
     const tl_tensor *param = call->in[PARAM], *hyper = call->in[HYPER];
-    bool copy = call->inputs == SLOTS + slots + 1 && call->in[SLOTS + slots]->dtype != param->dtype;
+    bool copy = ((const tl_update_attr *)call->attr)->copy;
     if (call->inputs != SLOTS + slots + copy)
-        return TL_FAIL(TL_EINVAL, "%d slots are given; with these attributes it has %d",
-                       call->inputs - SLOTS, slots);
+        return TL_FAIL(TL_EINVAL, "%d slots are given; with these attributes it has %d%s",
+                       call->inputs - SLOTS, slots + copy, copy ? ", a copy of the parameters among them" : "");
     TL_TRY(check_param(param, "the block of parameters"));
     TL_TRY(check_like(call->in[GRAD], param, "the gradient", true));
-    if (copy) TL_TRY(check_like(call->in[SLOTS + slots], param, "the copy", true));
+    if (copy) TL_TRY(check_copy(call->in[SLOTS + slots], param));
     for (int i = SLOTS; i < SLOTS + slots; i++) {
         char what[32];
         snprintf(what, sizeof what, "slot %d", i - SLOTS);

@@ -386,6 +386,51 @@ static void leased_parameters_are_refused(void **state)
     tl_engine_free(&e);
 }
 
+/* Whether the last input is a copy of the parameters is said, not guessed. */
+static void a_copy_is_an_attribute(void **state)
+{
+    (void)state;
+    tl_engine *e;
+    tl_ctx *c;
+    double w[2] = {1, 2}, h[TL_HYPER_COUNT] = {0.5, 1, 1, 1}, got[2];
+    tl_tensor *none[1] = {NULL};
+    tl_sgd_attr plain = {.momentum = 0}, copied = {.update.copy = true}, slow = {.update.copy = true, .momentum = 0.5};
+    assert_ok(tl_cpu_engine_new(&e, 1));
+    assert_ok(tl_ctx_new(&c, e));
+    tl_tensor *grad = tl_from_doubles(c, TL_F32, TL_SHAPE(2), w);
+    tl_tensor *hyper = tl_from_doubles(c, TL_F32, TL_SHAPE(TL_HYPER_COUNT), h);
+    const tl_dtype types[] = {TL_BF16, TL_F16};
+    for (int i = 0; i < 2; i++) {
+        tl_tensor *param = tl_from_doubles(c, TL_F32, TL_SHAPE(2), w), *copy = tl_zeros(c, types[i], TL_SHAPE(2));
+        assert_true(tl_apply_all(c, TL_OP_update_sgd, &copied, 4, (tl_tensor *[]){param, grad, hyper, copy}, none));
+        assert_ok(tl_tensor_get_doubles(copy, got, 2));
+        assert_true(got[0] == 0.5 && got[1] == 1);
+    }
+    tl_tensor *param = tl_from_doubles(c, TL_F32, TL_SHAPE(2), w), *copy = tl_zeros(c, TL_BF16, TL_SHAPE(2));
+    const struct {
+        const tl_sgd_attr *attr;
+        int inputs;
+        const char *text;
+    } bad[] = {
+        {&plain, 4, "1 slots are given; with these attributes it has 0"},
+        {&copied, 3, "0 slots are given; with these attributes it has 1, a copy of the parameters among them"},
+        {&slow, 4, "1 slots are given; with these attributes it has 2, a copy of the parameters among them"},
+        {&copied, 4, "the copy is float32[2] and must be bfloat16 or float16"},
+    };
+    for (int i = 0; i < (int)TL_COUNT(bad); i++) {
+        assert_false(tl_apply_all(c, TL_OP_update_sgd, bad[i].attr, bad[i].inputs,
+                                  (tl_tensor *[]){param, grad, hyper, copy}, none));
+        assert_fails(tl_ctx_status(c), TL_EINVAL, bad[i].text);
+        tl_ctx_free(&c);
+        assert_ok(tl_ctx_new(&c, e));
+        param = grad = tl_from_doubles(c, TL_F32, TL_SHAPE(2), w);
+        hyper = tl_from_doubles(c, TL_F32, TL_SHAPE(TL_HYPER_COUNT), h);
+        copy = tl_zeros(c, i == 2 ? TL_F32 : TL_BF16, TL_SHAPE(2));
+    }
+    tl_ctx_free(&c);
+    tl_engine_free(&e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -397,6 +442,7 @@ int main(void)
         cmocka_unit_test(lars),
         cmocka_unit_test(nothing_moves_without_apply),
         cmocka_unit_test(leased_parameters_are_refused),
+        cmocka_unit_test(a_copy_is_an_attribute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ static bool block_of(block *b, const tl_node *n)
                  .step = tli_ref_get(h, STEP),
                  .scale = tli_ref_get(h, SCALE),
                  .count = tl_tensor_count(n->in[PARAM])};
-    if (n->in[n->inputs - 1]->dtype != b->w->dtype && n->inputs > SLOTS) b->copy = n->in[n->inputs - 1];
+    if (((const tl_update_attr *)n->attr)->copy) b->copy = n->in[n->inputs - 1];
     return tli_ref_get(h, APPLY) != 0;
 }
 

@@ -99,13 +99,11 @@ static void fill_block(const tl_node *n, block *b)
     b->w = tl_kernel_data(n->in[PARAM]);
     b->grad = tl_kernel_data(n->in[GRAD]);
     b->grad_type = n->in[GRAD]->dtype;
-    for (int i = SLOTS; i < n->inputs; i++) {
-        if (n->in[i]->dtype == TL_F32) {
-            b->slot[i - SLOTS] = tl_kernel_data(n->in[i]);
-            continue;
-        }
-        b->copy = tl_kernel_data(n->in[i]);
-        b->copy_type = n->in[i]->dtype;
+    const int slots = n->inputs - SLOTS - ((const tl_update_attr *)n->attr)->copy;
+    for (int i = 0; i < slots; i++) b->slot[i] = tl_kernel_data(n->in[SLOTS + i]);
+    if (SLOTS + slots < n->inputs) {
+        b->copy = tl_kernel_data(n->in[SLOTS + slots]);
+        b->copy_type = n->in[SLOTS + slots]->dtype;
     }
     b->attr = n->attr;
     b->rate = hyper[RATE];

@@ -177,10 +177,17 @@ typedef struct tl_dropout_attr {
 /* Where two libraries write the same rule differently, whose way is followed. */
 typedef enum tl_update_form { TL_FORM_KERAS, TL_FORM_PYTORCH } tl_update_form;
 
+/* What the attributes of all updates begin with. */
+typedef struct tl_update_attr {
+    bool copy; /* the last input, behind the slots, is a copy of the parameters in half precision, which is written as
+                * well. Compiled programs set it */
+} tl_update_attr;
+
 /* Members that several updates share. The tensors of a block: tensor i begins at element offsets[i] and
  * ends where the next one begins; no offsets: the block is one tensor. `decayed` and `adapted` say for
  * each tensor, by 0 or 1, whether its weights decay and whether its rate follows its norm; empty: all. */
 typedef struct tl_sgd_attr {
+    tl_update_attr update;
     double momentum, weight_decay; /* the decay is added to the gradient */
     tl_update_form form;
     bool nesterov;
@@ -188,6 +195,7 @@ typedef struct tl_sgd_attr {
 } tl_sgd_attr;
 
 typedef struct tl_adam_attr {
+    tl_update_attr update;
     double beta_1, beta_2, epsilon;
     double weight_decay; /* beside the gradient: AdamW */
     tl_update_form form;
@@ -196,21 +204,25 @@ typedef struct tl_adam_attr {
 } tl_adam_attr;
 
 typedef struct tl_rmsprop_attr {
+    tl_update_attr update;
     double rho, momentum, epsilon;
     tl_update_form form;
     bool centered;
 } tl_rmsprop_attr;
 
 typedef struct tl_adagrad_attr {
+    tl_update_attr update;
     double epsilon;
 } tl_adagrad_attr;
 
 typedef struct tl_lamb_attr {
+    tl_update_attr update;
     double beta_1, beta_2, epsilon, weight_decay;
     tl_ints offsets, decayed, adapted;
 } tl_lamb_attr;
 
 typedef struct tl_lars_attr {
+    tl_update_attr update;
     double momentum, eeta, weight_decay;
     bool nesterov, classic_momentum;
     tl_ints offsets, decayed, adapted;
