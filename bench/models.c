@@ -99,12 +99,12 @@ static tl_status block_build(tl_layer *l, tl_scope *s, const void *config)
     block *b = (block *)l;
     const block_config *c = config;
     b->conv_1 = conv(s, "conv_1", c->filters, 3, c->stride);
-    b->norm_1 = tl_batch_norm(s, "norm_1", .epsilon = 1e-5, .momentum = 0.9);
+    b->norm_1 = tl_batch_norm(s, "norm_1", .epsilon = TL_SET(1e-5), .momentum = TL_SET(0.9));
     b->conv_2 = conv(s, "conv_2", c->filters, 3, 1);
-    b->norm_2 = tl_batch_norm(s, "norm_2", .epsilon = 1e-5, .momentum = 0.9);
+    b->norm_2 = tl_batch_norm(s, "norm_2", .epsilon = TL_SET(1e-5), .momentum = TL_SET(0.9));
     if (c->stride != 1 || c->inputs != c->filters) {
         b->conv_3 = conv(s, "conv_3", c->filters, 1, c->stride);
-        b->norm_3 = tl_batch_norm(s, "norm_3", .epsilon = 1e-5, .momentum = 0.9);
+        b->norm_3 = tl_batch_norm(s, "norm_3", .epsilon = TL_SET(1e-5), .momentum = TL_SET(0.9));
     }
     return tl_scope_status(s);
 }
@@ -138,7 +138,7 @@ static tl_status resnet_build(tl_model *m, tl_scope *s, const void *config)
     resnet *n = (resnet *)m;
     (void)config;
     n->stem = conv(s, "stem", 64, 3, 1);
-    n->norm = tl_batch_norm(s, "norm", .epsilon = 1e-5, .momentum = 0.9);
+    n->norm = tl_batch_norm(s, "norm", .epsilon = TL_SET(1e-5), .momentum = TL_SET(0.9));
     for (int i = 0; i < BLOCKS; i++)
         n->block[i] = tl_scope_layer(s, names[i], &block_class, &blocks[i]);
     n->head = tl_dense(s, "head", .units = 10);

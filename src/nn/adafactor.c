@@ -43,7 +43,7 @@ static numbers numbers_of(tl_ctx *c, const tl_update *u)
 {
     const tl_adafactor_keras_config *g = u->config;
     tl_dtype dtype = u->values->dtype;
-    tl_tensor *taken = tl_pow(c, u->step, tl_number(c, TL_F64, g->beta_2_decay));
+    tl_tensor *taken = tl_pow(c, u->step, tl_number(c, TL_F64, g->beta_2_decay.value));
     return (numbers){.rate = tl_cast(c, tl_minimum(c, u->rate, tl_rsqrt(c, u->step)), dtype),
                      .kept = tl_cast(c, tl_affine(c, taken, -1, 1), dtype),
                      .taken = tl_cast(c, taken, dtype),
@@ -89,11 +89,11 @@ static tl_tensor *new_values(tl_ctx *c, const tl_update *u, const numbers *n, in
                               p->tensor->shape);
     tl_tensor *x = tl_reshape(c, tl_slice(c, grad, 0, p->offset, p->offset + count, 1),
                               p->tensor->shape);
-    tl_tensor *v = squares(c, u, n, param, tl_shift(c, tl_square(c, x), g->epsilon_1));
+    tl_tensor *v = squares(c, u, n, param, tl_shift(c, tl_square(c, x), g->epsilon_1.value));
     tl_tensor *by = tl_mul(c, x, tl_rsqrt(c, v));
-    tl_tensor *size = tl_scale(c, root_mean_square(c, by), 1 / g->clip_threshold);
+    tl_tensor *size = tl_scale(c, root_mean_square(c, by), 1 / g->clip_threshold.value);
     by = tl_div(c, by, tl_clip(c, size, 1, INFINITY));
-    tl_tensor *rate = tl_mul(c, tl_clip(c, root_mean_square(c, w), g->epsilon_2, INFINITY),
+    tl_tensor *rate = tl_mul(c, tl_clip(c, root_mean_square(c, w), g->epsilon_2.value, INFINITY),
                              n->rate);
     return tl_where(c, u->apply, tl_sub(c, w, tl_mul(c, rate, by)), w);
 }

@@ -29,14 +29,18 @@ static tl_status check_list(const tl_field *f, const tl_doubles *list)
     return TL_OK;
 }
 
+static tl_status check_optional(const tl_field *f, const void *member)
+{
+    const tl_opt_int *i = member;
+    const tl_opt_double *d = member;
+    if (f->type == TL_TYPE_INT && i->set) return check_number(f, (double)i->value);
+    return f->type == TL_TYPE_DOUBLE && d->set ? check_number(f, d->value) : TL_OK;
+}
+
 static tl_status check_row(const tl_field *f, const void *member)
 {
     if (f->arity == TL_LIST) return f->type == TL_TYPE_DOUBLE ? check_list(f, member) : TL_OK;
-    if (f->arity == TL_OPTIONAL && f->type == TL_TYPE_INT) {
-        const tl_opt_int *o = member;
-        return o->set ? check_number(f, (double)o->value) : TL_OK;
-    }
-    if (f->arity != TL_ONE) return TL_OK;
+    if (f->arity == TL_OPTIONAL) return check_optional(f, member);
     if (f->type == TL_TYPE_INT) return check_number(f, (double)*(const int64_t *)member);
     if (f->type == TL_TYPE_DOUBLE) return check_number(f, *(const double *)member);
     if (f->type == TL_TYPE_ENUM) return check_enum(f, *(const int *)member);

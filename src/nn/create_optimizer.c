@@ -31,16 +31,16 @@ static tl_status choose_optimizer(tl_oneof *into, tl_arena *arena,
     if (args->optimizer_type == TL_CREATE_LAMB) {
         tl_lamb_config *lamb;
         TL_TRY(choose(&lamb, into, arena, "lamb", &tl_lamb_config_desc));
-        lamb->beta_1 = args->beta_1;
-        lamb->epsilon = epsilon;
+        lamb->beta_1 = (tl_opt_double){true, args->beta_1};
+        lamb->epsilon = (tl_opt_double){true, epsilon};
         lamb->weight_decay_rate = decay;
         lamb->exclude_from_weight_decay = patterns;
         return TL_OK;
     }
     tl_adamw_config *adamw;
     TL_TRY(choose(&adamw, into, arena, "adamw", &tl_adamw_config_desc));
-    adamw->beta_1 = args->beta_1;
-    adamw->epsilon = epsilon;
+    adamw->beta_1 = (tl_opt_double){true, args->beta_1};
+    adamw->epsilon = (tl_opt_double){true, epsilon};
     adamw->weight_decay_rate = decay;
     adamw->exclude_from_weight_decay = patterns;
     return TL_OK;
@@ -56,12 +56,12 @@ tl_status tl_create_optimizer_config(tl_optimization_config *out, tl_arena *aren
     TL_TRY(choose(&rate, &out->learning_rate, arena, "polynomial", &tl_polynomial_config_desc));
     rate->initial_learning_rate = (tl_opt_double){true, args->init_lr};
     rate->decay_steps = (tl_opt_int){true, args->num_train_steps};
-    rate->end_learning_rate = args->end_lr;
-    rate->power = args->poly_power;
+    rate->end_learning_rate = (tl_opt_double){true, args->end_lr};
+    rate->power = (tl_opt_double){true, args->poly_power};
     if (args->num_warmup_steps > 0) {
         TL_TRY(choose(&warmup, &out->warmup, arena, "peak", &tl_peak_warmup_config_desc));
         warmup->base.warmup_steps = (tl_opt_int){true, args->num_warmup_steps};
-        warmup->peak_learning_rate = args->init_lr;
+        warmup->peak_learning_rate = (tl_opt_double){true, args->init_lr};
     }
     return choose_optimizer(&out->optimizer, arena, args);
 }

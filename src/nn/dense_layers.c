@@ -71,7 +71,7 @@ static tl_tensor *embedding_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
     embedding *e = (embedding *)l;
     const tl_embedding_config *k = l->config;
     tl_tensor *rows = tl_lookup(c, tl_layer_value(c, l, e->table), x);
-    return k->scale == 1 ? rows : tl_scale(c, rows, k->scale);
+    return k->scale.value == 1 ? rows : tl_scale(c, rows, k->scale.value);
 }
 
 tl_tensor *tl_embedding_scores(tl_ctx *c, tl_layer *l, tl_tensor *x)
@@ -93,7 +93,7 @@ tl_tensor *tl_embedding_scores(tl_ctx *c, tl_layer *l, tl_tensor *x)
 static const tl_field embedding_fields[] = {
     TLI_REQUIRED_ROW(tl_embedding_config, entries, "rows of the table"),
     TLI_REQUIRED_ROW(tl_embedding_config, size, "of a row"),
-    TL_F(tl_embedding_config, scale, .d = 1, .help = "what rows are multiplied by"),
+    TL_F(tl_embedding_config, scale, TL_FILLED, .d = 1, .help = "what rows are multiplied by"),
     TLI_INITIALIZER_ROW(tl_embedding_config, initializer, "random_uniform when null"),
     TLI_REGULARIZER_ROW(tl_embedding_config, regularizer, "none when null"),
     TL_F_END,

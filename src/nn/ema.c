@@ -10,7 +10,7 @@
 static bool averaged(const tl_optimizer *o, const tl_block *block)
 {
     if (!o->config.ema || (block->dtype != TL_F32 && block->dtype != TL_F64)) return false;
-    return block->trainable || !o->config.ema->trainable_weights_only;
+    return block->trainable || !o->config.ema->trainable_weights_only.value;
 }
 
 tl_status tli_averages_new(tl_optimizer *o)
@@ -37,9 +37,9 @@ tl_status tli_averages_state(const tl_optimizer *o, tl_state *into)
 // How much of the average is kept: nothing before start_step, and at first less than later.
 static tl_tensor *decay_at(tl_ctx *c, const tl_ema_config *g, tl_tensor *step)
 {
-    tl_tensor *decay = tl_number(c, TL_F64, g->average_decay);
+    tl_tensor *decay = tl_number(c, TL_F64, g->average_decay.value);
     tl_tensor *n = tl_shift(c, step, -(double)g->start_step);
-    if (g->dynamic_decay)
+    if (g->dynamic_decay.value)
         decay = tl_minimum(c, decay, tl_div(c, tl_shift(c, n, 1), tl_shift(c, n, 10)));
     tl_tensor *none = tl_number(c, TL_F64, 0);
     return g->start_step ? tl_where(c, tl_less(c, n, none), none, decay) : decay;

@@ -70,19 +70,19 @@ INITIALIZER(constant, "constant", &constant_desc, "one number everywhere")
 
 static const tl_field normal_fields[] = {
     TL_F(tl_normal_initializer, mean, .help = "of what is drawn"),
-    TL_F(tl_normal_initializer, stddev, .d = 0.05, TL_AT_LEAST(0), .help = "of what is drawn"),
+    TL_F(tl_normal_initializer, stddev, TL_FILLED, .d = 0.05, TL_AT_LEAST(0), .help = "of what is drawn"),
     TL_F_END};
 static const tl_desc normal_desc = {.name = "normal", .help = "normal numbers",
                                     .size = sizeof(tl_normal_initializer), .fields = normal_fields};
 static const tl_field uniform_fields[] = {
-    TL_F(tl_uniform_initializer, low, .d = -0.05, .help = "smallest number"),
-    TL_F(tl_uniform_initializer, high, .d = 0.05, .help = "bound that is not reached"),
+    TL_F(tl_uniform_initializer, low, TL_FILLED, .d = -0.05, .help = "smallest number"),
+    TL_F(tl_uniform_initializer, high, TL_FILLED, .d = 0.05, .help = "bound that is not reached"),
     TL_F_END};
 static tl_status uniform_check(const void *config)
 {
     const tl_uniform_initializer *u = config;
-    if (u->low < u->high) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "low: it is %g and must be below high, %g", u->low, u->high);
+    if (u->low.value < u->high.value) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "low: it is %g and must be below high, %g", u->low.value, u->high.value);
 }
 
 static const tl_desc uniform_desc = {.name = "uniform",
@@ -94,19 +94,19 @@ static const tl_desc uniform_desc = {.name = "uniform",
 static tl_tensor *normal_make(tl_ctx *c, const void *config, tl_dtype dtype, tl_shape shape)
 {
     const tl_normal_initializer *n = config;
-    return tl_random_normal(c, dtype, shape, n->mean, n->stddev);
+    return tl_random_normal(c, dtype, shape, n->mean, n->stddev.value);
 }
 
 static tl_tensor *truncated_make(tl_ctx *c, const void *config, tl_dtype dtype, tl_shape shape)
 {
     const tl_normal_initializer *n = config;
-    return tl_random_truncated_normal(c, dtype, shape, n->mean, n->stddev);
+    return tl_random_truncated_normal(c, dtype, shape, n->mean, n->stddev.value);
 }
 
 static tl_tensor *uniform_make(tl_ctx *c, const void *config, tl_dtype dtype, tl_shape shape)
 {
     const tl_uniform_initializer *u = config;
-    return tl_random_uniform(c, dtype, shape, u->low, u->high);
+    return tl_random_uniform(c, dtype, shape, u->low.value, u->high.value);
 }
 
 INITIALIZER(normal, "random_normal", &normal_desc, "normal numbers")
@@ -119,7 +119,7 @@ static const char *const mode_names[] = {"fan_in", "fan_out", "fan_avg", NULL};
 static const char *const scaling_names[] = {"truncated_normal", "untruncated_normal", "uniform",
                                             NULL};
 static const tl_field scaling_fields[] = {
-    TL_F(tl_variance_scaling, scale, .d = 1.0, TL_AT_LEAST(0), .help = "of the variance"),
+    TL_F(tl_variance_scaling, scale, TL_FILLED, .d = 1.0, TL_AT_LEAST(0), .help = "of the variance"),
     TL_F(tl_variance_scaling, mode, .names = mode_names, .help = "connections that are counted"),
     TL_F(tl_variance_scaling, distribution, .names = scaling_names, .help = "of what is drawn"),
     TL_F_END};
@@ -134,7 +134,7 @@ static tl_tensor *scaled(tl_ctx *c, tl_variance_scaling v, tl_dtype dtype, tl_sh
     double in, out;
     tl_fans(&shape, &in, &out);
     double fan = v.mode == TL_FAN_IN ? in : v.mode == TL_FAN_OUT ? out : (in + out) / 2;
-    double variance = v.scale / (fan > 1 ? fan : 1);
+    double variance = v.scale.value / (fan > 1 ? fan : 1);
     switch (v.distribution) {
     case TL_UNIFORM: {
         double bound = sqrt(3 * variance);
@@ -155,7 +155,7 @@ static tl_tensor *scaling_make(tl_ctx *c, const void *config, tl_dtype dtype, tl
     static tl_tensor *id##_make(tl_ctx *c, const void *config, tl_dtype dtype, tl_shape shape)     \
     {                                                                                              \
         (void)config;                                                                              \
-        return scaled(c, (tl_variance_scaling){scale_, mode_, distribution_}, dtype, shape);       \
+        return scaled(c, (tl_variance_scaling){TL_SET(scale_), mode_, distribution_}, dtype, shape);       \
     }                                                                                              \
     INITIALIZER(id, #id, NULL, help_)
 
@@ -170,7 +170,7 @@ SCALED(lecun_normal, 1, TL_FAN_IN, TL_TRUNCATED_NORMAL, "LeCun's, truncated norm
 /* --- matrices --------------------------------------------------------------------------------- */
 
 static const tl_field gain_fields[] = {
-    TL_F(tl_gain_initializer, gain, .d = 1.0, .help = "factor"), TL_F_END};
+    TL_F(tl_gain_initializer, gain, TL_FILLED, .d = 1.0, .help = "factor"), TL_F_END};
 static const tl_desc gain_desc = {
     .name = "gain", .help = "a factor", .size = sizeof(tl_gain_initializer), .fields = gain_fields};
 
@@ -185,7 +185,7 @@ static tl_tensor *identity_make(tl_ctx *c, const void *config, tl_dtype dtype, t
     double *m = tl_arena_array(tl_ctx_arena(c), tl_shape_count(&shape), sizeof *m);
     if (!m) return tl_ctx_fail(c);
     for (int64_t i = 0; i < shape.dims[0] && i < shape.dims[1]; i++)
-        m[i * shape.dims[1] + i] = g->gain;
+        m[i * shape.dims[1] + i] = g->gain.value;
     return tl_from_doubles(c, dtype, shape, m);
 }
 
@@ -237,7 +237,7 @@ static tl_tensor *orthogonal_make(tl_ctx *c, const void *config, tl_dtype dtype,
     orthogonalize(m, tall ? columns : rows, tall ? rows : columns);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t k = 0; k < columns; k++)
-            out[r * columns + k] = g->gain * (tall ? m[k * rows + r] : m[r * columns + k]);
+            out[r * columns + k] = g->gain.value * (tall ? m[k * rows + r] : m[r * columns + k]);
     return tl_from_doubles(c, dtype, shape, out);
 }
 

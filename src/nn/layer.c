@@ -76,6 +76,10 @@ static tl_status check_ranges(const tl_desc *desc, const void *value);
 
 static tl_status check_row(const tl_field *f, const void *member)
 {
+    if (f->arity == TL_OPTIONAL && f->type == TL_TYPE_DOUBLE) {
+        const tl_opt_double *o = member;
+        return o->set ? check_number(f, o->value) : TL_OK;
+    }
     if (f->arity != TL_ONE) return TL_OK;
     if (f->type == TL_TYPE_INT) return check_number(f, (double)*(const int64_t *)member);
     if (f->type == TL_TYPE_DOUBLE) return check_number(f, *(const double *)member);

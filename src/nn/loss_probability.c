@@ -75,9 +75,9 @@ static tl_tensor *focal_values(tl_ctx *c, tl_tensor *y, tl_tensor *p, const tl_f
     if (how->from_logits) p = tl_sigmoid(c, p);
     // How far the answer is from the target: 1 - (y p + (1 - y) (1 - p)).
     tl_tensor *right = tl_add(c, tl_mul(c, y, p), tl_mul(c, one_less(c, y), one_less(c, p)));
-    values = tl_mul(c, modulator(c, one_less(c, right), how->gamma), values);
+    values = tl_mul(c, modulator(c, one_less(c, right), how->gamma.value), values);
     if (!how->apply_class_balancing) return values;
-    return tl_mul(c, tl_affine(c, y, 2 * how->alpha - 1, 1 - how->alpha), values);
+    return tl_mul(c, tl_affine(c, y, 2 * how->alpha.value - 1, 1 - how->alpha.value), values);
 }
 
 tl_tensor *tl_binary_focal_crossentropy(tl_ctx *c, tl_tensor *y, tl_tensor *p,
@@ -91,7 +91,7 @@ tl_tensor *tl_focal(tl_ctx *c, tl_tensor *y, tl_tensor *logits, double alpha, do
 {
     if (!tli_loss_pair(c, &y, &logits)) return NULL;
     tl_focal_config how = {
-        .from_logits = true, .alpha = alpha, .gamma = gamma, .apply_class_balancing = true};
+        .from_logits = true, .alpha = TL_SET(alpha), .gamma = TL_SET(gamma), .apply_class_balancing = true};
     return focal_values(c, y, logits, &how);
 }
 
@@ -121,9 +121,9 @@ tl_tensor *tl_categorical_focal_crossentropy(tl_ctx *c, tl_tensor *y, tl_tensor 
         p = clean_shares(c, p);
         logs = tl_log(c, p);
     }
-    tl_tensor *factor = modulator(c, one_less(c, p), how->gamma);
+    tl_tensor *factor = modulator(c, one_less(c, p), how->gamma.value);
     tl_tensor *sum = tli_loss_sum(c, tl_mul(c, factor, tl_mul(c, y, logs)));
-    return tl_scale(c, sum, -how->alpha);
+    return tl_scale(c, sum, -how->alpha.value);
 }
 
 // Minus the logarithm of the share of each label; labels are classes.
@@ -198,8 +198,8 @@ CONFIGURED(sparse_categorical_crossentropy, tl_sparse_crossentropy_config,
 static const tl_field binary_focal_crossentropy_fields[] = {
     FROM_LOGITS(tl_focal_config),
     SMOOTHING(tl_focal_config),
-    TL_F(tl_focal_config, alpha, .d = 0.25, TL_RANGE(0, 1), .help = "weight of targets that are 1"),
-    TL_F(tl_focal_config, gamma, .d = 2, TL_AT_LEAST(0),
+    TL_F(tl_focal_config, alpha, TL_FILLED, .d = 0.25, TL_RANGE(0, 1), .help = "weight of targets that are 1"),
+    TL_F(tl_focal_config, gamma, TL_FILLED, .d = 2, TL_AT_LEAST(0),
          .help = "how much less good answers count"),
     TL_F(tl_focal_config, apply_class_balancing, .help = "alpha is used (binary alone)"),
     TL_F_END,
@@ -214,12 +214,12 @@ CONFIGURED(categorical_focal_crossentropy, tl_focal_config,
 static tl_tensor *focal_call(tl_loss *l, tl_ctx *c, tl_tensor *y, tl_tensor *p)
 {
     const tl_focal_loss_config *f = l->config;
-    return tl_focal(c, y, p, f->alpha, f->gamma);
+    return tl_focal(c, y, p, f->alpha.value, f->gamma.value);
 }
 static const tl_field focal_fields[] = {
-    TL_F(tl_focal_loss_config, alpha, .d = 0.25, TL_RANGE(0, 1),
+    TL_F(tl_focal_loss_config, alpha, TL_FILLED, .d = 0.25, TL_RANGE(0, 1),
          .help = "weight of targets that are 1"),
-    TL_F(tl_focal_loss_config, gamma, .d = 2, TL_AT_LEAST(0),
+    TL_F(tl_focal_loss_config, gamma, TL_FILLED, .d = 2, TL_AT_LEAST(0),
          .help = "how much less good answers count"),
     TL_F_END,
 };

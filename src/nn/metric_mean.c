@@ -102,11 +102,11 @@ static tl_tensor *binary_accuracy_values(tl_metric *m, tl_ctx *c, tl_tensor *y, 
     const tl_binary_accuracy_config *config = m->config;
     tli_match(c, &y, &p);
     if (tl_ctx_failed(c)) return NULL;
-    tl_tensor *yes = tl_greater(c, p, tl_number(c, p->dtype, config->threshold));
+    tl_tensor *yes = tl_greater(c, p, tl_number(c, p->dtype, config->threshold.value));
     return tl_equal(c, tl_cast(c, y, TL_F32), tl_cast(c, yes, TL_F32));
 }
 static const tl_field binary_accuracy_fields[] = {
-    TL_F(tl_binary_accuracy_config, threshold, .d = 0.5, .help = "predictions above it are yes"),
+    TL_F(tl_binary_accuracy_config, threshold, TL_FILLED, .d = 0.5, .help = "predictions above it are yes"),
     TL_F_END,
 };
 TLI_METRIC_DESC(binary_accuracy, tl_binary_accuracy_config, NULL, "share of right yes and no")

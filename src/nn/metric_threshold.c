@@ -266,7 +266,7 @@ static tl_tensor *recall_at_precision_result(tl_metric *m, tl_ctx *c)
     const tli_counts *k = &((at_metric *)m)->counts;
     return best_at(c, share(c, k->true_positives, k->false_negatives),
                    share(c, k->true_positives, k->false_positives),
-                   ((const tl_at_metric_config *)m->config)->value);
+                   ((const tl_at_metric_config *)m->config)->value.value);
 }
 
 static tl_tensor *precision_at_recall_result(tl_metric *m, tl_ctx *c)
@@ -274,11 +274,11 @@ static tl_tensor *precision_at_recall_result(tl_metric *m, tl_ctx *c)
     const tli_counts *k = &((at_metric *)m)->counts;
     return best_at(c, share(c, k->true_positives, k->false_positives),
                    share(c, k->true_positives, k->false_negatives),
-                   ((const tl_at_metric_config *)m->config)->value);
+                   ((const tl_at_metric_config *)m->config)->value.value);
 }
 
 static const tl_field at_fields[] = {
-    TL_F(tl_at_metric_config, value, .d = 0.5, TL_RANGE(0, 1),
+    TL_F(tl_at_metric_config, value, TL_FILLED, .d = 0.5, TL_RANGE(0, 1),
          .help = "what the other must be at least"),
     TL_F(tl_at_metric_config, num_thresholds, .i = 200, TL_AT_LEAST(2),
          .help = "thresholds from 0 to 1"),

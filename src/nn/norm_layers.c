@@ -21,7 +21,7 @@ static tl_status declare(tl_layer *l, tl_scope *s, const tl_tensor *x, bool scal
 }
 
 #define EPSILON_ROW(T, epsilon_)                                                                   \
-    TL_F(T, epsilon, .d = epsilon_, TL_AT_LEAST(0), .help = "added to the variance")
+    TL_F(T, epsilon, TL_FILLED, .d = epsilon_, TL_AT_LEAST(0), .help = "added to the variance")
 #define SCALE_ROW(T) TL_F(T, without_scale, .help = "no gamma")
 #define SHIFT_ROW(T) TL_F(T, without_shift, .help = "no beta")
 
@@ -37,7 +37,7 @@ static tl_tensor *layer_norm_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 {
     norm *n = (norm *)l;
     const tl_layer_norm_config *k = l->config;
-    return tl_layer_normalize(c, x, n->gamma, n->beta, 1, k->epsilon);
+    return tl_layer_normalize(c, x, n->gamma, n->beta, 1, k->epsilon.value);
 }
 
 static const tl_field layer_norm_fields[] = {EPSILON_ROW(tl_layer_norm_config, 1e-5),
@@ -54,7 +54,7 @@ static tl_status rms_norm_parameters(tl_layer *l, tl_scope *s, const tl_tensor *
 static tl_tensor *rms_norm_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 {
     const tl_rms_norm_config *k = l->config;
-    return tl_rms_normalize(c, x, ((norm *)l)->gamma, 1, k->epsilon);
+    return tl_rms_normalize(c, x, ((norm *)l)->gamma, 1, k->epsilon.value);
 }
 
 static const tl_field rms_norm_fields[] = {EPSILON_ROW(tl_rms_norm_config, 1e-6),
@@ -74,7 +74,7 @@ static tl_tensor *group_norm_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 {
     norm *n = (norm *)l;
     const tl_group_norm_config *k = l->config;
-    return tl_group_normalize(c, x, n->gamma, n->beta, k->groups, k->epsilon);
+    return tl_group_normalize(c, x, n->gamma, n->beta, k->groups, k->epsilon.value);
 }
 
 static const tl_field group_norm_fields[] = {
@@ -124,11 +124,11 @@ static tl_tensor *batch_norm_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
     norm *n = (norm *)l;
     const tl_batch_norm_config *k = l->config;
     if (!tl_ctx_training(c) || l->frozen)
-        return tl_batch_norm_apply(c, x, n->mean, n->variance, n->gamma, n->beta, k->epsilon);
+        return tl_batch_norm_apply(c, x, n->mean, n->variance, n->gamma, n->beta, k->epsilon.value);
     tl_tensor *mean, *variance;
-    tl_tensor *y = tl_batch_normalize(c, x, n->gamma, n->beta, k->epsilon, &mean, &variance);
-    tl_layer_update(c, l, n->mean, mean, k->momentum);
-    tl_layer_update(c, l, n->variance, running_variance(k, c, x, variance), k->momentum);
+    tl_tensor *y = tl_batch_normalize(c, x, n->gamma, n->beta, k->epsilon.value, &mean, &variance);
+    tl_layer_update(c, l, n->mean, mean, k->momentum.value);
+    tl_layer_update(c, l, n->variance, running_variance(k, c, x, variance), k->momentum.value);
     return y;
 }
 
@@ -136,7 +136,7 @@ static const tl_field batch_norm_fields[] = {
     EPSILON_ROW(tl_batch_norm_config, 1e-3),
     SCALE_ROW(tl_batch_norm_config),
     SHIFT_ROW(tl_batch_norm_config),
-    TL_F(tl_batch_norm_config, momentum, .d = 0.99, TL_RANGE(0, 1),
+    TL_F(tl_batch_norm_config, momentum, TL_FILLED, .d = 0.99, TL_RANGE(0, 1),
          .help = "how much of the running statistics stays"),
     TL_F(tl_batch_norm_config, synchronized,
          .help = "as Keras's over several replicas: the running variance is that of the batch, of images too"),

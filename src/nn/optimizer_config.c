@@ -26,17 +26,17 @@ const tl_kind tl_kind_optimizer = {
 
 #define NAME_ROW(T, text)                                                                          \
     TL_F_AS(T, base.name, "name", .s = text, .help = "label, without effect on training")
-#define MOMENTUM_ROW(T, value)                                                                     \
-    TL_F(T, momentum, .d = value, TL_RANGE(0, 1),                                                  \
+#define MOMENTUM_ROW(T, ...)                                                                       \
+    TL_F(T, momentum, __VA_ARGS__, TL_RANGE(0, 1),                                                 \
          .help = "share of the last update that is kept in the next one")
 #define NESTEROV_ROW(T)                                                                            \
     TL_F(T, nesterov, .help = "look ahead along the momentum (Nesterov)")
 #define BETA_1_ROW(T)                                                                              \
-    TL_F(T, beta_1, .d = 0.9, TL_RANGE(0, 1), .help = "decay of the average of gradients")
+    TL_F(T, beta_1, TL_FILLED, .d = 0.9, TL_RANGE(0, 1), .help = "decay of the average of gradients")
 #define BETA_2_ROW(T)                                                                              \
-    TL_F(T, beta_2, .d = 0.999, TL_RANGE(0, 1), .help = "decay of the average of squared gradients")
+    TL_F(T, beta_2, TL_FILLED, .d = 0.999, TL_RANGE(0, 1), .help = "decay of the average of squared gradients")
 #define EPSILON_ROW(T, value)                                                                      \
-    TL_F(T, epsilon, .d = value, TL_AT_LEAST(0), .help = "keeps divisions away from 0")
+    TL_F(T, epsilon, TL_FILLED, .d = value, TL_AT_LEAST(0), .help = "keeps divisions away from 0")
 #define AMSGRAD_ROW(T)                                                                             \
     TL_F(T, amsgrad, .help = "divide by the largest average of squares so far (AMSGrad)")
 #define JIT_COMPILE_ROW(T)                                                                         \
@@ -173,7 +173,7 @@ static const tl_field sgd_fields[] = {
     NAME_ROW(tl_sgd_config, "SGD"),
     TL_F(tl_sgd_config, decay, TL_AT_LEAST(0),
          .help = "the learning rate is divided by 1 + decay * updates"),
-    MOMENTUM_ROW(tl_sgd_config, 0),
+    MOMENTUM_ROW(tl_sgd_config, .d = 0),
     NESTEROV_ROW(tl_sgd_config),
     TL_F_END,
 };
@@ -182,7 +182,7 @@ OPTIMIZER(sgd, "gradient descent with momentum", NULL,
 
 static const tl_field sgd_experimental_fields[] = {
     NAME_ROW(tl_sgd_experimental_config, "SGD"),
-    MOMENTUM_ROW(tl_sgd_experimental_config, 0),
+    MOMENTUM_ROW(tl_sgd_experimental_config, .d = 0),
     NESTEROV_ROW(tl_sgd_experimental_config),
     JIT_COMPILE_ROW(tl_sgd_experimental_config),
     TL_F_END,
@@ -225,7 +225,7 @@ static const tl_field adamw_fields[] = {
          .help = "patterns of names (a list, or one) that are decayed even when another list "
                  "excludes them"),
     EXCLUDE_DECAY_ROW(tl_adamw_config),
-    TL_F(tl_adamw_config, gradient_clip_norm, .d = 1, TL_AT_LEAST(0),
+    TL_F(tl_adamw_config, gradient_clip_norm, TL_FILLED, .d = 1, TL_AT_LEAST(0),
          .help = "largest L2 norm of all gradients of a replica together, before they are summed "
                  "over replicas; 0 for any"),
     TL_F_END,
@@ -265,12 +265,12 @@ OPTIMIZER(lamb, "Adam scaled layer by layer, for large batches (LAMB)", NULL,
 
 static const tl_field lars_fields[] = {
     NAME_ROW(tl_lars_config, "LARS"),
-    MOMENTUM_ROW(tl_lars_config, 0.9),
-    TL_F(tl_lars_config, eeta, .d = 0.001, TL_AT_LEAST(0),
+    MOMENTUM_ROW(tl_lars_config, TL_FILLED, .d = 0.9),
+    TL_F(tl_lars_config, eeta, TL_FILLED, .d = 0.001, TL_AT_LEAST(0),
          .help = "factor of the layer-wise scale: eeta * |weights| / |gradient|"),
     WEIGHT_DECAY_RATE_ROW(tl_lars_config),
     NESTEROV_ROW(tl_lars_config),
-    TL_F(tl_lars_config, classic_momentum, .b = true,
+    TL_F(tl_lars_config, classic_momentum, TL_FILLED, .b = true,
          .help = "apply the learning rate before the momentum; false applies it after"),
     EXCLUDE_DECAY_ROW(tl_lars_config),
     EXCLUDE_ADAPTATION_ROW(tl_lars_config),
@@ -281,9 +281,9 @@ OPTIMIZER(lars, "gradient descent scaled layer by layer, for large batches (LARS
 
 static const tl_field rmsprop_fields[] = {
     NAME_ROW(tl_rmsprop_config, "RMSprop"),
-    TL_F(tl_rmsprop_config, rho, .d = 0.9, TL_RANGE(0, 1),
+    TL_F(tl_rmsprop_config, rho, TL_FILLED, .d = 0.9, TL_RANGE(0, 1),
          .help = "decay of the average of squared gradients"),
-    MOMENTUM_ROW(tl_rmsprop_config, 0),
+    MOMENTUM_ROW(tl_rmsprop_config, .d = 0),
     EPSILON_ROW(tl_rmsprop_config, 1e-7),
     TL_F(tl_rmsprop_config, centered,
          .help = "divide by the variance of the gradients, not by their mean square"),
@@ -294,7 +294,7 @@ OPTIMIZER(rmsprop, "gradients divided by their recent root mean square (RMSprop)
 
 static const tl_field adagrad_fields[] = {
     NAME_ROW(tl_adagrad_config, "Adagrad"),
-    TL_F(tl_adagrad_config, initial_accumulator_value, .d = 0.1, TL_AT_LEAST(0),
+    TL_F(tl_adagrad_config, initial_accumulator_value, TL_FILLED, .d = 0.1, TL_AT_LEAST(0),
          .help = "what the sums of squared gradients start from"),
     EPSILON_ROW(tl_adagrad_config, 1e-7),
     TL_F_END,
@@ -306,15 +306,15 @@ static const tl_field adafactor_keras_fields[] = {
     NAME_ROW(tl_adafactor_keras_config, "Adafactor"),
     TL_F(tl_adafactor_keras_config, learning_rate, .d = 0.001, TL_AT_LEAST(0), .flags = TL_FIELD_UNREAD,
          .help = "optimizer_config.learning_rate takes its place"),
-    TL_F(tl_adafactor_keras_config, beta_2_decay, .d = -0.8,
+    TL_F(tl_adafactor_keras_config, beta_2_decay, TL_FILLED, .d = -0.8,
          .help = "power of the step number by which the decay of averages approaches 1"),
-    TL_F(tl_adafactor_keras_config, epsilon_1, .d = 1e-30, TL_AT_LEAST(0),
+    TL_F(tl_adafactor_keras_config, epsilon_1, TL_FILLED, .d = 1e-30, TL_AT_LEAST(0),
          .help = "keeps divisions away from 0"),
-    TL_F(tl_adafactor_keras_config, epsilon_2, .d = 1e-3, TL_AT_LEAST(0),
+    TL_F(tl_adafactor_keras_config, epsilon_2, TL_FILLED, .d = 1e-3, TL_AT_LEAST(0),
          .help = "smallest scale of a variable, so that updates never vanish"),
-    TL_F(tl_adafactor_keras_config, clip_threshold, .d = 1, TL_AT_LEAST(0),
+    TL_F(tl_adafactor_keras_config, clip_threshold, TL_FILLED, .d = 1, TL_AT_LEAST(0),
          .help = "largest root mean square of an update"),
-    TL_F(tl_adafactor_keras_config, relative_step, .b = true,
+    TL_F(tl_adafactor_keras_config, relative_step, TL_FILLED, .b = true,
          .help = "bound a constant learning rate by 1 / sqrt(step)"),
     TL_F_END,
 };
@@ -326,7 +326,7 @@ static const tl_field torch_adamw_fields[] = {
     BETA_1_ROW(tl_torch_adamw_config),
     BETA_2_ROW(tl_torch_adamw_config),
     EPSILON_ROW(tl_torch_adamw_config, 1e-8),
-    TL_F(tl_torch_adamw_config, weight_decay, .d = 0.01, TL_AT_LEAST(0),
+    TL_F(tl_torch_adamw_config, weight_decay, TL_FILLED, .d = 0.01, TL_AT_LEAST(0),
          .help = "weight decay; 0 for none"),
     AMSGRAD_ROW(tl_torch_adamw_config),
     TL_F_END,
@@ -336,7 +336,7 @@ OPTIMIZER(torch_adamw, "Adam with decoupled weight decay, as PyTorch and LiBai h
 
 static const tl_field torch_sgd_fields[] = {
     NAME_ROW(tl_torch_sgd_config, "SGD"),
-    MOMENTUM_ROW(tl_torch_sgd_config, 0),
+    MOMENTUM_ROW(tl_torch_sgd_config, .d = 0),
     TL_F(tl_torch_sgd_config, weight_decay, TL_AT_LEAST(0),
          .help = "share of a weight that is added to its gradient; 0 for none"),
     NESTEROV_ROW(tl_torch_sgd_config),
@@ -356,31 +356,31 @@ static const tl_field slide_fields[] = {
     EXCLUDE_ADAPTATION_ROW(tl_slide_config),
     PATTERNS_ROW(tl_slide_config, include_in_sparse_layer_adaptation,
                  "patterns of names with sparse gradients"),
-    TL_F(tl_slide_config, sparse_layer_learning_rate, .d = 0.1,
+    TL_F(tl_slide_config, sparse_layer_learning_rate, TL_FILLED, .d = 0.1,
          .help = "learning rate of layers with sparse gradients"),
-    TL_F(tl_slide_config, do_gradient_rescaling, .b = true, .help = "rescale gradients"),
+    TL_F(tl_slide_config, do_gradient_rescaling, TL_FILLED, .b = true, .help = "rescale gradients"),
     TL_F(tl_slide_config, norm_type, .s = "layer", .help = "over what norms are taken"),
-    TL_F(tl_slide_config, ratio_clip_norm, .d = 1e5, .help = "largest layer-wise scale"),
+    TL_F(tl_slide_config, ratio_clip_norm, TL_FILLED, .d = 1e5, .help = "largest layer-wise scale"),
     TL_F_END,
 };
 UNAVAILABLE(slide, "not available: its implementation is not public", refuse_slide);
 
 static const tl_field adafactor_fields[] = {
     NAME_ROW(tl_adafactor_config, "Adafactor"),
-    TL_F(tl_adafactor_config, factored, .b = true,
+    TL_F(tl_adafactor_config, factored, TL_FILLED, .b = true,
          .help = "keep second moments as row and column sums"),
-    TL_F(tl_adafactor_config, multiply_by_parameter_scale, .b = true,
+    TL_F(tl_adafactor_config, multiply_by_parameter_scale, TL_FILLED, .b = true,
          .help = "scale updates by the size of the variable"),
     TL_F(tl_adafactor_config, beta1, .help = "decay of the average of gradients; null for none"),
-    TL_F(tl_adafactor_config, decay_rate, .d = 0.8,
+    TL_F(tl_adafactor_config, decay_rate, TL_FILLED, .d = 0.8,
          .help = "power by which the decay of averages approaches 1"),
     TL_F(tl_adafactor_config, step_offset, .help = "step at which fine-tuning starts"),
-    TL_F(tl_adafactor_config, clipping_threshold, .d = 1,
+    TL_F(tl_adafactor_config, clipping_threshold, TL_FILLED, .d = 1,
          .help = "largest root mean square of an update"),
-    TL_F(tl_adafactor_config, min_dim_size_to_factor, .i = 128,
+    TL_F(tl_adafactor_config, min_dim_size_to_factor, TL_FILLED, .i = 128,
          .help = "smaller dimensions are not factored"),
-    TL_F(tl_adafactor_config, epsilon1, .d = 1e-30, .help = "keeps divisions away from 0"),
-    TL_F(tl_adafactor_config, epsilon2, .d = 1e-3, .help = "smallest scale of a variable"),
+    TL_F(tl_adafactor_config, epsilon1, TL_FILLED, .d = 1e-30, .help = "keeps divisions away from 0"),
+    TL_F(tl_adafactor_config, epsilon2, TL_FILLED, .d = 1e-3, .help = "smallest scale of a variable"),
     TL_F(tl_adafactor_config, weight_decay, .help = "weight decay; null for none"),
     TL_F(tl_adafactor_config, include_in_weight_decay, .flags = TL_FIELD_NULLABLE,
          .help = "pattern of the names that are decayed"),
@@ -399,14 +399,14 @@ static const tl_field ema_fields[] = {
     EMA_CLIP_ROW(clipnorm),
     EMA_CLIP_ROW(clipvalue),
     EMA_CLIP_ROW(global_clipnorm),
-    TL_F(tl_ema_config, trainable_weights_only, .b = true,
+    TL_F(tl_ema_config, trainable_weights_only, TL_FILLED, .b = true,
          .help = "average trainable weights alone; false also averages the moving statistics of "
                  "batch normalization"),
-    TL_F(tl_ema_config, average_decay, .d = 0.99, TL_RANGE(0, 1),
+    TL_F(tl_ema_config, average_decay, TL_FILLED, .d = 0.99, TL_RANGE(0, 1),
          .help = "share of the average that each update keeps"),
     TL_F(tl_ema_config, start_step, TL_AT_LEAST(0),
          .help = "until this step the average is a copy of the weights"),
-    TL_F(tl_ema_config, dynamic_decay, .b = true,
+    TL_F(tl_ema_config, dynamic_decay, TL_FILLED, .b = true,
          .help = "start with a small decay: at most (1 + n) / (10 + n) in the n-th update"),
     TL_F_END,
 };

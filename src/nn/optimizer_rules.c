@@ -126,15 +126,15 @@ static double as_given(const tl_update *u, double number)
     {                                                                                              \
         const tl_##label##_config *g = u->config;                                                  \
         return update_adam(c, u,                                                                   \
-                           (tl_adam_attr){.beta_1 = number(u, g->beta_1),                          \
-                                          .beta_2 = number(u, g->beta_2),                          \
-                                          .epsilon = g->epsilon, .form = form_,                    \
+                           (tl_adam_attr){.beta_1 = number(u, g->beta_1.value),                          \
+                                          .beta_2 = number(u, g->beta_2.value),                          \
+                                          .epsilon = g->epsilon.value, .form = form_,                    \
                                           .amsgrad = g->amsgrad});                                 \
     }
 ADAM(adam, TL_FORM_KERAS, 0, as_kept)
 ADAM(adam_experimental, TL_FORM_KERAS, 0, as_given)
 ADAM(adamw_experimental, TL_FORM_KERAS, g->weight_decay, as_given)
-ADAM(torch_adamw, TL_FORM_PYTORCH, g->weight_decay, as_given)
+ADAM(torch_adamw, TL_FORM_PYTORCH, g->weight_decay.value, as_given)
 
 // One pattern or a list of them, as they were written.
 static tl_status mark_included(const tl_optimizer_block *b, const tl_value *v)
@@ -162,13 +162,13 @@ bool tli_adamw_update(tl_ctx *c, const tl_update *u)
 {
     const tl_adamw_config *g = u->config;
     return update_adam(c, u,
-                       (tl_adam_attr){.beta_1 = as_kept(u, g->beta_1), .beta_2 = as_kept(u, g->beta_2),
-                                      .epsilon = g->epsilon, .amsgrad = g->amsgrad});
+                       (tl_adam_attr){.beta_1 = as_kept(u, g->beta_1.value), .beta_2 = as_kept(u, g->beta_2.value),
+                                      .epsilon = g->epsilon.value, .amsgrad = g->amsgrad});
 }
 
 double tli_adamw_clip_norm(const void *config)
 {
-    return ((const tl_adamw_config *)config)->gradient_clip_norm;
+    return ((const tl_adamw_config *)config)->gradient_clip_norm.value;
 }
 
 /* --- rates that follow norms ------------------------------------------------------------------ */
@@ -199,8 +199,8 @@ bool tli_lamb_update(tl_ctx *c, const tl_update *u)
     const tl_lamb_config *g = u->config;
     const tl_optimizer_block *b = u->block;
     return tl_update_lamb(c, u->values, u->grad, u->hyper, slot(u, "m"), slot(u, "v"),
-                          &(tl_lamb_attr){.beta_1 = as_kept(u, g->beta_1), .beta_2 = as_kept(u, g->beta_2),
-                                          .epsilon = g->epsilon, .weight_decay = b->weight_decay,
+                          &(tl_lamb_attr){.beta_1 = as_kept(u, g->beta_1.value), .beta_2 = as_kept(u, g->beta_2.value),
+                                          .epsilon = g->epsilon.value, .weight_decay = b->weight_decay,
                                           .offsets = b->offsets, .decayed = all_of(b, b->decayed),
                                           .adapted = all_of(b, b->adapted)});
 }
@@ -218,9 +218,9 @@ bool tli_lars_update(tl_ctx *c, const tl_update *u)
     const tl_lars_config *g = u->config;
     const tl_optimizer_block *b = u->block;
     return tl_update_lars(c, u->values, u->grad, u->hyper, slot(u, "momentum"),
-                          &(tl_lars_attr){.momentum = g->momentum, .eeta = g->eeta,
+                          &(tl_lars_attr){.momentum = g->momentum.value, .eeta = g->eeta.value,
                                           .weight_decay = b->weight_decay, .nesterov = g->nesterov,
-                                          .classic_momentum = g->classic_momentum,
+                                          .classic_momentum = g->classic_momentum.value,
                                           .offsets = b->offsets, .decayed = all_of(b, b->decayed),
                                           .adapted = all_of(b, b->adapted)});
 }
@@ -240,19 +240,19 @@ bool tli_rmsprop_update(tl_ctx *c, const tl_update *u)
     const tl_rmsprop_config *g = u->config;
     return tl_update_rmsprop(c, u->values, u->grad, u->hyper, slot(u, "rms"), slot(u, "mg"),
                              slot(u, "momentum"),
-                             &(tl_rmsprop_attr){.rho = as_kept(u, g->rho), .momentum = g->momentum,
-                                                .epsilon = g->epsilon, .centered = g->centered});
+                             &(tl_rmsprop_attr){.rho = as_kept(u, g->rho.value), .momentum = g->momentum,
+                                                .epsilon = g->epsilon.value, .centered = g->centered});
 }
 
 tl_status tli_adagrad_prepare(tl_optimizer_block *b, const void *config)
 {
     return tl_optimizer_add_slot(b, "accumulator",
-                                 ((const tl_adagrad_config *)config)->initial_accumulator_value);
+                                 ((const tl_adagrad_config *)config)->initial_accumulator_value.value);
 }
 
 bool tli_adagrad_update(tl_ctx *c, const tl_update *u)
 {
     const tl_adagrad_config *g = u->config;
     return tl_update_adagrad(c, u->values, u->grad, u->hyper, slot(u, "accumulator"),
-                             &(tl_adagrad_attr){.epsilon = g->epsilon});
+                             &(tl_adagrad_attr){.epsilon = g->epsilon.value});
 }

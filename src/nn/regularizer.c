@@ -25,12 +25,12 @@ static tl_tensor *l2_term(tl_ctx *c, tl_tensor *w, double factor)
 
 static tl_tensor *l1_loss(tl_ctx *c, const void *config, tl_tensor *w)
 {
-    return l1_term(c, w, ((const tl_l1_regularizer *)config)->l1);
+    return l1_term(c, w, ((const tl_l1_regularizer *)config)->l1.value);
 }
 
 static tl_tensor *l2_loss(tl_ctx *c, const void *config, tl_tensor *w)
 {
-    return l2_term(c, w, ((const tl_l2_regularizer *)config)->l2);
+    return l2_term(c, w, ((const tl_l2_regularizer *)config)->l2.value);
 }
 
 static tl_tensor *l1_l2_loss(tl_ctx *c, const void *config, tl_tensor *w)
@@ -39,12 +39,12 @@ static tl_tensor *l1_l2_loss(tl_ctx *c, const void *config, tl_tensor *w)
     return tl_add(c, l1_term(c, w, r->l1), l2_term(c, w, r->l2));
 }
 
-#define FACTOR(T, member, default_, what)                                                          \
-    TL_F(T, member, .d = default_, TL_AT_LEAST(0), .help = "factor of the " what)
-static const tl_field l1_fields[] = {FACTOR(tl_l1_regularizer, l1, 0.01, "magnitudes"), TL_F_END};
-static const tl_field l2_fields[] = {FACTOR(tl_l2_regularizer, l2, 0.01, "squares"), TL_F_END};
-static const tl_field l1_l2_fields[] = {FACTOR(tl_l1_l2_regularizer, l1, 0, "magnitudes"),
-                                        FACTOR(tl_l1_l2_regularizer, l2, 0, "squares"), TL_F_END};
+#define FACTOR(T, member, what, ...)                                                               \
+    TL_F(T, member, __VA_ARGS__, TL_AT_LEAST(0), .help = "factor of the " what)
+static const tl_field l1_fields[] = {FACTOR(tl_l1_regularizer, l1, "magnitudes", TL_FILLED, .d = 0.01), TL_F_END};
+static const tl_field l2_fields[] = {FACTOR(tl_l2_regularizer, l2, "squares", TL_FILLED, .d = 0.01), TL_F_END};
+static const tl_field l1_l2_fields[] = {FACTOR(tl_l1_l2_regularizer, l1, "magnitudes", .d = 0),
+                                        FACTOR(tl_l1_l2_regularizer, l2, "squares", .d = 0), TL_F_END};
 
 #define REGULARIZER(id, help_)                                                                     \
     static const tl_desc id##_desc = {.name = #id, .help = help_,                                  \

@@ -26,17 +26,11 @@ tl_status tli_optimization_registry(tl_registry **out)
     return st;
 }
 
-// What was parsed is taken as it is; the zeros of a literal become defaults. The averaging is no
-// one-of, which would tell the two apart, so it is copied over again: its zeros and falses are
-// meant.
+// What was parsed is taken as it is; what a literal leaves out gets its default.
 tl_status tli_optimization_copy(tl_optimization_config *to, tl_arena *arena,
                                 const tl_optimization_config *from, const tl_registry *registry)
 {
     TL_TRY(tl_desc_complete(arena, &tl_optimization_config_desc, to, from, registry));
-    if (from->ema) {
-        if (!(to->ema = tl_arena_alloc(arena, sizeof *to->ema))) return TL_ENOMEM;
-        TL_TRY(tl_desc_copy(arena, &tl_ema_config_desc, to->ema, from->ema));
-    }
     return tl_desc_check(&tl_optimization_config_desc, to);
 }
 

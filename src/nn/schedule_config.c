@@ -236,7 +236,7 @@ const tl_desc tl_learning_rate_config_desc = {
 
 static const tl_field constant_fields[] = {
     NAME_ROW(tl_constant_config, "Constant"),
-    TL_F(tl_constant_config, learning_rate, .d = 0.1, TL_AT_LEAST(0), .help = "the learning rate of all steps"),
+    TL_F(tl_constant_config, learning_rate, TL_FILLED, .d = 0.1, TL_AT_LEAST(0), .help = "the learning rate of all steps"),
     TL_F_END,
 };
 SCHEDULE(constant, "one learning rate for all steps", NULL, NULL);
@@ -269,9 +269,9 @@ static const tl_field polynomial_fields[] = {
     NAME_ROW(tl_polynomial_config, "PolynomialDecay"),
     INITIAL_ROW(tl_polynomial_config),
     STEPS_ROW(tl_polynomial_config, decay_steps, "steps until end_learning_rate; must be set"),
-    TL_F(tl_polynomial_config, end_learning_rate, .d = 0.0001, TL_AT_LEAST(0),
+    TL_F(tl_polynomial_config, end_learning_rate, TL_FILLED, .d = 0.0001, TL_AT_LEAST(0),
          .help = "what the schedule ends with"),
-    TL_F(tl_polynomial_config, power, .d = 1, .help = "1 for a straight line"),
+    TL_F(tl_polynomial_config, power, TL_FILLED, .d = 1, .help = "1 for a straight line"),
     TL_F(tl_polynomial_config, cycle, .help = "lengthen decay_steps each time they are over"),
     OFFSET_ROW(tl_polynomial_config),
     TL_F_END,
@@ -296,7 +296,7 @@ static const tl_field cosine_restarts_fields[] = {
               "length of the first fall; must be set"),
     TL_F(tl_cosine_restarts_config, t_mul, .d = 2, TL_AT_LEAST(1),
          .help = "how much longer each fall is than the one before it"),
-    TL_F(tl_cosine_restarts_config, m_mul, .d = 1, TL_AT_LEAST(0),
+    TL_F(tl_cosine_restarts_config, m_mul, TL_FILLED, .d = 1, TL_AT_LEAST(0),
          .help = "share of the height that each restart reaches of the one before it"),
     TL_F(tl_cosine_restarts_config, alpha, TL_AT_LEAST(0),
          .help = "share of the initial rate that is left at the end"),
@@ -309,7 +309,7 @@ SCHEDULE(cosine_restarts, "half a cosine wave, again and again, each longer than
 static const tl_field power_fields[] = {
     NAME_ROW(tl_power_config, "DirectPowerDecay"),
     INITIAL_ROW(tl_power_config),
-    TL_F(tl_power_config, power, .d = -0.5, .help = "power of the step number"),
+    TL_F(tl_power_config, power, TL_FILLED, .d = -0.5, .help = "power of the step number"),
     TL_F_END,
 };
 SCHEDULE(power, "initial * step ^ power", NULL, missing_in_power);
@@ -318,8 +318,8 @@ static const tl_field power_linear_fields[] = {
     NAME_ROW(tl_power_linear_config, "PowerAndLinearDecay"),
     INITIAL_ROW(tl_power_linear_config),
     STEPS_ROW(tl_power_linear_config, total_decay_steps, "steps until 0; must be set"),
-    TL_F(tl_power_linear_config, power, .d = -0.5, .help = "power of the step number"),
-    TL_F(tl_power_linear_config, linear_decay_fraction, .d = 0.1, TL_RANGE(0, 1),
+    TL_F(tl_power_linear_config, power, TL_FILLED, .d = -0.5, .help = "power of the step number"),
+    TL_F(tl_power_linear_config, linear_decay_fraction, TL_FILLED, .d = 0.1, TL_RANGE(0, 1),
          .help = "share of the steps, at the end, in which the rate also falls linearly to 0"),
     OFFSET_ROW(tl_power_linear_config),
     TL_F_END,
@@ -330,9 +330,9 @@ SCHEDULE_THAT_ENDS(power_linear, "initial * s ^ power, with a linear fall to 0 a
 static const tl_field power_with_offset_fields[] = {
     NAME_ROW(tl_power_with_offset_config, "PowerDecayWithOffset"),
     INITIAL_ROW(tl_power_with_offset_config),
-    TL_F(tl_power_with_offset_config, power, .d = -0.5, .help = "power of s"),
+    TL_F(tl_power_with_offset_config, power, TL_FILLED, .d = -0.5, .help = "power of s"),
     TL_F(tl_power_with_offset_config, offset, .help = "the fall starts after this step"),
-    TL_F(tl_power_with_offset_config, pre_offset_learning_rate, .d = 1e6, TL_AT_LEAST(0),
+    TL_F(tl_power_with_offset_config, pre_offset_learning_rate, TL_FILLED, .d = 1e6, TL_AT_LEAST(0),
          .help = "rate until then, and the largest one later"),
     TL_F_END,
 };
@@ -355,7 +355,7 @@ static const tl_field multistep_fields[] = {
     NAME_ROW(tl_multistep_config, "MultiStep"),
     INITIAL_ROW(tl_multistep_config),
     LIST_ROW(tl_multistep_config, milestones, "steps from which on the rate is lower; must be set"),
-    TL_F(tl_multistep_config, gamma, .d = 0.1, TL_AT_LEAST(0), .help = "factor that each milestone brings"),
+    TL_F(tl_multistep_config, gamma, TL_FILLED, .d = 0.1, TL_AT_LEAST(0), .help = "factor that each milestone brings"),
     OFFSET_ROW(tl_multistep_config),
     TL_F_END,
 };
@@ -413,7 +413,7 @@ WARMUP(linear, "a straight line to what the schedule gives at warmup_steps");
 
 static const tl_field polynomial_warmup_fields[] = {
     NAME_ROW(tl_polynomial_warmup_config, "polynomial"),
-    TL_F(tl_polynomial_warmup_config, power, .d = 1, .help = "1 for a straight line"),
+    TL_F(tl_polynomial_warmup_config, power, TL_FILLED, .d = 1, .help = "1 for a straight line"),
     TL_F_END,
 };
 WARMUP(polynomial, "(step / warmup_steps) ^ power of what the schedule gives at warmup_steps");
@@ -427,8 +427,8 @@ WARMUP(constant, "one learning rate for all steps of the warm-up");
 
 static const tl_field peak_warmup_fields[] = {
     NAME_ROW(tl_peak_warmup_config, "peak"),
-    TL_F(tl_peak_warmup_config, peak_learning_rate, .d = 0.1, TL_AT_LEAST(0), .help = "learning rate at its end"),
-    TL_F(tl_peak_warmup_config, power, .d = 1, .help = "1 for a straight line"),
+    TL_F(tl_peak_warmup_config, peak_learning_rate, TL_FILLED, .d = 0.1, TL_AT_LEAST(0), .help = "learning rate at its end"),
+    TL_F(tl_peak_warmup_config, power, TL_FILLED, .d = 1, .help = "1 for a straight line"),
     TL_F_END,
 };
 WARMUP(peak, "(step / warmup_steps) ^ power of peak_learning_rate, from which the schedule takes "

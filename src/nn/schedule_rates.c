@@ -41,7 +41,7 @@ static tl_tensor *choose(tl_ctx *c, tl_tensor *condition, tl_tensor *yes, tl_ten
 tl_tensor *tli_constant_rate(tl_ctx *c, const void *config, tl_tensor *step)
 {
     (void)step;
-    return number(c, ((const tl_constant_config *)config)->learning_rate);
+    return number(c, ((const tl_constant_config *)config)->learning_rate.value);
 }
 
 tl_tensor *tli_stepwise_rate(tl_ctx *c, const void *config, tl_tensor *step)
@@ -78,8 +78,8 @@ tl_tensor *tli_polynomial_rate(tl_ctx *c, const void *config, tl_tensor *step)
         s = tl_minimum(c, s, length);
     }
     tl_tensor *left = tl_affine(c, tl_div(c, s, length), -1, 1);
-    return between(c, g->initial_learning_rate.value, g->end_learning_rate,
-                   tl_pow(c, left, number(c, g->power)));
+    return between(c, g->initial_learning_rate.value, g->end_learning_rate.value,
+                   tl_pow(c, left, number(c, g->power.value)));
 }
 
 tl_tensor *tli_cosine_rate(tl_ctx *c, const void *config, tl_tensor *step)
@@ -120,7 +120,7 @@ tl_tensor *tli_cosine_restarts_rate(tl_ctx *c, const void *config, tl_tensor *st
         index = fall_of(c, x, t);
         x = tl_div(c, tl_sub(c, x, begin_of(c, index, t)), tl_pow(c, number(c, t), index));
     }
-    tl_tensor *height = tl_pow(c, number(c, g->m_mul), index);
+    tl_tensor *height = tl_pow(c, number(c, g->m_mul.value), index);
     return between(c, initial, g->alpha * initial, tl_mul(c, height, half_wave(c, x)));
 }
 
@@ -133,15 +133,15 @@ static tl_tensor *power_of(tl_ctx *c, tl_tensor *s, double initial, double power
 tl_tensor *tli_power_rate(tl_ctx *c, const void *config, tl_tensor *step)
 {
     const tl_power_config *g = config;
-    return power_of(c, step, g->initial_learning_rate.value, g->power);
+    return power_of(c, step, g->initial_learning_rate.value, g->power.value);
 }
 
 tl_tensor *tli_power_linear_rate(tl_ctx *c, const void *config, tl_tensor *step)
 {
     const tl_power_linear_config *g = config;
-    double total = (double)g->total_decay_steps.value, falling = total * g->linear_decay_fraction;
+    double total = (double)g->total_decay_steps.value, falling = total * g->linear_decay_fraction.value;
     tl_tensor *s = since(c, step, g->offset);
-    tl_tensor *rate = power_of(c, s, g->initial_learning_rate.value, g->power);
+    tl_tensor *rate = power_of(c, s, g->initial_learning_rate.value, g->power.value);
     if (!(falling > 0)) return rate;
     tl_tensor *left = tl_div(c, tl_affine(c, s, -1, total), number(c, falling));
     return tl_mul(c, rate, tl_clip(c, left, 0, 1));
@@ -150,9 +150,9 @@ tl_tensor *tli_power_linear_rate(tl_ctx *c, const void *config, tl_tensor *step)
 tl_tensor *tli_power_with_offset_rate(tl_ctx *c, const void *config, tl_tensor *step)
 {
     const tl_power_with_offset_config *g = config;
-    tl_tensor *before = number(c, g->pre_offset_learning_rate);
+    tl_tensor *before = number(c, g->pre_offset_learning_rate.value);
     tl_tensor *rate = power_of(c, since(c, step, g->offset), g->initial_learning_rate.value,
-                               g->power);
+                               g->power.value);
     tl_tensor *early = tl_less_equal(c, step, number(c, (double)g->offset));
     return choose(c, early, before, tl_minimum(c, rate, before));
 }
@@ -180,7 +180,7 @@ tl_tensor *tli_multistep_rate(tl_ctx *c, const void *config, tl_tensor *step)
     tl_tensor *s = since(c, step, g->offset), *rate = number(c, initial);
     for (int64_t i = 0; i < g->milestones.count; i++) {
         tl_tensor *there = tl_greater_equal(c, s, number(c, (double)g->milestones.items[i]));
-        rate = choose(c, there, number(c, initial * pow(g->gamma, (double)(i + 1))), rate);
+        rate = choose(c, there, number(c, initial * pow(g->gamma.value, (double)(i + 1))), rate);
     }
     return rate;
 }
@@ -225,7 +225,7 @@ tl_tensor *tli_polynomial_warmup_rate(tl_ctx *c, const void *config, tl_tensor *
                                       tl_tensor *rate, tl_tensor *rate_at_end)
 {
     (void)rate;
-    double power = ((const tl_polynomial_warmup_config *)config)->power;
+    double power = ((const tl_polynomial_warmup_config *)config)->power.value;
     tl_tensor *done = tl_div(c, tl_clip(c, step, 1, INFINITY), number(c, length_of(config)));
     return tl_mul(c, rate_at_end, tl_pow(c, done, number(c, power)));
 }
@@ -246,5 +246,5 @@ tl_tensor *tli_peak_warmup_rate(tl_ctx *c, const void *config, tl_tensor *step, 
     (void)rate;
     (void)rate_at_end;
     tl_tensor *done = tl_div(c, step, number(c, length_of(config)));
-    return tl_scale(c, tl_pow(c, done, number(c, w->power)), w->peak_learning_rate);
+    return tl_scale(c, tl_pow(c, done, number(c, w->power.value)), w->peak_learning_rate.value);
 }

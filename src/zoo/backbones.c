@@ -123,8 +123,8 @@ static tl_status add_stage(tl_scope *s, const given *g, int64_t stage)
                         .activation = k->batch_norm ? TL_ACT_NONE : n->activation,
                         .kernel_regularizer = penalty_of(g));
         if (!k->batch_norm) continue;
-        (void)tl_batch_norm(s, norm, .epsilon = tli_exactly(n->norm_epsilon),
-                            .momentum = tli_exactly(n->norm_momentum), .synchronized = n->use_sync_bn);
+        (void)tl_batch_norm(s, norm, .epsilon = TL_SET(n->norm_epsilon),
+                            .momentum = TL_SET(n->norm_momentum), .synchronized = n->use_sync_bn);
         (void)tl_activation_layer(s, active, .function = n->activation);
     }
     char *pool = tl_arena_printf(arena, "pool_%lld", number);

@@ -40,11 +40,11 @@ static tl_status build(tl_model *m, tl_scope *s, const void *config)
     const classifier_config *c = config;
     const tl_image_model_config *model = c->model;
     const tl_norm_activation *norm = &model->norm_activation;
-    if (c->l2.l2 > 0) n->penalty = (tl_oneof){.type = "l2", .value = (void *)(uintptr_t)&c->l2};
-    TL_TRY(make_backbone(n, s, model, &(tl_backbone_parts){norm, c->l2.l2 > 0 ? &n->penalty : NULL}));
+    if (c->l2.l2.value > 0) n->penalty = (tl_oneof){.type = "l2", .value = (void *)(uintptr_t)&c->l2};
+    TL_TRY(make_backbone(n, s, model, &(tl_backbone_parts){norm, c->l2.l2.value > 0 ? &n->penalty : NULL}));
     if (model->add_head_batch_norm)
-        n->norm = tl_batch_norm(s, "norm", .epsilon = tli_exactly(norm->norm_epsilon),
-                                .momentum = tli_exactly(norm->norm_momentum), .synchronized = norm->use_sync_bn);
+        n->norm = tl_batch_norm(s, "norm", .epsilon = TL_SET(norm->norm_epsilon),
+                                .momentum = TL_SET(norm->norm_momentum), .synchronized = norm->use_sync_bn);
     if (model->dropout_rate > 0) n->dropout = tl_dropout_layer(s, "dropout", .rate = model->dropout_rate);
     n->head = tl_dense(s, "head", .units = model->num_classes, .kernel_initializer = head_initializer(model),
                        .kernel_regularizer = n->penalty);
@@ -84,7 +84,7 @@ tl_status tl_image_classifier_new(tl_model **out, const tl_image_classifier_args
     tl_spec image = {"image", TL_F32, TL_SHAPE(batch, size[0], size[1], size[2])};
     classifier_config *c = tl_arena_alloc(args->arena, sizeof *c);
     if (!c) return TL_ENOMEM;
-    *c = (classifier_config){args->config, {args->l2_weight_decay / 2}};
+    *c = (classifier_config){args->config, {TL_SET(args->l2_weight_decay / 2)}};
     return tl_model_new(out, &(tl_model_args){.engine = args->engine, .cls = &classifier_class,
                                               .config = c, .inputs = &image, .input_count = 1,
                                               .seed = args->seed, .dtype = args->dtype,

@@ -94,8 +94,8 @@ static tl_status unit_build(tl_layer *l, tl_scope *s, const void *config)
                         .padding = TL_SAME, .without_bias = true,
                         .kernel_initializer = TL_INITIALIZER("variance_scaling"),
                         .kernel_regularizer = regularizer ? *regularizer : (tl_oneof){0});
-    u->norm = tl_batch_norm(s, "norm", .epsilon = tli_exactly(n->norm_epsilon),
-                            .momentum = tli_exactly(n->norm_momentum), .synchronized = n->use_sync_bn,
+    u->norm = tl_batch_norm(s, "norm", .epsilon = TL_SET(n->norm_epsilon),
+                            .momentum = TL_SET(n->norm_momentum), .synchronized = n->use_sync_bn,
                             .layer.frozen = !c->all->config->bn_trainable);
     return tl_scope_status(s);
 }

@@ -44,7 +44,7 @@ static tl_status build(tl_model *m, tl_scope *s, const void *config)
         if (!dense || !norm || !dropout) return TL_ENOMEM;
         n->dense[i] = tl_dense(s, dense, .units = c->units.items[i], .kernel_initializer = {.type = "he_uniform"},
                                .activation = c->batch_norm ? TL_ACT_NONE : c->activation);
-        if (c->batch_norm) n->norm[i] = tl_batch_norm(s, norm, .momentum = 0.9);
+        if (c->batch_norm) n->norm[i] = tl_batch_norm(s, norm, .momentum = TL_SET(0.9));
         if (c->dropout_rate > 0) n->dropout[i] = tl_dropout_layer(s, dropout, .rate = c->dropout_rate);
     }
     if (c->linear && c->units.count)

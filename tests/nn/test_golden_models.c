@@ -145,9 +145,9 @@ static tl_status resnet_build(tl_model *m, tl_scope *s, const void *config)
                            .without_bias = true);
     n->part[1] = tl_conv2d(s, "conv_2", .filters = 8, .kernel = 3, .padding = TL_SAME, .without_bias = true);
     n->part[2] = tl_conv2d(s, "project", .filters = 8, .kernel = 1, .stride = 2, .without_bias = true);
-    n->part[3] = tl_batch_norm(s, "norm_1", .epsilon = 1e-5);
-    n->part[4] = tl_batch_norm(s, "norm_2", .epsilon = 1e-5);
-    n->part[5] = tl_batch_norm(s, "norm_3", .epsilon = 1e-5);
+    n->part[3] = tl_batch_norm(s, "norm_1", .epsilon = TL_SET(1e-5));
+    n->part[4] = tl_batch_norm(s, "norm_2", .epsilon = TL_SET(1e-5));
+    n->part[5] = tl_batch_norm(s, "norm_3", .epsilon = TL_SET(1e-5));
     n->part[6] = tl_dense(s, "head", .units = 4);
     return tl_scope_status(s);
 }
@@ -167,12 +167,12 @@ static tl_status transformer_build(tl_model *m, tl_scope *s, const void *config)
     (void)config;
     n->part[0] = tl_embedding(s, "tokens", .entries = 11, .size = 16);
     n->part[1] = tl_embedding(s, "places", .entries = 6, .size = 16);
-    n->part[2] = tl_layer_norm(s, "norm_1", .epsilon = 1e-5);
+    n->part[2] = tl_layer_norm(s, "norm_1", .epsilon = TL_SET(1e-5));
     n->part[3] = tl_attention(s, "attention", .heads = 2, .causal = true);
-    n->part[4] = tl_layer_norm(s, "norm_2", .epsilon = 1e-5);
+    n->part[4] = tl_layer_norm(s, "norm_2", .epsilon = TL_SET(1e-5));
     n->part[5] = tl_dense(s, "up", .units = 32, .activation = TL_ACT_GELU_TANH);
     n->part[6] = tl_dense(s, "down", .units = 16);
-    n->part[7] = tl_layer_norm(s, "norm", .epsilon = 1e-5);
+    n->part[7] = tl_layer_norm(s, "norm", .epsilon = TL_SET(1e-5));
     return tl_scope_status(s);
 }
 

@@ -68,13 +68,13 @@ static void draws_have_their_moments(void **state)
     (void)state;
     tl_shape shape = TL_SHAPE(200, 100);
     check_moments(shape, OF("random_normal"), 0, 0.05 * 0.05, 0);
-    tl_normal_initializer n = {.mean = 2, .stddev = 0.5};
+    tl_normal_initializer n = {.mean = 2, .stddev = TL_SET(0.5)};
     check_moments(shape, (tl_oneof){.type = "random_normal", .value = &n}, 2, 0.25, 0);
     double cut = 0.87962566103423978;
     check_moments(shape, (tl_oneof){.type = "truncated_normal", .value = &n}, 2, 0.25 * cut * cut,
                   1);
     check_moments(shape, OF("random_uniform"), 0, 0.1 * 0.1 / 12, 0.05);
-    tl_uniform_initializer u = {.low = -0.0, .high = 1};
+    tl_uniform_initializer u = {.low = TL_SET(0), .high = TL_SET(1)};
     check_moments(shape, (tl_oneof){.type = "random_uniform", .value = &u}, 0.5, 1.0 / 12, 0.5);
 }
 
@@ -98,7 +98,7 @@ static void variances_follow_the_fans(void **state)
                 rules[i].uniform ? sqrt(3 * variance) : 2 * sqrt(variance) / 0.87962566103423978;
             check_moments(shapes[k], OF(rules[i].name), 0, variance, bound);
         }
-    tl_variance_scaling v = {.scale = 3, .mode = TL_FAN_OUT, .distribution = TL_UNTRUNCATED_NORMAL};
+    tl_variance_scaling v = {.scale = TL_SET(3), .mode = TL_FAN_OUT, .distribution = TL_UNTRUNCATED_NORMAL};
     check_moments(shapes[0], (tl_oneof){.type = "variance_scaling", .value = &v}, 0, 3.0 / 80, 0);
     check_moments(TL_SHAPE(5000), OF("lecun_uniform"), 0, 1.0 / 5000,
                   sqrt(3.0 / 5000)); // a vector is both
@@ -154,7 +154,7 @@ static void the_order_does_not_matter(void **state)
 // The shorter side of [rows, columns] is orthogonal, each of its vectors of length `gain`.
 static void check_orthogonal(tl_shape shape, double gain)
 {
-    tl_gain_initializer g = {.gain = gain};
+    tl_gain_initializer g = {.gain = TL_SET(gain)};
     double *m = draw(shape, (tl_oneof){.type = "orthogonal", .value = &g});
     int64_t columns = shape.dims[shape.rank - 1], rows = tl_shape_count(&shape) / columns;
     bool tall = rows > columns;
@@ -184,7 +184,7 @@ static void orthogonal_matrices_are(void **state)
 static void identity_is(void **state)
 {
     (void)state;
-    tl_gain_initializer g = {.gain = 3};
+    tl_gain_initializer g = {.gain = TL_SET(3)};
     double *m = draw(TL_SHAPE(3, 5), (tl_oneof){.type = "identity", .value = &g});
     for (int i = 0; i < 15; i++) assert_near(m[i], i / 5 == i % 5 ? 3 : 0, 0);
     free(m);

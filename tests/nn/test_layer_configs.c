@@ -233,7 +233,7 @@ static void lists_in_literals_are_completed(void **state)
     const tl_sequential_config *shortcut = k->shortcut.value;
     const tl_layer_choice *list = shortcut->layers.items;
     assert_int_equal(((const tl_dense_config *)list[0].layer.value)->units, 5);
-    assert_true(((const tl_batch_norm_config *)list[1].layer.value)->momentum == 0.99);
+    assert_true(((const tl_batch_norm_config *)list[1].layer.value)->momentum.value == 0.99);
     assert_true(((const tl_dense_config *)list[2].layer.value)->without_bias);
     assert_shape(param(m, "l/shortcut/dense_0/kernel")->shape, 4, 5);
     assert_shape(param(m, "l/shortcut/out/kernel")->shape, 5, 3);
@@ -250,14 +250,14 @@ static void zeros_of_complete_configurations_stay(void **state)
     tl_model *m;
     assert_ok(tl_arena_new(&arena));
     assert_ok(tl_desc_defaults(arena, tl_layer_batch_norm.cls.config, &norm));
-    norm.momentum = 0;
+    norm.momentum.value = 0;
     tl_sequential_config config = {
         .layers = TL_LAYERS(
             {.layer = {.type = "batch_norm", .value = &norm}},
-            {.layer = {.type = "batch_norm", .value = &(tl_batch_norm_config){.epsilon = 0.5}}})};
+            {.layer = {.type = "batch_norm", .value = &(tl_batch_norm_config){.epsilon = TL_SET(0.5)}}})};
     assert_ok(try_class(&m, &tl_layer_sequential, &config, TL_F32, TL_F32, TL_SHAPE(2, 5)));
-    assert_true(((const tl_batch_norm_config *)m->first->config)->momentum == 0);
-    assert_true(((const tl_batch_norm_config *)m->first->next->config)->momentum == 0.99);
+    assert_true(((const tl_batch_norm_config *)m->first->config)->momentum.value == 0);
+    assert_true(((const tl_batch_norm_config *)m->first->next->config)->momentum.value == 0.99);
     tl_model_free(&m);
     tl_arena_free(&arena);
 }

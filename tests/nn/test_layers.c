@@ -66,7 +66,7 @@ LAYER(dense_without_bias, TL_F64, TL_SHAPE(3, 4),
       return tl_matmul(c, x, param(m, "l/kernel")))
 LAYER(dense_mish, TL_F64, TL_SHAPE(3, 4), tl_dense(s, "l", .units = 5, .activation = TL_ACT_MISH),
       return tl_mish(c, tl_add(c, tl_matmul(c, x, param(m, "l/kernel")), param(m, "l/bias"))))
-LAYER(embedding, TL_I64, TL_SHAPE(2, 3), tl_embedding(s, "l", .entries = 5, .size = 4, .scale = 3),
+LAYER(embedding, TL_I64, TL_SHAPE(2, 3), tl_embedding(s, "l", .entries = 5, .size = 4, .scale = TL_SET(3)),
       return tl_scale(c, tl_matmul(c, tl_one_hot(c, x, 5, TL_F64), param(m, "l/table")), 3))
 
 /* --- convolution: a sum over the window ------------------------------------------------------- */
@@ -144,7 +144,7 @@ LAYER(layer_norm, TL_F64, TL_SHAPE(2, 3, 6), tl_layer_norm(s, "l"),
       return tl_add(c, tl_mul(c, normal(x, TL_AXES(-1), 1e-5), param(m, "l/gamma")),
                     param(m, "l/beta")))
 LAYER(layer_norm_bare, TL_F64, TL_SHAPE(3, 6),
-      tl_layer_norm(s, "l", .epsilon = 0.1, .without_scale = true, .without_shift = true),
+      tl_layer_norm(s, "l", .epsilon = TL_SET(0.1), .without_scale = true, .without_shift = true),
       assert_int_equal(tl_model_param_count(m), 0); return normal(x, TL_AXES(-1), 0.1))
 LAYER(rms_norm, TL_F64, TL_SHAPE(3, 6), tl_rms_norm(s, "l"),
       tl_tensor *square = tl_mean(c, tl_square(c, x), TL_AXES(-1), true);

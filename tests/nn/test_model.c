@@ -7,10 +7,10 @@
 static void net_build_(probe *p, tl_scope *s)
 {
     p->part[0] = tl_dense(s, "up", .units = 5, .activation = TL_ACT_TANH);
-    p->part[1] = tl_batch_norm(s, "norm", .momentum = 0.75);
+    p->part[1] = tl_batch_norm(s, "norm", .momentum = TL_SET(0.75));
     p->part[2] =
         tl_dense(s, "down", .units = 3, .layer.group = "head",
-                 .kernel_regularizer = TL_REGULARIZER_OF("l2", tl_l2_regularizer, .l2 = 0.5));
+                 .kernel_regularizer = TL_REGULARIZER_OF("l2", tl_l2_regularizer, .l2 = TL_SET(0.5)));
 }
 static const recipe net = {net_build_, NULL};
 
@@ -175,7 +175,7 @@ static void what_is_inside_a_frozen_layer_is_frozen(void **state)
 
 static void norm_only(probe *p, tl_scope *s)
 {
-    p->part[0] = tl_batch_norm(s, "norm", .momentum = 0.75);
+    p->part[0] = tl_batch_norm(s, "norm", .momentum = TL_SET(0.75));
 }
 
 static void running_statistics_move_in_training_alone(void **state)
@@ -218,7 +218,7 @@ static void running_variance_of_images_is_of_the_population(void **state)
 
 static void synchronized_norm_only(probe *p, tl_scope *s)
 {
-    p->part[0] = tl_batch_norm(s, "norm", .momentum = 0.75, .synchronized = true);
+    p->part[0] = tl_batch_norm(s, "norm", .momentum = TL_SET(0.75), .synchronized = true);
 }
 
 // Keras's kernel for images is not that of float64, nor that of several replicas.

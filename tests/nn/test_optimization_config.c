@@ -179,9 +179,9 @@ static void test_ema_defaults(void **state)
     const tl_optimization_config *o = tl_config_value(c);
     assert_non_null(o->ema);
     assert_string_equal(o->ema->base.name, "ExponentialMovingAverage");
-    assert_true(o->ema->trainable_weights_only);
-    assert_true(o->ema->dynamic_decay);
-    assert_true(o->ema->average_decay == 0.99);
+    assert_true(o->ema->trainable_weights_only.value);
+    assert_true(o->ema->dynamic_decay.value);
+    assert_true(o->ema->average_decay.value == 0.99);
     assert_int_equal(o->ema->start_step, 0);
     tl_config_free(&c);
 
@@ -221,7 +221,7 @@ static void test_values_arrive_in_the_structs(void **state)
     assert_ptr_equal(o->optimizer.desc, &tl_lamb_config_desc);
     const tl_lamb_config *lamb = o->optimizer.value;
     assert_true(lamb->weight_decay_rate == 0.01);
-    assert_true(lamb->beta_2 == 0.999);
+    assert_true(lamb->beta_2.value == 0.999);
     assert_int_equal(lamb->exclude_from_weight_decay.count, 2);
     assert_string_equal(lamb->exclude_from_weight_decay.items[1], "bias");
     assert_null(lamb->exclude_from_layer_adaptation.items);

@@ -740,9 +740,9 @@ static void test_literal(void **state)
     lab_open(&a, TL_F32, "optimizer: {type: adam, adam: {beta_1: 0.5}}\n" RATE
                          "ema: {average_decay: 0, dynamic_decay: false}", EAGER);
     lab_open_model(&b, TL_F32);
-    tl_adam_config adam = {.beta_1 = 0.5};
-    tl_constant_config rate = {.learning_rate = 0.125};
-    tl_ema_config ema = {.trainable_weights_only = true}; // falses and zeros are meant
+    tl_adam_config adam = {.beta_1 = TL_SET(0.5)};
+    tl_constant_config rate = {.learning_rate = TL_SET(0.125)};
+    tl_ema_config ema = {.average_decay = TL_SET(0), .dynamic_decay = TL_SET(false)};
     tl_optimization_config literal = {.optimizer = {.type = "adam", .value = &adam},
                                       .learning_rate = {.type = "constant", .value = &rate},
                                       .ema = &ema};

@@ -39,8 +39,8 @@ static void terms_are_sums(void **state)
     (void)state;
     check((tl_oneof)TL_REGULARIZER("l1"), 0.01, 0);
     check((tl_oneof)TL_REGULARIZER("l2"), 0, 0.01);
-    check((tl_oneof)TL_REGULARIZER_OF("l1", tl_l1_regularizer, .l1 = 0.5), 0.5, 0);
-    check((tl_oneof)TL_REGULARIZER_OF("l2", tl_l2_regularizer, .l2 = 0.25), 0, 0.25);
+    check((tl_oneof)TL_REGULARIZER_OF("l1", tl_l1_regularizer, .l1 = TL_SET(0.5)), 0.5, 0);
+    check((tl_oneof)TL_REGULARIZER_OF("l2", tl_l2_regularizer, .l2 = TL_SET(0.25)), 0, 0.25);
     check((tl_oneof)TL_REGULARIZER_OF("l1_l2", tl_l1_l2_regularizer, .l1 = 0.5, .l2 = 0.25), 0.5,
           0.25);
     check((tl_oneof)TL_REGULARIZER_OF("l1_l2", tl_l1_l2_regularizer, .l2 = 0.25), 0, 0.25);
@@ -72,7 +72,7 @@ static void mistakes_are_told(void **state)
     (void)state;
     tl_model *m;
     const recipe r = {one_dense, NULL};
-    chosen = (tl_oneof)TL_REGULARIZER_OF("l1", tl_l1_regularizer, .l1 = -1);
+    chosen = (tl_oneof)TL_REGULARIZER_OF("l1", tl_l1_regularizer, .l1 = TL_SET(-1));
     assert_fails(try_model(&m, &r, TL_SHAPE(2, 4)), TL_EINVAL, "up: kernel_regularizer: l1 is -1");
     chosen = (tl_oneof)TL_REGULARIZER("l3");
     assert_fails(try_model(&m, &r, TL_SHAPE(2, 4)), TL_ENOTFOUND,

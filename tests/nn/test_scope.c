@@ -65,7 +65,7 @@ REFUSED(initializers_are_checked, TL_EINVAL,
         "up: kernel_initializer: stddev is -1 and must be at least 0",
         tl_dense(s, "up", .units = 1,
                  .kernel_initializer = TL_INITIALIZER_OF("random_normal", tl_normal_initializer,
-                                                         .stddev = -1)))
+                                                         .stddev = TL_SET(-1))))
 REFUSED(initializers_must_exist, TL_ENOTFOUND,
         "up: kernel_initializer: unknown type 'he_norml', did you mean 'he_normal'",
         tl_dense(s, "up", .units = 1, .kernel_initializer = TL_INITIALIZER("he_norml")))

@@ -145,7 +145,7 @@ static void every_choice_has_a_name(void **state)
             if (tl_gin_call_name(&choice, gin, name) != TL_OK) fail_msg("%s: %s", name, tl_error_message());
             assert_string_equal(((tl_oneof *)choice)->type, tl_registry_at(all, kinds[k], i)->name);
             if (strcmp(name, "optimizers.adam") == 0)
-                assert_near(((tl_adam_config *)((tl_oneof *)choice)->value)->beta_1, 0.5, 0);
+                assert_near(((tl_adam_config *)((tl_oneof *)choice)->value)->beta_1.value, 0.5, 0);
         }
     assert_true(names >= 32);
     tl_gin_free(&gin);
@@ -190,14 +190,14 @@ static void berts_optimizer(void **state)
         bool lamb = o->optimizer.desc == &tl_lamb_config_desc;
         const tl_lamb_config *l = o->optimizer.value;
         const tl_adamw_config *a = o->optimizer.value;
-        assert_near(lamb ? l->beta_1 : a->beta_1, recipes[i].beta_1, 0);
-        assert_near(lamb ? l->beta_2 : a->beta_2, 0.999, 0);
-        assert_near(lamb ? l->epsilon : a->epsilon, 1e-6, 0);
+        assert_near(lamb ? l->beta_1.value : a->beta_1.value, recipes[i].beta_1, 0);
+        assert_near(lamb ? l->beta_2.value : a->beta_2.value, 0.999, 0);
+        assert_near(lamb ? l->epsilon.value : a->epsilon.value, 1e-6, 0);
         assert_near(lamb ? l->weight_decay_rate : a->weight_decay_rate, 0.01, 0);
         tl_strings kept = lamb ? l->exclude_from_weight_decay : a->exclude_from_weight_decay;
         assert_int_equal(kept.count, 3);
         assert_string_equal(kept.items[1], "layer_norm");
-        if (!lamb) assert_near(a->gradient_clip_norm, 1, 0);
+        if (!lamb) assert_near(a->gradient_clip_norm.value, 1, 0);
         tl_gin_free(&gin);
         tli_create_optimizer.free(made);
     }

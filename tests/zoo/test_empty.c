@@ -62,12 +62,17 @@ static int empty_values(char (*out)[MOST_BYTES], const tl_desc *desc, const tl_f
     memset(out, 0, MOST_EMPTY * MOST_BYTES);
     memcpy(out[count++], tl_field_at(f, fresh), f->size);
     if (f->arity == TL_LIST) return add_list(out, count, f);
+    bool zero = !(f->ranged && (f->min > 0 || f->max < 0));
+    if (f->flags & TL_FIELD_FILLED) {
+        out[count][0] = true; // `set` is the first member of each optional
+        return count + zero;
+    }
     if (f->arity == TL_OPTIONAL) return count + 1; // zeros are null
     switch (f->type) {
     case TL_TYPE_BOOL:
     case TL_TYPE_ENUM: return count + 1;
     case TL_TYPE_INT:
-    case TL_TYPE_DOUBLE: return count + !(f->ranged && (f->min > 0 || f->max < 0));
+    case TL_TYPE_DOUBLE: return count + zero;
     case TL_TYPE_STRING: return add_string(out, count, f);
     case TL_TYPE_ONEOF: return count + 1; // none is chosen
     case TL_TYPE_VALUE: {

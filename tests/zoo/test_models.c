@@ -373,7 +373,7 @@ static void test_zeros_are_meant(void **state)
     assert_ok(tl_task_build_model(r.task, &m));
     const tl_layer *norm = tl_model_find(m, "backbone/norm_1/gamma")->layer;
     const tl_batch_norm_config *k = norm->config;
-    assert_true(k->momentum == 0 && k->epsilon == 0);
+    assert_true(k->momentum.value == 0 && k->epsilon.value == 0);
     tl_model_free(&m);
     lab_end(&r);
 }

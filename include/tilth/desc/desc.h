@@ -111,8 +111,9 @@ enum { /* flags of a row */
     TL_FIELD_UNSAVED = 64,   /* of who gives the command, not of what is run: never in YAML that is written, and
                               * two values that differ in it alone are equal */
     TL_FIELD_PATH = 128,     /* strings and values that are paths: ~/ at their beginning is the user's home */
-    TL_FIELD_INSIDE = 256    /* strings that name something in another folder, the model's: absolute paths and `..` are
+    TL_FIELD_INSIDE = 256,   /* strings that name something in another folder, the model's: absolute paths and `..` are
                               * refused */
+    TL_FIELD_FILLED = 512    /* an optional that is never null (TL_FILLED) */
 };
 
 enum { /* what a TL_TYPE_VALUE row accepts, beside null when it is nullable */
@@ -243,6 +244,13 @@ TL_BEGIN
               .arity = TL_OPTIONAL, .desc = (description), __VA_ARGS__)
 #define TL_F_END TL_TABLE_(tl_field, .name = NULL)
 
+/* In a row of a tl_opt_int, tl_opt_double or tl_opt_bool that always has a value: it is an optional for the sake of C
+ * literals alone, where what is left out gets its default, and TL_SET(0) is zero. Read, written and described it is a plain
+ * number: TL_F(my_config, momentum, TL_FILLED, .d = 0.9, TL_RANGE(0, 1), .help = "...") */
+#define TL_FILLED .set = true, .flags = TL_FIELD_FILLED
+/* An optional with a value, in a literal: (my_config){.momentum = TL_SET(0)} */
+#define TL_SET(number) {true, (number)}
+
 #define TL_RANGE(low, high) .ranged = true, .min = (low), .max = (high)
 #define TL_AT_LEAST(low) .ranged = true, .min = (low), .max = HUGE_VAL
 #define TL_DEFAULT_LIST(type, ...)                                                                 \
@@ -271,7 +279,7 @@ TL_API TL_NODISCARD tl_status tl_desc_copy(tl_arena *arena, const tl_desc *desc,
                                            const void *from);
 /* For structs written as C literals, where a member that is left out is zero: `to` becomes a deep
  * copy of `from` with every zero member at its default, also in structs inside it and in lists of
- * structs. One-ofs may name a branch and point at its struct, the rest is found in the registry. */
+ * structs. An optional that is set is not zero, whatever its value (TL_SET). One-ofs may name a branch and point at its struct, the rest is found in the registry. */
 TL_API TL_NODISCARD tl_status tl_desc_complete(tl_arena *arena, const tl_desc *desc, void *to,
                                                const void *from, const tl_registry *registry);
 /* Deep equality; two NaNs are equal. Branches of a one-of that are not chosen do not count. */

@@ -5,9 +5,9 @@
  *     l->norm = tl_layer_norm(s, "norm");
  *     l->down = tl_dense(s, "down", .units = c->size, .layer.frozen = true);
  *
- * In these literals a member that is left out, or zero, has the default that stands behind it; a
- * number that shall be 0 where the default is not is written -0.0. What YAML says is taken as it
- * stands. Images are NHWC, sequences [batch, time, channels].
+ * In these literals a member that is left out has the default that stands behind it. Numbers whose default
+ * is not zero, and that may be zero, are optionals: .momentum = TL_SET(0.9), .epsilon = TL_SET(0). What YAML
+ * says is taken as it stands. Images are NHWC, sequences [batch, time, channels].
  *
  * Thread word: one thread at a time. */
 #ifndef TILTH_NN_LAYERS_H
@@ -54,7 +54,7 @@ TL_API extern const tl_layer_class tl_layer_dense;
 typedef struct tl_embedding_config {
     tl_layer_config layer;
     int64_t entries, size; /* required */
-    double scale;          /* 1: what looked-up rows are multiplied by */
+    tl_opt_double scale;          /* 1: what looked-up rows are multiplied by */
     tl_oneof initializer;  /* random_uniform */
     tl_oneof regularizer;  /* none */
 } tl_embedding_config;
@@ -132,7 +132,7 @@ TL_API extern const tl_layer_class tl_layer_conv1d;
 /* Mean 0 and deviation 1 over the last axis. Parameters gamma and beta, [channels] each. */
 typedef struct tl_layer_norm_config {
     tl_layer_config layer;
-    double epsilon; /* 1e-5: added to the variance */
+    tl_opt_double epsilon; /* 1e-5: added to the variance */
     bool without_scale, without_shift; /* no gamma, no beta */
 } tl_layer_norm_config;
 TL_API extern const tl_layer_class tl_layer_layer_norm;
@@ -141,7 +141,7 @@ TL_API extern const tl_layer_class tl_layer_layer_norm;
 /* Mean square 1 over the last axis. Parameter gamma. */
 typedef struct tl_rms_norm_config {
     tl_layer_config layer;
-    double epsilon; /* 1e-6 */
+    tl_opt_double epsilon; /* 1e-6 */
     bool without_scale;
 } tl_rms_norm_config;
 TL_API extern const tl_layer_class tl_layer_rms_norm;
@@ -150,7 +150,7 @@ TL_API extern const tl_layer_class tl_layer_rms_norm;
 /* Mean 0 and deviation 1 over each example's groups of neighbouring channels. */
 typedef struct tl_group_norm_config {
     tl_layer_config layer;
-    double epsilon; /* 1e-3 */
+    tl_opt_double epsilon; /* 1e-3 */
     bool without_scale, without_shift;
     int64_t groups; /* 32 */
 } tl_group_norm_config;
@@ -164,9 +164,9 @@ TL_API extern const tl_layer_class tl_layer_group_norm;
  * population as it is estimated from them, n / (n - 1) times as much; with `synchronized` that of the batch too. */
 typedef struct tl_batch_norm_config {
     tl_layer_config layer;
-    double epsilon;  /* 1e-3 */
+    tl_opt_double epsilon;  /* 1e-3 */
     bool without_scale, without_shift;
-    double momentum; /* 0.99: how much of the running statistics stays */
+    tl_opt_double momentum; /* 0.99: how much of the running statistics stays */
     bool synchronized; /* as Keras's over several replicas */
 } tl_batch_norm_config;
 TL_API extern const tl_layer_class tl_layer_batch_norm;

@@ -59,8 +59,8 @@ typedef struct tl_focal_config {
     tl_loss_config loss;
     bool from_logits;            /* false */
     double label_smoothing;      /* 0 */
-    double alpha;                /* 0.25: weight of targets of 1; of those of 0, 1 - alpha */
-    double gamma;                /* 2 */
+    tl_opt_double alpha;                /* 0.25: weight of targets of 1; of those of 0, 1 - alpha */
+    tl_opt_double gamma;                /* 2 */
     bool apply_class_balancing;  /* (binary) false: alpha is not used */
 } tl_focal_config;
 TL_API tl_tensor *tl_binary_focal_crossentropy(tl_ctx *c, tl_tensor *y_true, tl_tensor *y_pred,
@@ -75,7 +75,7 @@ TL_API tl_tensor *tl_focal(tl_ctx *c, tl_tensor *y_true, tl_tensor *logits, doub
                            double gamma);
 typedef struct tl_focal_loss_config {
     tl_loss_config loss;
-    double alpha, gamma; /* 0.25, 2 */
+    tl_opt_double alpha, gamma; /* 0.25, 2 */
 } tl_focal_loss_config;
 TL_API extern const tl_loss_class tl_loss_focal;
 
@@ -104,14 +104,14 @@ TL_API extern const tl_loss_class tl_loss_mean_squared_logarithmic_error;
 TL_API tl_tensor *tl_huber(tl_ctx *c, tl_tensor *y_true, tl_tensor *y_pred, double delta);
 typedef struct tl_huber_config {
     tl_loss_config loss;
-    double delta; /* 1 */
+    tl_opt_double delta; /* 1 */
 } tl_huber_config;
 TL_API extern const tl_loss_class tl_loss_huber;
 /* Huber's over beta: e^2 / (2 beta) where |e| is below beta, |e| - beta / 2 elsewhere. */
 TL_API tl_tensor *tl_smooth_l1(tl_ctx *c, tl_tensor *y_true, tl_tensor *y_pred, double beta);
 typedef struct tl_smooth_l1_config {
     tl_loss_config loss;
-    double beta; /* 1 */
+    tl_opt_double beta; /* 1 */
 } tl_smooth_l1_config;
 TL_API extern const tl_loss_class tl_loss_smooth_l1;
 /* mean(log(cosh(p - y))) without overflow. */

@@ -35,7 +35,7 @@ TL_API extern const tl_metric_class tl_metric_accuracy;
 /* Predictions above the threshold where the target is 1, not above it where it is 0. */
 typedef struct tl_binary_accuracy_config {
     tl_metric_config metric;
-    double threshold; /* 0.5 */
+    tl_opt_double threshold; /* 0.5 */
 } tl_binary_accuracy_config;
 TL_API extern const tl_metric_class tl_metric_binary_accuracy;
 /* The greatest prediction [..., classes] (the first of those that tie) is where the greatest target
@@ -93,7 +93,7 @@ TL_API extern const tl_metric_class tl_metric_false_negatives;
  * when there are none. Predictions outside of [0, 1] are an error. */
 typedef struct tl_at_metric_config {
     tl_metric_config metric;
-    double value;           /* 0.5: the precision, or recall, that is wanted */
+    tl_opt_double value;           /* 0.5: the precision, or recall, that is wanted */
     int64_t num_thresholds; /* 200, from 0 to 1 */
     tl_opt_int class_id;
 } tl_at_metric_config;

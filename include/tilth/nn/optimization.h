@@ -102,21 +102,22 @@ typedef struct tl_sgd_experimental_config {
 
 typedef struct tl_adam_config {
     tl_optimizer_config base;
-    double beta_1, beta_2, epsilon;
+    tl_opt_double beta_1, beta_2, epsilon;
     bool amsgrad;
 } tl_adam_config;
 
 typedef struct tl_adam_experimental_config {
     tl_optimizer_config base;
-    double beta_1, beta_2, epsilon;
+    tl_opt_double beta_1, beta_2, epsilon;
     bool amsgrad, jit_compile;
 } tl_adam_experimental_config;
 
 /* Patterns are regular expressions that are searched for in the names of variables. */
 typedef struct tl_adamw_config {
     tl_optimizer_config base;
-    double beta_1, beta_2, epsilon;
-    double weight_decay_rate, gradient_clip_norm;
+    tl_opt_double beta_1, beta_2, epsilon;
+    double weight_decay_rate;
+    tl_opt_double gradient_clip_norm;
     const tl_value *include_in_weight_decay;   /* list of patterns, one pattern, or NULL */
     tl_strings exclude_from_weight_decay; /* patterns; may be null */
     bool amsgrad;
@@ -124,14 +125,14 @@ typedef struct tl_adamw_config {
 
 typedef struct tl_adamw_experimental_config {
     tl_optimizer_config base; /* global_clipnorm is 1 by default */
-    double beta_1, beta_2, epsilon;
+    tl_opt_double beta_1, beta_2, epsilon;
     double weight_decay;
     bool amsgrad, jit_compile;
 } tl_adamw_experimental_config;
 
 typedef struct tl_lamb_config {
     tl_optimizer_config base;
-    double beta_1, beta_2, epsilon;
+    tl_opt_double beta_1, beta_2, epsilon;
     double weight_decay_rate;
     tl_strings exclude_from_weight_decay;     /* patterns; may be null */
     tl_strings exclude_from_layer_adaptation; /* patterns; null: the list above */
@@ -139,27 +140,31 @@ typedef struct tl_lamb_config {
 
 typedef struct tl_lars_config {
     tl_optimizer_config base;
-    double momentum, eeta, weight_decay_rate;
-    bool nesterov, classic_momentum;
+    tl_opt_double momentum, eeta;
+    double weight_decay_rate;
+    bool nesterov;
+    tl_opt_bool classic_momentum;
     tl_strings exclude_from_weight_decay;     /* patterns; may be null */
     tl_strings exclude_from_layer_adaptation; /* patterns; null: the list above */
 } tl_lars_config;
 
 typedef struct tl_rmsprop_config {
     tl_optimizer_config base;
-    double rho, momentum, epsilon;
+    tl_opt_double rho, epsilon;
+    double momentum;
     bool centered;
 } tl_rmsprop_config;
 
 typedef struct tl_adagrad_config {
     tl_optimizer_config base;
-    double initial_accumulator_value, epsilon;
+    tl_opt_double initial_accumulator_value, epsilon;
 } tl_adagrad_config;
 
 typedef struct tl_adafactor_keras_config {
     tl_optimizer_config base;
-    double learning_rate, beta_2_decay, epsilon_1, epsilon_2, clip_threshold;
-    bool relative_step;
+    double learning_rate;
+    tl_opt_double beta_2_decay, epsilon_1, epsilon_2, clip_threshold;
+    tl_opt_bool relative_step;
 } tl_adafactor_keras_config;
 
 /* PyTorch's forms of two of them, which LiBai's users know: epsilon beside the corrected root, the
@@ -167,8 +172,8 @@ typedef struct tl_adafactor_keras_config {
  * second; groups say which parameters decay differently. */
 typedef struct tl_torch_adamw_config {
     tl_optimizer_config base;
-    double beta_1, beta_2, epsilon;
-    double weight_decay;
+    tl_opt_double beta_1, beta_2, epsilon;
+    tl_opt_double weight_decay;
     bool amsgrad;
 } tl_torch_adamw_config;
 
@@ -182,27 +187,27 @@ typedef struct tl_torch_sgd_config {
  * described and written; choosing one is refused. */
 typedef struct tl_slide_config {
     tl_optimizer_config base;
-    double beta_1, beta_2, epsilon;
+    tl_opt_double beta_1, beta_2, epsilon;
     double weight_decay_rate;
     const char *weight_decay_type;
     tl_strings exclude_from_weight_decay;
     tl_strings exclude_from_layer_adaptation;
     tl_strings include_in_sparse_layer_adaptation;
-    double sparse_layer_learning_rate;
-    bool do_gradient_rescaling;
+    tl_opt_double sparse_layer_learning_rate;
+    tl_opt_bool do_gradient_rescaling;
     const char *norm_type;
-    double ratio_clip_norm;
+    tl_opt_double ratio_clip_norm;
 } tl_slide_config;
 
 typedef struct tl_adafactor_config {
     tl_optimizer_config base;
-    bool factored, multiply_by_parameter_scale;
+    tl_opt_bool factored, multiply_by_parameter_scale;
     tl_opt_double beta1;
-    double decay_rate;
+    tl_opt_double decay_rate;
     int64_t step_offset;
-    double clipping_threshold;
-    int64_t min_dim_size_to_factor;
-    double epsilon1, epsilon2;
+    tl_opt_double clipping_threshold;
+    tl_opt_int min_dim_size_to_factor;
+    tl_opt_double epsilon1, epsilon2;
     tl_opt_double weight_decay;
     const char *include_in_weight_decay; /* or NULL */
 } tl_adafactor_config;
@@ -210,9 +215,9 @@ typedef struct tl_adafactor_config {
 /* Exponential moving average of the weights, kept beside any optimizer. */
 typedef struct tl_ema_config {
     tl_optimizer_config base; /* its clip members are read by nothing */
-    double average_decay;
+    tl_opt_double average_decay;
     int64_t start_step;
-    bool trainable_weights_only, dynamic_decay;
+    tl_opt_bool trainable_weights_only, dynamic_decay;
 } tl_ema_config;
 
 extern TL_API const tl_desc tl_optimizer_config_desc, tl_sgd_config_desc,
@@ -232,7 +237,7 @@ typedef struct tl_learning_rate_config {
 
 typedef struct tl_constant_config {
     tl_learning_rate_config base;
-    double learning_rate;
+    tl_opt_double learning_rate;
 } tl_constant_config;
 
 /* values[0] up to and including s = boundaries[0], values[1] up to boundaries[1], ... */
@@ -256,7 +261,7 @@ typedef struct tl_polynomial_config {
     tl_learning_rate_config base;
     tl_opt_double initial_learning_rate;
     tl_opt_int decay_steps;
-    double end_learning_rate, power;
+    tl_opt_double end_learning_rate, power;
     bool cycle;
     int64_t offset;
 } tl_polynomial_config;
@@ -273,28 +278,29 @@ typedef struct tl_cosine_restarts_config {
     tl_learning_rate_config base;
     tl_opt_double initial_learning_rate;
     tl_opt_int first_decay_steps;
-    double t_mul, m_mul, alpha;
+    double t_mul, alpha;
+    tl_opt_double m_mul;
     int64_t offset;
 } tl_cosine_restarts_config;
 
 typedef struct tl_power_config {
     tl_learning_rate_config base;
     tl_opt_double initial_learning_rate;
-    double power;
+    tl_opt_double power;
 } tl_power_config;
 
 typedef struct tl_power_linear_config {
     tl_learning_rate_config base;
     tl_opt_double initial_learning_rate;
     tl_opt_int total_decay_steps;
-    double power, linear_decay_fraction;
+    tl_opt_double power, linear_decay_fraction;
     int64_t offset;
 } tl_power_linear_config;
 
 typedef struct tl_power_with_offset_config {
     tl_learning_rate_config base;
     tl_opt_double initial_learning_rate;
-    double power, pre_offset_learning_rate;
+    tl_opt_double power, pre_offset_learning_rate;
     int64_t offset;
 } tl_power_with_offset_config;
 
@@ -314,7 +320,7 @@ typedef struct tl_multistep_config {
     tl_learning_rate_config base;
     tl_opt_double initial_learning_rate;
     tl_ints milestones;    /* steps; may be null */
-    double gamma;
+    tl_opt_double gamma;
     int64_t offset;
 } tl_multistep_config;
 
@@ -360,7 +366,7 @@ typedef struct tl_linear_warmup_config {
 
 typedef struct tl_polynomial_warmup_config {
     tl_warmup_config base;
-    double power;
+    tl_opt_double power;
 } tl_polynomial_warmup_config;
 
 /* Not among those that Model Garden's configurations can choose. The second is the WarmUp of its
@@ -372,7 +378,7 @@ typedef struct tl_constant_warmup_config {
 
 typedef struct tl_peak_warmup_config {
     tl_warmup_config base;
-    double peak_learning_rate, power;
+    tl_opt_double peak_learning_rate, power;
 } tl_peak_warmup_config;
 
 extern TL_API const tl_desc tl_warmup_config_desc, tl_linear_warmup_config_desc,

@@ -505,7 +505,7 @@ static void apply_list(tli_apply *a, const tl_field *f, tl_structs *list, const 
 /* In gin, None is also what a one-of chooses that chooses nothing. */
 static bool nullable(const tli_apply *a, const tl_field *f)
 {
-    return f->arity == TL_OPTIONAL || f->flags & TL_FIELD_NULLABLE || f->type == TL_TYPE_REF
+    return tli_is_nullable(f) || f->type == TL_TYPE_REF
            || (f->type == TL_TYPE_ONEOF && a->reference);
 }
 

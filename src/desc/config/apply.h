@@ -99,6 +99,11 @@ static inline bool tli_list_is_null(const tl_field *field, const void *list)
 {
     return field->flags & TL_FIELD_NULLABLE && !((const tl_structs *)list)->items;
 }
+/* A row whose member may be null, as the table says. */
+static inline bool tli_is_nullable(const tl_field *field)
+{
+    return (field->arity == TL_OPTIONAL && !(field->flags & TL_FIELD_FILLED)) || field->flags & TL_FIELD_NULLABLE;
+}
 /* A struct whose zeros are meant. */
 bool tli_is_complete(const tl_desc *desc, const void *value);
 /* The member of both structs is the same. */

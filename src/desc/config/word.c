@@ -4,6 +4,7 @@
 
 #include <tilth/desc/config.h>
 
+#include "desc/config/apply.h"
 #include "desc/config/impl.h"
 #include "desc/config/path.h"
 
@@ -218,7 +219,7 @@ static tl_status delete_path(tl_config *c, const tli_path *path, const char *tex
         *(tl_structs *)m = (tl_structs){0};
     } else if (s.field.type == TL_TYPE_OBJECT && s.field.flags & TL_FIELD_NULLABLE) {
         ((tl_object *)m)->value = NULL;
-    } else if (s.field.arity == TL_OPTIONAL || s.field.flags & TL_FIELD_NULLABLE) {
+    } else if (tli_is_nullable(&s.field)) {
         memset(m, 0, s.field.size);
     } else {
         return TL_FAIL(TL_EINVAL, "%s: cannot be deleted, because it is not optional", text);

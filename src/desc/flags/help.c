@@ -144,8 +144,7 @@ static void add_type(writer *w, tl_str *out, const tl_field *f)
     bool section = (f->type == TL_TYPE_STRUCT || f->type == TL_TYPE_OBJECT) && f->arity != TL_LIST;
     if (f->type == TL_TYPE_ONEOF) add_branches(out, f, w->options->registry);
     else if (section) {
-        bool nullable = f->arity == TL_OPTIONAL || f->flags & TL_FIELD_NULLABLE;
-        tl_str_add(out, nullable ? "section or null" : "section");
+        tl_str_add(out, tli_is_nullable(f) ? "section or null" : "section");
     }
     else tl_field_type_text(out, f);
 }

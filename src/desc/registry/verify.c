@@ -92,6 +92,9 @@ static tl_status verify_list_default(const tl_field *f)
 
 static tl_status verify_default(const tl_field *f)
 {
+    bool filled = f->flags & TL_FIELD_FILLED;
+    if (filled && (f->arity != TL_OPTIONAL || f->type == TL_TYPE_STRUCT || !f->set))
+        return TL_FAIL(TL_EINVAL, "TL_FIELD_FILLED is for optional numbers and flags that are set by default (TL_FILLED)");
     if (f->arity == TL_LIST) return verify_list_default(f);
     bool there = f->arity == TL_OPTIONAL ? f->set : !(f->flags & TL_FIELD_REQUIRED);
     if (f->type == TL_TYPE_ENUM) return verify_enum_default(f, f->i);
@@ -246,6 +249,5 @@ void tl_field_type_text(tl_str *out, const tl_field *f)
     } else {
         tl_str_add(out, names[f->type] ? names[f->type] : "?");
     }
-    bool nullable = f->arity == TL_OPTIONAL || f->flags & TL_FIELD_NULLABLE;
-    if (nullable) tl_str_add(out, " or null");
+    if (tli_is_nullable(f)) tl_str_add(out, " or null");
 }

@@ -113,7 +113,7 @@ static tl_status fill_multistep(tl_oneof *into, tl_arena *arena, const tl_libai_
         at[i] = (int64_t)(s->milestones.items[i] * (double)config->train.train_iter);
     m->initial_learning_rate = (tl_opt_double){true, config->optim.lr};
     m->milestones = (tl_ints){at, s->milestones.count};
-    m->gamma = or_else(s->gamma, 0.1);
+    m->gamma = (tl_opt_double){true, or_else(s->gamma, 0.1)};
     return TL_OK;
 }
 
@@ -164,8 +164,8 @@ static tl_status fill_rate(tl_oneof *into, tl_arena *arena, const tl_libai_confi
         if (!p) return TL_ENOMEM;
         p->initial_learning_rate = lr;
         p->decay_steps = decay;
-        p->end_learning_rate = or_else(s->end_learning_rate, 1e-4);
-        p->power = or_else(s->power, 1);
+        p->end_learning_rate = (tl_opt_double){true, or_else(s->end_learning_rate, 1e-4)};
+        p->power = (tl_opt_double){true, or_else(s->power, 1)};
         p->cycle = s->cycle.set && s->cycle.value;
         return TL_OK;
     }
@@ -252,10 +252,10 @@ static tl_status fill_torch_adamw(tl_oneof *into, tl_arena *arena, const tl_liba
 {
     tl_torch_adamw_config *a = choose(into, arena, "torch_adamw", &tl_torch_adamw_config_desc);
     if (!a) return TL_ENOMEM;
-    a->beta_1 = o->betas.items[0];
-    a->beta_2 = o->betas.items[1];
-    a->epsilon = o->eps;
-    a->weight_decay = o->weight_decay;
+    a->beta_1 = (tl_opt_double){true, o->betas.items[0]};
+    a->beta_2 = (tl_opt_double){true, o->betas.items[1]};
+    a->epsilon = (tl_opt_double){true, o->eps};
+    a->weight_decay = (tl_opt_double){true, o->weight_decay};
     a->amsgrad = o->amsgrad.set && o->amsgrad.value;
     return fill_clip(&a->base, &o->params);
 }
@@ -277,9 +277,9 @@ tl_status tl_libai_optimizer(tl_optimization_config *into, tl_arena *arena,
     if (which_one == LAMB) {
         tl_lamb_config *l = choose(&into->optimizer, arena, "lamb", &tl_lamb_config_desc);
         if (!l) return TL_ENOMEM;
-        l->beta_1 = o->betas.items[0];
-        l->beta_2 = o->betas.items[1];
-        l->epsilon = o->eps;
+        l->beta_1 = (tl_opt_double){true, o->betas.items[0]};
+        l->beta_2 = (tl_opt_double){true, o->betas.items[1]};
+        l->epsilon = (tl_opt_double){true, o->eps};
         l->weight_decay_rate = o->weight_decay;
         return fill_clip(&l->base, &o->params);
     }

@@ -12,10 +12,4 @@ extern const tl_experiment_class tli_images_experiment;
 /* Sets a key, unless somebody has. */
 TL_NODISCARD tl_status tli_choose(tl_config *config, const char *key, const char *format, ...) TL_PRINTF(3, 4);
 
-/* For literals of configurations, where a zero means the default: the number that is meant, also when it is 0. */
-static inline double tli_exactly(double number)
-{
-    return number == 0 ? -0.0 : number;
-}
-
 #endif

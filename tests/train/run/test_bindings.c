@@ -56,7 +56,7 @@ static void test_choices_take_what_is_bound(void **state)
     const tl_optimization_config *o = &((const tl_trainer_config *)e->trainer.value)->optimizer_config;
     assert_int_equal(cnn->filters.count, 1);
     assert_int_equal(cnn->filters.items[0], 4);
-    assert_near(((const tl_adam_config *)o->optimizer.value)->beta_1, 0.5, 0);
+    assert_near(((const tl_adam_config *)o->optimizer.value)->beta_1.value, 0.5, 0);
     comes_from(c, "task.model.backbone.cnn.filters", "t.gin:1:15");
     comes_from(c, "trainer.optimizer_config.optimizer.adam.beta_1", "t.gin:2:15");
     comes_from(c, "task.model.backbone.cnn.kernel", "default");
