@@ -31,7 +31,7 @@ static bool can_be_shared(const tl_graph *g, const tl_node *n)
 tl_status tli_pass_common(tl_graph *g, int64_t *changes)
 {
     int64_t slots = 16, mask;
-    for (int64_t count = tli_number_nodes(g); slots < 2 * count;) slots *= 2;
+    while (slots < 2 * g->uses.calls.count) slots *= 2;
     mask = slots - 1;
     tl_node **table = tl_arena_array(g->ctx->arena, slots, sizeof *table);
     if (!table) return TL_ENOMEM;

@@ -62,22 +62,18 @@ static tl_tensor *add_activation(tl_graph *g, tl_node *n)
 
 /* --- the pass ----------------------------------------------------------------------------------------- */
 
-static tl_status follow(tl_graph *g, tl_node *n, tl_tensor *(*rule)(tl_graph *, tl_node *), int64_t *changes)
-{
-    tl_node *last = g->ctx->last;
-    tl_tensor *instead = rule(g, n);
-    TL_TRY(tl_ctx_status(g->ctx));
-    if (!instead) return TL_OK;
-    TL_TRY(tli_move_new(g, last, n));
-    TL_TRY(tli_replace(g, n->out[0], instead));
-    tli_remove(g, n);
-    ++*changes;
-    return TL_OK;
-}
-
 tl_status tli_pass_epilogue(tl_graph *g, int64_t *changes)
 {
-    TLI_EACH_NODE_SAFE(g, n, next) TL_TRY(follow(g, n, add_bias, changes));
-    TLI_EACH_NODE_SAFE(g, n, next) TL_TRY(follow(g, n, add_activation, changes));
+    TLI_EACH_NODE_SAFE(g, n, next) {
+        tl_node *last = g->ctx->last;
+        tl_tensor *instead = add_bias(g, n);
+        if (!instead) instead = add_activation(g, n);
+        TL_TRY(tl_ctx_status(g->ctx));
+        if (!instead) continue;
+        TL_TRY(tli_move_new(g, last, n));
+        TL_TRY(tli_replace(g, n->out[0], instead));
+        tli_remove(g, n);
+        ++*changes;
+    }
     return TL_OK;
 }

@@ -138,7 +138,7 @@ static tl_status capture(tl_graph *g, const tl_capture *a)
     TL_TRY(own_tensors(g));
     TL_TRY(check_writes(g));
     TL_TRY(tli_uses_make(g));
-    return tl_graph_verify(g);
+    return tli_verify_calls(g);
 }
 
 tl_status tl_graph_capture(tl_graph **out, const tl_capture *args)

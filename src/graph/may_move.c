@@ -84,26 +84,22 @@ tl_node *tli_first_user(const tl_graph *g, const tl_tensor *t)
     return first;
 }
 
-/* All values that show the elements of `t`, itself among them. */
-#define EACH_SHOWN(g, t, v)                                                                        \
-    for (const tli_graph_value *v = maker_of(g, t), *end = v; v; v = next_shown(g, v, end))
-
-static const tli_graph_value *maker_of(const tl_graph *g, const tl_tensor *t)
+const tli_graph_value *tli_first_shown(const tl_graph *g, const tl_tensor *t)
 {
     const tli_graph_value *v = value_of(g, t);
     return v ? &g->uses.values.items[v->maker] : NULL;
 }
 
-static const tli_graph_value *next_shown(const tl_graph *g, const tli_graph_value *v, const tli_graph_value *end)
+const tli_graph_value *tli_next_shown(const tl_graph *g, const tli_graph_value *v, const tli_graph_value *first)
 {
     const tli_graph_value *next = &g->uses.values.items[v->after];
-    return next == end ? NULL : next;
+    return next == first ? NULL : next;
 }
 
 tl_node *tli_last_reader(const tl_graph *g, const tl_tensor *t)
 {
     tl_node *last = NULL;
-    EACH_SHOWN(g, t, v)
+    TLI_EACH_SHOWN(g, t, v)
     for (const tli_use *u = use_at(g, v->last); u; u = use_at(g, u->before))
         if (!last || tli_is_before(g, last, tli_user(g, u))) last = tli_user(g, u);
     return last;
@@ -113,7 +109,7 @@ bool tli_is_read_after(const tl_graph *g, const tl_tensor *t, const tl_node *n, 
 {
     int64_t order = order_before(g, n) + !or_itself;
     // What came last comes last in the list, mostly: whoever reads it is found soon.
-    EACH_SHOWN(g, t, v)
+    TLI_EACH_SHOWN(g, t, v)
     for (const tli_use *u = use_at(g, v->last); u; u = use_at(g, u->before))
         if (order_of(g, tli_user(g, u)) >= order) return true;
     return false;

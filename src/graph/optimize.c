@@ -49,6 +49,6 @@ tl_status tl_graph_optimize(tl_graph *g, const tl_optimize *how)
         TL_TRY_NOTE(verifies_all(how) ? tl_graph_verify(g) : tli_verify_changed(g), "after the pass '%s'", pass->name);
         if (how->watch) how->watch(g, pass, changes, how->payload);
     }
-    TL_TRY_NOTE(tl_graph_verify(g), "after the last pass");
+    TL_TRY_NOTE(tli_verify_calls(g), "after the last pass");
     return TL_OK;
 }

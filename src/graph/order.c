@@ -71,6 +71,7 @@ static tl_status add_memory_deps(tli_order *o, memories *list, const tl_node *n)
 static tl_status add_deps(tli_order *o, tl_graph *g, memories *list)
 {
     TLI_EACH_NODE(g, n) {
+        n->index = o->count++;
         o->nodes[n->index] = n;
         o->first[n->index] = o->deps.count;
         for (int i = 0; i < n->inputs; i++)
@@ -84,9 +85,10 @@ static tl_status add_deps(tli_order *o, tl_graph *g, memories *list)
 tl_status tli_order_make(tli_order *out, tl_graph *g)
 {
     memories list = {0};
-    *out = (tli_order){.count = tli_number_nodes(g)};
-    out->nodes = tl_arena_array(g->ctx->arena, out->count + 1, sizeof *out->nodes);
-    out->first = tl_arena_array(g->ctx->arena, out->count + 1, sizeof *out->first);
+    int64_t most = g->uses.calls.count + 1;
+    *out = (tli_order){.count = 0};
+    out->nodes = tl_arena_array(g->ctx->arena, most, sizeof *out->nodes);
+    out->first = tl_arena_array(g->ctx->arena, most, sizeof *out->first);
     tl_status st = out->nodes && out->first ? find_changed(&list, g) : TL_ENOMEM;
     if (st == TL_OK) st = add_deps(out, g, &list);
     for (int64_t i = 0; i < list.count; i++) TL_VEC_FREE(&list.items[i].since);

@@ -7,11 +7,18 @@
  * over them entirely. Bytes that touch are one span, and well filled memory is a few spans, so deep models with
  * thousands of rooms that wait at the same time take no longer for each. */
 #include <stdlib.h>
+#include <string.h>
 #include <tilth/base/alloc.h>
 
 #include "graph/plan.h"
 
-enum { ALIGNMENT = 64, MOST_BRANCHES = 128 };
+enum {
+    ALIGNMENT = 64,
+    BITS = 2, /* 4 branches below each: less deep than with 2, and still few are the time of a room */
+    MOST_LEVELS = 32,
+    MOST_BRANCHES = 2 * ((1 << BITS) - 1) * MOST_LEVELS,
+    FEW = 2
+};
 
 static int64_t aligned(int64_t bytes)
 {
@@ -26,17 +33,34 @@ typedef struct span {
 
 /* In order, not touching each other. */
 typedef struct spans {
-    span *items;
+    span few[FEW]; /* the first ones, while there are no more */
+    span *more;    /* all of them then */
     int64_t count, capacity;
 } spans;
+
+static const span *items_of(const spans *s)
+{
+    return s->more ? s->more : s->few;
+}
+
+static bool make_room(spans *s)
+{
+    if (s->count < (s->more ? s->capacity : FEW)) return true;
+    bool first = !s->more;
+    if (!tl_vec_grow((void **)&s->more, first ? 0 : s->count, &s->capacity, sizeof *s->more)) return false;
+    TL_ASSERT(s->capacity > FEW);
+    if (first) memcpy(s->more, s->few, sizeof s->few);
+    return true;
+}
 
 // The first that ends behind `at`, or touches it when `touching`.
 static int64_t find_span(const spans *s, int64_t at, bool touching)
 {
+    const span *items = items_of(s);
     int64_t low = 0, high = s->count;
     while (low < high) {
         int64_t middle = (low + high) / 2;
-        if (s->items[middle].end > at || (touching && s->items[middle].end == at))
+        if (items[middle].end > at || (touching && items[middle].end == at))
             high = middle;
         else
             low = middle + 1;
@@ -46,19 +70,17 @@ static int64_t find_span(const spans *s, int64_t at, bool touching)
 
 static tl_status take(spans *s, span new)
 {
+    if (!make_room(s)) return TL_ENOMEM;
+    span *items = s->more ? s->more : s->few;
     int64_t first = find_span(s, new.begin, true), behind = first;
-    while (behind < s->count && s->items[behind].begin <= new.end) behind++;
-    if (behind == first) {
-        if (!TL_VEC_PUSH(s, new)) return TL_ENOMEM;
-        for (int64_t i = s->count - 1; i > first; i--) s->items[i] = s->items[i - 1];
-        s->items[first] = new;
-        return TL_OK;
+    while (behind < s->count && items[behind].begin <= new.end) behind++;
+    if (behind > first) { // what it touches becomes part of it
+        if (items[first].begin < new.begin) new.begin = items[first].begin;
+        if (items[behind - 1].end > new.end) new.end = items[behind - 1].end;
     }
-    span *to = &s->items[first];
-    if (new.begin < to->begin) to->begin = new.begin;
-    to->end = s->items[behind - 1].end > new.end ? s->items[behind - 1].end : new.end;
-    for (int64_t i = behind; i < s->count; i++) s->items[first + 1 + i - behind] = s->items[i];
-    s->count -= behind - first - 1;
+    memmove(&items[first + 1], &items[behind], (size_t)(s->count - behind) * sizeof *items);
+    items[first] = new;
+    s->count += first + 1 - behind;
     return TL_OK;
 }
 
@@ -70,26 +92,37 @@ typedef struct branch {
 } branch;
 
 typedef struct tree {
-    branch *branches; /* 1 is the root, those below i are 2i and 2i + 1 */
-    int64_t leaves;   /* a power of two; leaf i is branch leaves + i */
+    branch *branches;
+    int64_t first[MOST_LEVELS]; /* branch of each level; calls are level 0 */
+    int levels;                 /* the root is the last */
 } tree;
 
 // The branches that are the time of a room together.
 static int branches_of(const tree *t, const tli_room *r, int64_t out[MOST_BRANCHES])
 {
+    enum { REST = (1 << BITS) - 1 };
     int count = 0;
-    int64_t low = r->first + t->leaves, high = r->last + t->leaves + 1;
-    for (; low < high; low /= 2, high /= 2) {
-        if (low & 1) out[count++] = low++;
-        if (high & 1) out[count++] = --high;
+    int64_t low = r->first, high = r->last + 1;
+    for (int level = 0; low < high; level++, low >>= BITS, high >>= BITS) {
+        for (; low < high && (low & REST); low++) out[count++] = t->first[level] + low;
+        for (; low < high && (high & REST); high--) out[count++] = t->first[level] + high - 1;
     }
     return count;
 }
 
-/* The branches above those are above the first or the last call of the room. What lies between them and the calls is met on the
- * way, which does no harm: all that is noted there is true. */
-#define EACH_ABOVE(t, r, a, b)                                                                     \
-    for (int64_t a = (r)->first + (t)->leaves, b = (r)->last + (t)->leaves; a > 0; a /= 2, b /= 2)
+/* The branches above those: over the first call of the room or over its last one, and over calls at which it is not
+ * needed. The highest come first. */
+static int branches_above(const tree *t, const tli_room *r, int64_t out[MOST_BRANCHES])
+{
+    int count = 0;
+    for (int level = t->levels - 1; level > 0; level--) {
+        int64_t a = r->first >> BITS * level, b = r->last >> BITS * level;
+        if (a == b && a << BITS * level == r->first && ((a + 1) << BITS * level) - 1 == r->last) break;
+        if (a << BITS * level != r->first || a == b) out[count++] = t->first[level] + a;
+        if (a != b && ((b + 1) << BITS * level) - 1 != r->last) out[count++] = t->first[level] + b;
+    }
+    return count;
+}
 
 static tl_status note(tree *t, const tli_room *r)
 {
@@ -100,17 +133,14 @@ static tl_status note(tree *t, const tli_room *r)
         TL_TRY(take(&t->branches[branches[i]].all, taken));
         TL_TRY(take(&t->branches[branches[i]].below, taken));
     }
-    EACH_ABOVE(t, r, a, b)
-    {
-        TL_TRY(take(&t->branches[a].below, taken));
-        if (a != b) TL_TRY(take(&t->branches[b].below, taken));
-    }
+    for (int i = 0, count = branches_above(t, r, branches); i < count; i++)
+        TL_TRY(take(&t->branches[branches[i]].below, taken));
     return TL_OK;
 }
 
 /* What is in the way of a room: lists of spans. */
 typedef struct obstacles {
-    const spans *items[3 * MOST_BRANCHES];
+    const spans *items[2 * MOST_BRANCHES];
     int count;
 } obstacles;
 
@@ -123,13 +153,11 @@ static void find_obstacles(obstacles *out, const tree *t, const tli_room *r)
 {
     int64_t branches[MOST_BRANCHES];
     out->count = 0;
+    // What waits long is placed low: it is met first.
+    for (int i = 0, count = branches_above(t, r, branches); i < count; i++)
+        add_obstacle(out, &t->branches[branches[i]].all);
     for (int i = 0, count = branches_of(t, r, branches); i < count; i++)
         add_obstacle(out, &t->branches[branches[i]].below);
-    EACH_ABOVE(t, r, a, b)
-    {
-        add_obstacle(out, &t->branches[a].all);
-        if (a != b) add_obstacle(out, &t->branches[b].all);
-    }
 }
 
 static int64_t lowest_gap(const tree *t, const tli_room *r)
@@ -140,9 +168,10 @@ static int64_t lowest_gap(const tree *t, const tli_room *r)
     // Until none of the lists has moved it: `since` counts those that have not.
     for (int i = 0, since = 0; since < all.count; i = (i + 1) % all.count) {
         const spans *s = all.items[i];
+        const span *items = items_of(s);
         int64_t before = at;
-        for (int64_t k = find_span(s, at, false); k < s->count && s->items[k].begin - at < r->bytes; k++)
-            at = s->items[k].end;
+        for (int64_t k = find_span(s, at, false); k < s->count && items[k].begin - at < r->bytes; k++)
+            at = items[k].end;
         since = at == before ? since + 1 : 1;
     }
     return at;
@@ -174,18 +203,29 @@ static tl_status place(tli_plan *p, tree *t, tli_room **rooms)
     return TL_OK;
 }
 
+static int64_t make_levels(tree *t, int64_t calls)
+{
+    int64_t count = 0;
+    for (t->levels = 0; t->levels < MOST_LEVELS; calls = ((calls - 1) >> BITS) + 1) {
+        t->first[t->levels++] = count;
+        count += calls;
+        if (calls <= 1) break;
+    }
+    return count;
+}
+
 tl_status tli_plan_place(tli_plan *p, int64_t calls)
 {
-    tree t = {.leaves = 1};
-    while (t.leaves < calls) t.leaves *= 2;
-    size_t bytes = (size_t)(2 * t.leaves) * sizeof *t.branches;
+    tree t = {0};
+    int64_t count = make_levels(&t, calls > 0 ? calls : 1);
+    size_t bytes = (size_t)count * sizeof *t.branches;
     size_t room_bytes = (size_t)(p->rooms.count + 1) * sizeof(tli_room *);
     t.branches = tl_alloc_zero(bytes);
     tli_room **rooms = tl_alloc(room_bytes);
     tl_status st = t.branches && rooms ? place(p, &t, rooms) : TL_FAIL_NOMEM(bytes + room_bytes);
-    for (int64_t i = 0; t.branches && i < 2 * t.leaves; i++) {
-        TL_VEC_FREE(&t.branches[i].all);
-        TL_VEC_FREE(&t.branches[i].below);
+    for (int64_t i = 0; t.branches && i < count; i++) {
+        tl_free(t.branches[i].all.more);
+        tl_free(t.branches[i].below.more);
     }
     tl_free(t.branches);
     tl_free(rooms);

@@ -41,15 +41,12 @@ static void bind_planned(tl_program *p, const tli_plan *plan)
 static tl_status note_binding(tl_program *p, tli_binding *b, tl_tensor *root)
 {
     *b = (tli_binding){.root = root};
-    TLI_EACH_NODE(p->graph, n)
-        for (int i = 0; i < n->outputs; i++) b->count += tli_root(n->out[i]) == root && n->out[i] != root;
+    TLI_EACH_SHOWN(p->graph, root, v) b->count += v->tensor != root;
     b->views = tl_arena_array(p->graph->ctx->arena, b->count, sizeof *b->views);
     if (!b->views) return TL_ENOMEM;
     int64_t k = 0;
-    TLI_EACH_NODE(p->graph, n)
-        for (int i = 0; i < n->outputs; i++)
-            if (tli_root(n->out[i]) == root && n->out[i] != root)
-                b->views[k++] = (tli_bound_view){n->out[i], n->out[i]->offset};
+    TLI_EACH_SHOWN(p->graph, root, v)
+        if (v->tensor != root) b->views[k++] = (tli_bound_view){v->tensor, v->tensor->offset};
     return TL_OK;
 }
 

@@ -133,16 +133,18 @@ static bool is_cast_of_weights(const tl_node *n)
 
 static bool is_worth_it(const tl_graph *g, const tl_node *n)
 {
-    if (is_cast_of_weights(n)) return true;
-    return g->recompute && (is_cheap(n) || hands_out_its_sum(n));
+    bool takes_part = is_cast_of_weights(n) || (g->recompute && (is_cheap(n) || hands_out_its_sum(n)));
+    return takes_part && tl_tensor_bytes(n->out[0]) >= LEAST_BYTES;
 }
 
 tl_status tli_pass_recompute(tl_graph *g, int64_t *changes)
 {
     if (g->recompute == TL_RECOMPUTE_FULL) return tli_recompute_full(g, changes);
+    tl_node *first = g->ctx->first;
+    while (first && !is_worth_it(g, first)) first = first->after;
+    if (!first) return TL_OK;
     int64_t count = tli_number_nodes(g), far = count / 8 > LEAST_DISTANCE ? count / 8 : LEAST_DISTANCE;
-    TLI_EACH_NODE(g, n)
-        if (is_worth_it(g, n) && tl_tensor_bytes(n->out[0]) >= LEAST_BYTES)
-            TL_TRY(recompute(g, n, far, changes));
+    for (tl_node *n = first; n; n = n->after)
+        if (is_worth_it(g, n)) TL_TRY(recompute(g, n, far, changes));
     return TL_OK;
 }

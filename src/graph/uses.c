@@ -25,7 +25,7 @@ static bool is_adopted(const tl_graph *g, const tl_node *n)
 static tl_status mark_changed(tl_graph *g, const tl_node *n)
 {
     tli_call *c = call_of(g, n);
-    if (c->changed) return TL_OK;
+    if (c->changed || g->uses.all_changed) return TL_OK;
     c->changed = true;
     return TL_VEC_PUSH(&g->uses.changed, (int32_t)n->id) ? TL_OK : TL_ENOMEM;
 }
@@ -224,6 +224,7 @@ static tl_status add_outside(tl_graph *g, tl_tensor *t)
 tl_status tli_uses_make(tl_graph *g)
 {
     tli_uses_free(&g->uses);
+    g->uses.all_changed = true;
     TL_TRY(add_values(g));
     for (int64_t i = 0; i < g->input_count; i++)
         value_of(g, g->inputs[i].tensor)->tensor = g->inputs[i].tensor;

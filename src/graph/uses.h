@@ -71,7 +71,8 @@ typedef struct tli_uses {
     struct {
         int32_t *items;
         int64_t count, capacity;
-    } changed;               /* calls, since the graph was verified */
+    } changed;                /* calls, since the graph was verified */
+    bool all_changed;         /* all of them: they are not listed */
     tli_pointer_map storages; /* of tensors from outside, to their memory */
 } tli_uses;
 
@@ -80,7 +81,9 @@ TL_NODISCARD tl_status tli_uses_make(tl_graph *g);
 void tli_uses_free(tli_uses *u);
 /* Whether all is as the list says. */
 TL_NODISCARD tl_status tli_uses_verify(const tl_graph *g);
-/* As tl_graph_verify, of calls that were changed since. */
+/* What tl_graph_verify says about the calls of the list, whatever is known about uses. */
+TL_NODISCARD tl_status tli_verify_calls(tl_graph *g);
+/* The same of calls that were changed since. */
 TL_NODISCARD tl_status tli_verify_changed(tl_graph *g);
 
 /* --- numbers -------------------------------------------------------------------------------------- */
@@ -108,6 +111,12 @@ tl_node *tli_first_user(const tl_graph *g, const tl_tensor *t);
 tl_node *tli_last_reader(const tl_graph *g, const tl_tensor *t);
 /* Whether a call behind `n`, or `n` itself when `or_itself`, uses the elements of `t`. */
 bool tli_is_read_after(const tl_graph *g, const tl_tensor *t, const tl_node *n, bool or_itself);
+
+/* All values that show the elements of `t`, itself among them. */
+#define TLI_EACH_SHOWN(g, t, v)                                                                     \
+    for (const tli_graph_value *v = tli_first_shown(g, t), *end_ = v; v; v = tli_next_shown(g, v, end_))
+const tli_graph_value *tli_first_shown(const tl_graph *g, const tl_tensor *t);
+const tli_graph_value *tli_next_shown(const tl_graph *g, const tli_graph_value *v, const tli_graph_value *first);
 
 /* Whether `a` comes before `b` in the list; NULL is behind all. */
 bool tli_is_before(const tl_graph *g, const tl_node *a, const tl_node *b);

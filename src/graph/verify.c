@@ -58,10 +58,15 @@ static tl_status check_call(const tl_graph *g, const tl_node *n, bool *made)
     return TL_OK;
 }
 
-static tl_status check_order(const tl_graph *g, bool *made)
+static tl_status check_calls(const tl_graph *g, bool *made)
 {
-    tli_number_nodes((tl_graph *)g);
-    TLI_EACH_NODE(g, n) TL_TRY(check_call(g, n, made));
+    int64_t index = 0;
+    TLI_EACH_NODE(g, n)
+    {
+        n->index = index++;
+        TL_TRY(check_call(g, n, made));
+        TL_TRY(check_inferred(n));
+    }
     for (int64_t i = 0; i < g->output_count; i++)
         if (!made[tli_value_id(g, g->outputs[i].tensor)])
             return TL_FAIL(TL_EINTERNAL, "the graph is broken: nothing makes its output '%s'",
@@ -74,20 +79,24 @@ static void forget_changes(tl_graph *g)
     tli_uses *u = &g->uses;
     for (int64_t i = 0; i < u->changed.count; i++) u->calls.items[u->changed.items[i]].changed = false;
     u->changed.count = 0;
+    u->all_changed = false;
 }
 
-tl_status tl_graph_verify(const tl_graph *g)
+tl_status tli_verify_calls(tl_graph *g)
 {
     size_t bytes = (size_t)tli_value_count(g) + 1;
     bool *made = tl_alloc_zero(bytes);
     if (!made) return TL_FAIL_NOMEM(bytes);
-    tl_status st = check_order(g, made);
+    tl_status st = check_calls(g, made);
     tl_free(made);
-    TL_TRY(st);
-    TLI_EACH_NODE(g, n) TL_TRY(check_inferred(n));
-    TL_TRY(tli_uses_verify(g));
-    forget_changes((tl_graph *)g);
-    return TL_OK;
+    forget_changes(g);
+    return st;
+}
+
+tl_status tl_graph_verify(const tl_graph *g)
+{
+    TL_TRY(tli_verify_calls((tl_graph *)g));
+    return tli_uses_verify(g);
 }
 
 /* --- what was changed ------------------------------------------------------------------------------- */
@@ -110,6 +119,7 @@ tl_status tli_verify_changed(tl_graph *g)
 {
     const tli_uses *u = &g->uses;
     tl_status st = TL_OK;
+    if (u->all_changed) return tli_verify_calls(g);
     for (int64_t i = 0; i < u->changed.count && st == TL_OK; i++) {
         const tl_node *n = u->calls.items[u->changed.items[i]].node;
         if (n) st = check_changed(g, n);

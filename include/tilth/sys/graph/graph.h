@@ -61,12 +61,12 @@ typedef enum tl_recompute {
 typedef struct tl_optimize {
     const char *const *skip; /* (optional) names of passes that are left out, then NULL */
     tl_recompute recompute;  /* (optional: none) */
-    bool verify; /* (optional) after each pass the whole graph is checked, not only calls that it changed */
+    bool verify; /* (optional) tl_graph_verify after each pass, not only of the calls that it has changed */
     /* (optional) Called before the first pass with NULL, and after each with how much it changed. */
     void (*watch)(const tl_graph *g, const tl_pass *pass, int64_t changes, void *payload);
     void *payload;
 } tl_optimize;
-/* Runs the passes, checks what each has changed, and in the end the graph (tl_graph_verify). `how` may be NULL. */
+/* Runs the passes, checks the calls that each has changed, and all of them in the end. `how` may be NULL. */
 TL_API TL_NODISCARD tl_status tl_graph_optimize(tl_graph *g, const tl_optimize *how);
 
 /* The rules that every pass keeps: a tensor is made before it is used and by one call; types and
