@@ -54,7 +54,7 @@ static inline bool tli_is_view(const tl_node *n)
 /* One element of each input, as they stand under each other, gives one of the output. */
 static inline bool tli_is_elementwise(const tl_node *n)
 {
-    return n->op->op <= TL_OP_silu_grad; // the family comes first (sys/core/op.h)
+    return n->op->flags & TL_OP_ELEMENTWISE;
 }
 /* Changes memory that others see: may not be removed, merged or moved past readers of it. */
 static inline bool tli_has_effects(const tl_node *n)

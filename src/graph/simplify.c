@@ -41,7 +41,7 @@ static bool takes_any_float(const tl_node *n, int input)
 {
     enum { GRADIENT = 1 };
     if (n->op->op == TL_OP_finite_and_norm) return true;
-    return input == GRADIENT && n->op->op >= TL_OP_update_sgd && n->op->op <= TL_OP_update_lars;
+    return input == GRADIENT && n->op->flags & TL_OP_UPDATE;
 }
 
 static bool all_take_any_float(const tl_graph *g, const tl_tensor *t)

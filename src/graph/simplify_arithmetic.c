@@ -86,24 +86,15 @@ static tl_tensor *multiply(tl_graph *g, tl_node *n)
 // f(f(x)) is x.
 static tl_tensor *drop_twice(tl_graph *g, tl_node *n)
 {
-    tl_op op = n->op->op;
-    if ((op != TL_OP_neg && op != TL_OP_logical_not) || !was_made_by(g, n->in[0], op)) return NULL;
+    if (!(n->op->flags & TL_OP_INVOLUTION) || !was_made_by(g, n->in[0], n->op->op)) return NULL;
     return instead(g, n, n->in[0]->node->in[0]); // of another type when it was no truth value
 }
 
 // f(f(x)) is f(x).
 static tl_tensor *drop_again(tl_graph *g, tl_node *n)
 {
-    switch (n->op->op) {
-    case TL_OP_abs:
-    case TL_OP_sign:
-    case TL_OP_relu:
-    case TL_OP_relu6:
-    case TL_OP_floor:
-    case TL_OP_ceil:
-    case TL_OP_round: return was_made_by(g, n->in[0], n->op->op) ? instead(g, n, n->in[0]) : NULL;
-    default: return NULL;
-    }
+    if (!(n->op->flags & TL_OP_IDEMPOTENT) || !was_made_by(g, n->in[0], n->op->op)) return NULL;
+    return instead(g, n, n->in[0]);
 }
 
 /* --- choices that are none -------------------------------------------------------------------- */

@@ -33,7 +33,7 @@ static bool is_weight(const tl_tensor *t)
 
 static bool is_update(const tl_node *n)
 {
-    return n->op->op >= TL_OP_update_sgd && n->op->op <= TL_OP_update_lars;
+    return n->op->flags & TL_OP_UPDATE;
 }
 
 // The call is the last that sees its memory before `end`, which may be NULL.

@@ -107,10 +107,8 @@ static void compute(const frame *f, int term, void *y, const void *const *in, in
     } else if (t->op == TL_OP_cast) {
         fns->cast[info->in_kind][t->dtype](y, in, NULL, n);
         return;
-    } else if (t->op == TL_OP_gelu && ((const tl_gelu_attr *)t->attr)->approximate) {
-        fns->gelu_tanh(y, in, info->params, n);
-    } else if (t->op == TL_OP_gelu_grad && ((const tl_gelu_attr *)t->attr)->approximate) {
-        fns->gelu_tanh_grad(y, in, info->params, n);
+    } else if (tli_op_takes_other(t->op, t->attr)) {
+        fns->other[t->op](y, in, info->params, n);
     } else {
         fns->op[t->op][info->in_kind](y, in, info->params, n);
     }

@@ -3,101 +3,63 @@
 #include <math.h>
 #include <tilth/sys/core/attrs.h>
 
+#include "core/attr_numbers.h"
 #include "core/inner/element.h"
 #include "core/inner/integer.h"
 
-#define F TLI_TAKES_F
-#define D TLI_TAKES_D
-#define N TLI_TAKES_N
-#define B TLI_TAKES_B
-/*    op, types, result, numbers of attributes, cost */
-#define NEST_OPS(X)                                                                                \
-    X(add, F | D | N, TLI_SAME, 0, 1)                                                              \
-    X(sub, F | D | N, TLI_SAME, 0, 1)                                                              \
-    X(mul, F | D | N, TLI_SAME, 0, 1)                                                              \
-    X(div, F | D, TLI_SAME, 0, 4)                                                                  \
-    X(pow, F | N, TLI_SAME, 0, 40)                                                                 \
-    X(minimum, F | D | N, TLI_SAME, 0, 1)                                                          \
-    X(maximum, F | D | N, TLI_SAME, 0, 1)                                                          \
-    X(floor_divide, N, TLI_SAME, 0, 20)                                                            \
-    X(mod, N, TLI_SAME, 0, 20)                                                                     \
-    X(affine, F | D | N, TLI_SAME, 2, 1)                                                           \
-    X(clip, F | D | N, TLI_SAME, 2, 2)                                                             \
-    X(where, F | D | N | B, TLI_SAME, 0, 1)                                                        \
-    X(cast, F | D | N | B, TLI_CAST, 0, 1)                                                         \
-    X(equal, F | D | N | B, TLI_TRUTH, 0, 1)                                                       \
-    X(not_equal, F | D | N | B, TLI_TRUTH, 0, 1)                                                   \
-    X(less, F | D | N | B, TLI_TRUTH, 0, 1)                                                        \
-    X(less_equal, F | D | N | B, TLI_TRUTH, 0, 1)                                                  \
-    X(isfinite, F | D, TLI_TRUTH, 0, 1)                                                            \
-    X(isnan, F | D, TLI_TRUTH, 0, 1)                                                               \
-    X(logical_and, B, TLI_TRUTH, 0, 1)                                                             \
-    X(logical_or, B, TLI_TRUTH, 0, 1)                                                              \
-    X(logical_xor, B, TLI_TRUTH, 0, 1)                                                             \
-    X(logical_not, B, TLI_TRUTH, 0, 1)                                                             \
-    X(neg, F | D | N, TLI_SAME, 0, 1)                                                              \
-    X(abs, F | D | N, TLI_SAME, 0, 1)                                                              \
-    X(sign, F | D | N, TLI_SAME, 0, 2)                                                             \
-    X(square, F | D | N, TLI_SAME, 0, 1)                                                           \
-    X(sqrt, F | D, TLI_SAME, 0, 4)                                                                 \
-    X(rsqrt, F | D, TLI_SAME, 0, 8)                                                                \
-    X(reciprocal, F | D, TLI_SAME, 0, 4)                                                           \
-    X(exp, F, TLI_SAME, 0, 12)                                                                     \
-    X(expm1, F, TLI_SAME, 0, 14)                                                                   \
-    X(log, F, TLI_SAME, 0, 16)                                                                     \
-    X(log1p, F, TLI_SAME, 0, 30)                                                                   \
-    X(erf, F, TLI_SAME, 0, 20)                                                                     \
-    X(sin, F, TLI_SAME, 0, 60)                                                                     \
-    X(cos, F, TLI_SAME, 0, 60)                                                                     \
-    X(floor, F | D, TLI_SAME, 0, 1)                                                                \
-    X(ceil, F | D, TLI_SAME, 0, 1)                                                                 \
-    X(round, F | D, TLI_SAME, 0, 1)                                                                \
-    X(tanh, F, TLI_SAME, 0, 18)                                                                    \
-    X(sigmoid, F, TLI_SAME, 0, 16)                                                                 \
-    X(softplus, F, TLI_SAME, 0, 24)                                                                \
-    X(relu, F | D, TLI_SAME, 0, 1)                                                                 \
-    X(relu6, F | D, TLI_SAME, 0, 2)                                                                \
-    X(leaky_relu, F | D, TLI_SAME, 1, 2)                                                           \
-    X(elu, F, TLI_SAME, 1, 16)                                                                     \
-    X(gelu, F, TLI_SAME, 0, 18)                                                                    \
-    X(silu, F, TLI_SAME, 0, 16)                                                                    \
-    X(mish, F, TLI_SAME, 0, 18)                                                                    \
-    X(hard_sigmoid, F | D, TLI_SAME, 0, 3)                                                         \
-    X(hard_swish, F | D, TLI_SAME, 0, 4)                                                           \
-    X(tanh_grad, F | D, TLI_SAME, 0, 2)                                                            \
-    X(sigmoid_grad, F | D, TLI_SAME, 0, 2)                                                         \
-    X(relu_grad, F | D, TLI_SAME, 0, 1)                                                            \
-    X(gelu_grad, F, TLI_SAME, 0, 30)                                                               \
-    X(silu_grad, F, TLI_SAME, 0, 20)
+#define TAKES_F TLI_TAKES_F
+#define TAKES_FD TLI_TAKES_F | TLI_TAKES_D
+#define TAKES_IL TLI_TAKES_N
+#define TAKES_FIL TAKES_F | TAKES_IL
+#define TAKES_FDIL TAKES_FD | TAKES_IL
+#define TAKES_B TLI_TAKES_B
+#define TAKES_FDILB TAKES_FDIL | TAKES_B
+
+/* What it gives, and the numbers of its attributes that follow the inputs. */
+#define GIVES_UNARY TLI_SAME, 0
+#define GIVES_BINARY TLI_SAME, 0
+#define GIVES_WHERE TLI_SAME, 0
+#define GIVES_EITHER TLI_SAME, 0
+#define GIVES_SLOPE TLI_SAME, 0
+#define GIVES_SLOPE_EITHER TLI_SAME, 0
+#define GIVES_NUMBER TLI_SAME, 1
+#define GIVES_NUMBERS TLI_SAME, 2
+#define GIVES_TEST TLI_TRUTH, 0
+#define GIVES_COMPARE TLI_TRUTH, 0
+#define GIVES_LOGIC TLI_TRUTH, 0
+#define GIVES_NOT TLI_TRUTH, 0
+#define GIVES_CAST TLI_CAST, 0
 
 static const tli_nest_op ops[TL_OP_COUNT] = {
-#define ROW(name, types, kind_of_result, numbers, cost_)                                           \
-    [TL_OP_##name] = {#name, (types), (kind_of_result), (numbers), (cost_), false},
-    NEST_OPS(ROW)
-#undef ROW
-    [TL_OP_sum] = {"sum", F | D | N, TLI_SAME, 0, 1, true},
-    [TL_OP_prod] = {"prod", F | D | N, TLI_SAME, 0, 1, true},
-    [TL_OP_max] = {"max", F | D | N, TLI_SAME, 0, 2, true},
-    [TL_OP_min] = {"min", F | D | N, TLI_SAME, 0, 2, true},
-    [TL_OP_any] = {"any", F | D | N | B, TLI_TRUTH, 0, 2, true},
-    [TL_OP_all] = {"all", F | D | N | B, TLI_TRUTH, 0, 2, true},
+#define TL_ELEMENTWISE(op, form, kinds, attr, cost, flags, help, meaning, gradient)                \
+    [TL_OP_##op] = {#op, TAKES_##kinds, GIVES_##form, (cost), false},
+#include <tilth/core/elementwise.def>
+    [TL_OP_sum] = {"sum", TAKES_FDIL, TLI_SAME, 0, 1, true},
+    [TL_OP_prod] = {"prod", TAKES_FDIL, TLI_SAME, 0, 1, true},
+    [TL_OP_max] = {"max", TAKES_FDIL, TLI_SAME, 0, 2, true},
+    [TL_OP_min] = {"min", TAKES_FDIL, TLI_SAME, 0, 2, true},
+    [TL_OP_any] = {"any", TAKES_FDILB, TLI_TRUTH, 0, 2, true},
+    [TL_OP_all] = {"all", TAKES_FDILB, TLI_TRUTH, 0, 2, true},
 };
-#undef F
-#undef D
-#undef N
-#undef B
 
 const tli_nest_op *tli_nest_op_of(tl_op op)
 {
     return op >= 0 && op < TL_OP_COUNT && ops[op].function ? &ops[op] : NULL;
 }
 
+static const char *const others[TL_OP_COUNT] = {
+#define TL_EITHER(op, form, formula) [TL_OP_##op] = #formula,
+#include <tilth/core/elementwise.def>
+};
+
+bool tli_op_takes_other(tl_op op, const void *attr)
+{
+    return others[op] && ((const tl_gelu_attr *)attr)->approximate;
+}
+
 const char *tli_op_function(tl_op op, const void *attr)
 {
-    const tl_gelu_attr *gelu = attr;
-    if (op == TL_OP_gelu && gelu->approximate) return "gelu_tanh";
-    if (op == TL_OP_gelu_grad && gelu->approximate) return "gelu_tanh_grad";
-    return ops[op].function;
+    return tli_op_takes_other(op, attr) ? others[op] : ops[op].function;
 }
 
 static int64_t between(double number, int64_t low, int64_t high)
@@ -129,20 +91,6 @@ tli_value tli_value_of(tl_dtype dtype, double number)
     return v;
 }
 
-static void numbers_of(double out[2], tl_op op, const void *attr)
-{
-    out[0] = out[1] = 0;
-    if (op == TL_OP_affine) {
-        out[0] = ((const tl_affine_attr *)attr)->scale;
-        out[1] = ((const tl_affine_attr *)attr)->shift;
-    } else if (op == TL_OP_clip) {
-        out[0] = ((const tl_clip_attr *)attr)->low;
-        out[1] = ((const tl_clip_attr *)attr)->high;
-    } else if (op == TL_OP_leaky_relu || op == TL_OP_elu) {
-        out[0] = ((const tl_alpha_attr *)attr)->alpha;
-    }
-}
-
 // Bounds of integers stop at what the type holds. Where this leaves nothing between them the op
 // would wrap one around.
 static tl_status clip_bounds(tli_value out[2], tl_dtype dtype, const double numbers[2])
@@ -165,8 +113,8 @@ static tl_status clip_bounds(tli_value out[2], tl_dtype dtype, const double numb
 tl_status tli_op_params(tli_value out[2], tl_op op, tl_dtype dtype, const void *attr)
 {
     const tli_kind kind = tli_kind_of(dtype);
-    double numbers[2];
-    numbers_of(numbers, op, attr);
+    double numbers[TLI_ATTR_NUMBERS];
+    tli_attr_numbers(numbers, tl_op_class_of(op)->attr, attr);
     if (op == TL_OP_clip && !tl_dtype_is_float(dtype)) return clip_bounds(out, dtype, numbers);
     for (int i = 0; i < 2; i++) {
         out[i].l = 0;

@@ -64,6 +64,8 @@ const tli_nest_op *tli_nest_op_of(tl_op op);
 /* Attributes as numbers of the kind in which the op is computed. TL_EUNSUPPORTED where they cannot
  * be such. */
 TL_NODISCARD tl_status tli_op_params(tli_value out[2], tl_op op, tl_dtype dtype, const void *attr);
+/* Whether its attributes choose another formula: `approximate` is set. */
+bool tli_op_takes_other(tl_op op, const void *attr);
 /* "gelu_tanh" for gelu with the approximation, else the function's name. */
 const char *tli_op_function(tl_op op, const void *attr);
 /* A number as a value of the type. */

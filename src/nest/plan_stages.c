@@ -40,22 +40,12 @@ static void variance(const tli_schedule *s, tli_term_info *infos)
     }
 }
 
-/* Ops that choose among their inputs, or change a sign: of numbers that a type can hold they give such
- * numbers. */
+/* Of numbers that the type can hold such numbers come out. */
 static bool gives_what_it_got(const tli_schedule *s, const tl_term *t)
 {
-    switch (t->op) {
-    case TL_OP_neg:
-    case TL_OP_abs:
-    case TL_OP_sign:
-    case TL_OP_relu:
-    case TL_OP_relu_grad:
-    case TL_OP_minimum:
-    case TL_OP_maximum:
-    case TL_OP_where: break;
-    default: return false;
-    }
-    for (int k = t->op == TL_OP_where; k < t->inputs; k++)
+    const tl_op_class *c = tl_op_class_of(t->op);
+    if (!(c->flags & TL_OP_CHOOSES)) return false;
+    for (int k = c->by; k < t->inputs; k++)
         if (s->nest.terms[t->in[k]].dtype != t->dtype) return false;
     return tl_dtype_is_float(t->dtype);
 }

@@ -9,6 +9,9 @@
 enum { MAX_OUTPUTS = 8, FEW_INPUTS = 8 };
 
 static const tl_op_class *const classes[TL_OP_COUNT] = {
+#define TL_ELEMENTWISE(op, form, kinds, attr, cost, flags, help, meaning, gradient)                \
+    [TL_OP_##op] = &tl_op_##op,
+#include <tilth/core/elementwise.def>
 #define TL_OP_ROW(name) [TL_OP_##name] = &tl_op_##name,
     TL_OP_LIST(TL_OP_ROW)
 #undef TL_OP_ROW

@@ -30,18 +30,23 @@ tl_tensor *tli_above(tl_ctx *c, tl_tensor *x, double number)
     return tl_greater(c, x, tl_full(c, x->dtype, TL_SCALAR, number));
 }
 
+tl_tensor *tli_between(tl_ctx *c, tl_tensor *x, double low, double high)
+{
+    return tl_logical_and(c, tli_above(c, x, low), tli_below(c, x, high));
+}
+
 /* --- arithmetic of two inputs ------------------------------------------------------------------- */
 
-static tl_status arithmetic_infer(const tl_node *call)
+tl_status tli_infer_arithmetic(const tl_node *call)
 {
     TL_TRY(tli_want_number(call->in[0], "the first input"));
     TL_TRY(tli_want_number(call->in[1], "the second input"));
     return tli_infer_broadcast(call);
 }
 
-static tl_status div_infer(const tl_node *call)
+tl_status tli_infer_quotient(const tl_node *call)
 {
-    TL_TRY(arithmetic_infer(call));
+    TL_TRY(tli_infer_arithmetic(call));
     if (tl_dtype_is_float(call->out[0]->dtype)) return TL_OK;
     return TL_FAIL(TL_EINVAL,
                    "the inputs are of the type %s; cast one to a floating-point type, or "
@@ -49,29 +54,25 @@ static tl_status div_infer(const tl_node *call)
                    tl_dtype_name(call->out[0]->dtype));
 }
 
-static void add_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl_tensor **gx,
-                         const bool *wanted)
+TLI_GRADIENT(tli_add_gradient)
 {
     for (int i = 0; i < 2; i++)
         if (wanted[i]) gx[i] = tl_sum_to(c, gy[0], &n->in[i]->shape);
 }
 
-static void sub_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl_tensor **gx,
-                         const bool *wanted)
+TLI_GRADIENT(tli_sub_gradient)
 {
     if (wanted[0]) gx[0] = tl_sum_to(c, gy[0], &n->in[0]->shape);
     if (wanted[1]) gx[1] = tl_neg(c, tl_sum_to(c, gy[0], &n->in[1]->shape));
 }
 
-static void mul_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl_tensor **gx,
-                         const bool *wanted)
+TLI_GRADIENT(tli_mul_gradient)
 {
     for (int i = 0; i < 2; i++)
         if (wanted[i]) gx[i] = tl_sum_to(c, tl_mul(c, gy[0], n->in[1 - i]), &n->in[i]->shape);
 }
 
-static void div_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl_tensor **gx,
-                         const bool *wanted)
+TLI_GRADIENT(tli_div_gradient)
 {
     tl_tensor *by_a = tl_div(c, gy[0], n->in[1]);
     if (wanted[0]) gx[0] = tl_sum_to(c, by_a, &n->in[0]->shape);
@@ -94,8 +95,7 @@ static tl_tensor *pow_by_exponent(tl_ctx *c, tl_tensor *a, tl_tensor *b)
     return tl_mul(c, tl_pow(c, positive, b), tl_log(c, positive));
 }
 
-static void pow_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl_tensor **gx,
-                         const bool *wanted)
+TLI_GRADIENT(tli_pow_gradient)
 {
     tl_tensor *a = n->in[0], *b = n->in[1];
     if (wanted[0]) gx[0] = tl_sum_to(c, tl_mul(c, gy[0], pow_by_base(c, a, b)), &a->shape);
@@ -110,41 +110,27 @@ static tl_tensor *chosen(tl_ctx *c, tl_tensor *g, tl_tensor *smaller, tl_tensor 
     return tl_mul(c, g, tl_affine(c, tl_add(c, less, not_more), -0.5, 1));
 }
 
-static void maximum_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl_tensor **gx,
-                             const bool *wanted)
+TLI_GRADIENT(tli_maximum_gradient)
 {
     for (int i = 0; i < 2; i++)
         if (wanted[i])
             gx[i] = tl_sum_to(c, chosen(c, gy[0], n->in[i], n->in[1 - i]), &n->in[i]->shape);
 }
 
-static void minimum_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl_tensor **gx,
-                             const bool *wanted)
+TLI_GRADIENT(tli_minimum_gradient)
 {
     for (int i = 0; i < 2; i++)
         if (wanted[i])
             gx[i] = tl_sum_to(c, chosen(c, gy[0], n->in[1 - i], n->in[i]), &n->in[i]->shape);
 }
 
-static void mod_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl_tensor **gx,
-                         const bool *wanted)
+TLI_GRADIENT(tli_mod_gradient)
 {
     tl_tensor *a = n->in[0], *b = n->in[1], *g = gy[0];
     if (wanted[0]) gx[0] = tl_sum_to(c, g, &a->shape);
     if (wanted[1])
         gx[1] = tl_neg(c, tl_sum_to(c, tl_mul(c, g, tl_floor_divide(c, a, b)), &b->shape));
 }
-
-TLI_BINARY(add, "a + b", .infer = arithmetic_infer, .gradient = add_gradient)
-TLI_BINARY(sub, "a - b", .infer = arithmetic_infer, .gradient = sub_gradient)
-TLI_BINARY(mul, "a * b", .infer = arithmetic_infer, .gradient = mul_gradient)
-TLI_BINARY(div, "a / b", .infer = div_infer, .gradient = div_gradient)
-TLI_BINARY(pow, "a to the power b", .infer = arithmetic_infer, .gradient = pow_gradient)
-TLI_BINARY(minimum, "the smaller one", .infer = arithmetic_infer, .gradient = minimum_gradient)
-TLI_BINARY(maximum, "the larger one", .infer = arithmetic_infer, .gradient = maximum_gradient)
-TLI_BINARY(floor_divide, "a / b rounded down", .flags = TL_OP_CONSTANT, .infer = arithmetic_infer)
-TLI_BINARY(mod, "what a / b rounded down leaves", .infer = arithmetic_infer,
-           .gradient = mod_gradient)
 
 /* --- arithmetic with numbers -------------------------------------------------------------------- */
 
@@ -162,20 +148,16 @@ static const tl_field affine_fields[] = {
     TL_F(tl_affine_attr, shift, .help = "is added then"),
     TL_F_END,
 };
-static const tl_desc affine_desc = {.name = "affine", .help = "attributes of affine",
-                                    .size = sizeof(tl_affine_attr), .fields = affine_fields};
+const tl_desc tli_affine_desc = {.name = "affine", .help = "attributes of affine",
+                                 .size = sizeof(tl_affine_attr), .fields = affine_fields};
 
-static tl_status affine_infer(const tl_node *call)
+tl_status tli_infer_affine(const tl_node *call)
 {
     const tl_affine_attr *a = call->attr;
     TL_TRY(tli_infer_number(call));
     TL_TRY(want_whole(call->in[0], a->scale, "the scale"));
     return want_whole(call->in[0], a->shift, "the shift");
 }
-
-TLI_GRADIENT(affine, tl_scale(c, g, ((const tl_affine_attr *)n->attr)->scale))
-TLI_CLASS(affine, "x * scale + shift", 1, .attr = &affine_desc, .infer = affine_infer,
-          .gradient = affine_gradient);
 
 tl_tensor *tl_affine(tl_ctx *c, tl_tensor *x, double scale, double shift)
 {
@@ -198,10 +180,10 @@ static const tl_field clip_fields[] = {
     TL_F(tl_clip_attr, high, .help = "the most that comes out"),
     TL_F_END,
 };
-static const tl_desc clip_desc = {.name = "clip", .help = "attributes of clip",
-                                 .size = sizeof(tl_clip_attr), .fields = clip_fields};
+const tl_desc tli_clip_desc = {.name = "clip", .help = "attributes of clip",
+                               .size = sizeof(tl_clip_attr), .fields = clip_fields};
 
-static tl_status clip_infer(const tl_node *call)
+tl_status tli_infer_clip(const tl_node *call)
 {
     const tl_clip_attr *a = call->attr;
     TL_TRY(tli_infer_number(call));
@@ -212,11 +194,6 @@ static tl_status clip_infer(const tl_node *call)
     return isinf(a->high) ? TL_OK : want_whole(call->in[0], a->high, "high");
 }
 
-// Between and on the bounds the result is the input.
-TLI_GRADIENT(clip, tli_masked(c, tl_equal(c, x, y), g))
-TLI_CLASS(clip, "x between two bounds", 1, .attr = &clip_desc, .infer = clip_infer,
-          .gradient = clip_gradient);
-
 tl_tensor *tl_clip(tl_ctx *c, tl_tensor *x, double low, double high)
 {
     tl_clip_attr attr = {.low = low, .high = high};
@@ -225,7 +202,7 @@ tl_tensor *tl_clip(tl_ctx *c, tl_tensor *x, double low, double high)
 
 /* --- choice ------------------------------------------------------------------------------------- */
 
-static tl_status where_infer(const tl_node *call)
+tl_status tli_infer_where(const tl_node *call)
 {
     const tl_tensor *condition = call->in[0], *a = call->in[1], *b = call->in[2];
     char spec[TL_TENSOR_TEXT];
@@ -241,8 +218,7 @@ static tl_status where_infer(const tl_node *call)
     return tl_shape_broadcast(&call->out[0]->shape, &condition->shape, &both);
 }
 
-static void where_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl_tensor **gx,
-                           const bool *wanted)
+TLI_GRADIENT(tli_where_gradient)
 {
     tl_tensor *condition = n->in[0], *g = gy[0];
     if (wanted[1]) gx[1] = tl_sum_to(c, tli_masked(c, condition, g), &n->in[1]->shape);
@@ -250,9 +226,6 @@ static void where_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl
         gx[2] = tl_sum_to(c, tl_where(c, condition, tl_zeros(c, g->dtype, TL_SCALAR), g),
                           &n->in[2]->shape);
 }
-
-TLI_CLASS(where, "a where the condition is true, else b", 3, .by = 1, .infer = where_infer,
-          .gradient = where_gradient);
 
 tl_tensor *tl_where(tl_ctx *c, tl_tensor *condition, tl_tensor *a, tl_tensor *b)
 {
@@ -266,20 +239,16 @@ static const tl_field cast_fields[] = {
     TL_F(tl_cast_attr, dtype, .names = tl_dtype_names, .help = "of the result"),
     TL_F_END,
 };
-static const tl_desc cast_desc = {.name = "cast", .help = "attributes of cast",
-                                 .size = sizeof(tl_cast_attr), .fields = cast_fields};
+const tl_desc tli_cast_desc = {.name = "cast", .help = "attributes of cast",
+                               .size = sizeof(tl_cast_attr), .fields = cast_fields};
 
-static tl_status cast_infer(const tl_node *call)
+tl_status tli_infer_cast(const tl_node *call)
 {
     const tl_cast_attr *a = call->attr;
     TL_TRY(tli_infer_same(call));
     call->out[0]->dtype = a->dtype;
     return TL_OK;
 }
-
-TLI_GRADIENT(cast, tl_cast(c, g, x->dtype))
-TLI_CLASS(cast, "the same numbers in another type", 1, .attr = &cast_desc, .infer = cast_infer,
-          .gradient = cast_gradient);
 
 tl_tensor *tl_cast(tl_ctx *c, tl_tensor *x, tl_dtype dtype)
 {

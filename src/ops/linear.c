@@ -7,10 +7,11 @@
 
 #include "ops/ops.h"
 
-const char *const tl_activation_names[] = {"none", "relu", "relu6", "gelu", "gelu_tanh",
-                                           "silu", "tanh", "sigmoid", "elu", "softplus", "mish",
-                                           "hard_swish", "hard_sigmoid", NULL};
-_Static_assert(TL_COUNT(tl_activation_names) == TL_ACT_COUNT + 1, "every activation has a name");
+const char *const tl_activation_names[] = {
+    "none",
+#define TL_ACTIVATION(id, name, keras, call) name,
+#include <tilth/core/elementwise.def>
+    NULL};
 
 static const tl_field linear_fields[] = {
     TL_F(tl_linear_attr, activation, .names = tl_activation_names, .help = "what follows the sum"),
@@ -136,18 +137,9 @@ tl_tensor *tl_activate(tl_ctx *c, tl_tensor *x, tl_activation activation)
 {
     switch (activation) {
     case TL_ACT_NONE: return x;
-    case TL_ACT_RELU: return tl_relu(c, x);
-    case TL_ACT_RELU6: return tl_relu6(c, x);
-    case TL_ACT_GELU: return tl_gelu(c, x, false);
-    case TL_ACT_GELU_TANH: return tl_gelu(c, x, true);
-    case TL_ACT_SILU: return tl_silu(c, x);
-    case TL_ACT_TANH: return tl_tanh(c, x);
-    case TL_ACT_SIGMOID: return tl_sigmoid(c, x);
-    case TL_ACT_ELU: return tl_elu(c, x, 1);
-    case TL_ACT_SOFTPLUS: return tl_softplus(c, x);
-    case TL_ACT_MISH: return tl_mish(c, x);
-    case TL_ACT_HARD_SWISH: return tl_hard_swish(c, x);
-    case TL_ACT_HARD_SIGMOID: return tl_hard_sigmoid(c, x);
+#define TL_ACTIVATION(id, name, keras, call)                                                       \
+    case TL_ACT_##id: return call;
+#include <tilth/core/elementwise.def>
     case TL_ACT_COUNT: break;
     }
     if (tl_ctx_failed(c)) return NULL;

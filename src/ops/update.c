@@ -265,7 +265,7 @@ static tl_status finite_and_norm_infer(const tl_node *call)
         .attr = &T##_desc,                                                                         \
         .inputs_min = SLOTS,                                                                       \
         .inputs_max = SLOTS + (slots_) + 1,                                                        \
-        .flags = TL_OP_CONSTANT,                                                                   \
+        .flags = TL_OP_CONSTANT | TL_OP_UPDATE,                                                    \
         .writes = WRITES,                                                                          \
         .infer = T##_infer,                                                                        \
     };

@@ -10,10 +10,11 @@
 
 /* Those of the engine, one by its name in Keras. */
 static const char *const activation_names[] = {
-    "linear", "relu",     "relu6", "gelu",       "gelu_tanh",    "swish", "tanh", "sigmoid",
-    "elu",    "softplus", "mish",  "hard_swish", "hard_sigmoid", NULL,
+    "linear",
+#define TL_ACTIVATION(id, name, keras, call) keras,
+#include <tilth/core/elementwise.def>
+    NULL,
 };
-_Static_assert(TL_COUNT(activation_names) == TL_ACT_COUNT + 1, "every activation has a name");
 
 static const tl_field norm_fields[] = {
     TL_F(tl_norm_activation, activation, .i = TL_ACT_RELU, .names = activation_names,

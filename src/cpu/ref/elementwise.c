@@ -1,63 +1,21 @@
 #include <math.h>
 
+#include "core/attr_numbers.h"
 #include "core/inner/integer.h"
+#include "cpu/ref/meaning.h"
 #include "cpu/ref/ref.h"
 
-/* Integers wrap around at the ends of int64, and again when they are stored in a narrower type. */
-typedef double double_fn(double a, double b);
-typedef int64_t int_fn(int64_t a, int64_t b);
+/* --- integers ----------------------------------------------------------------------------------- */
+/* They wrap around at the ends of int64, and again when they are stored in a narrower type. */
 
-// Either function is NULL when the op does not take such types.
-static tl_status binary(const tl_node *n, double_fn *of_doubles, int_fn *of_ints)
-{
-    const tl_tensor *a = n->in[0], *b = n->in[1], *y = n->out[0];
-    bool floats = tl_dtype_is_float(a->dtype);
-    for (int64_t i = 0, count = tl_tensor_count(y); i < count; i++) {
-        int64_t at_a = tli_ref_offset(a, &y->shape, i), at_b = tli_ref_offset(b, &y->shape, i);
-        if (floats)
-            tli_ref_set(y, i, of_doubles(tli_ref_get(a, at_a), tli_ref_get(b, at_b)));
-        else
-            tli_ref_set_int(y, i, of_ints(tli_ref_get_int(a, at_a), tli_ref_get_int(b, at_b)));
+typedef int64_t int_fn(int64_t a, int64_t b, double p, double q);
+
+#define INTS(name, expression)                                                                     \
+    static int64_t name##_ints(int64_t a, int64_t b, double p, double q)                           \
+    {                                                                                              \
+        (void)a, (void)b, (void)p, (void)q;                                                        \
+        return (int64_t)(expression);                                                              \
     }
-    return TL_OK;
-}
-
-/* --- arithmetic --------------------------------------------------------------------------------- */
-
-static double add(double a, double b)
-{
-    return a + b;
-}
-
-static int64_t add_ints(int64_t a, int64_t b)
-{
-    return (int64_t)((uint64_t)a + (uint64_t)b);
-}
-
-static double sub(double a, double b)
-{
-    return a - b;
-}
-
-static int64_t sub_ints(int64_t a, int64_t b)
-{
-    return (int64_t)((uint64_t)a - (uint64_t)b);
-}
-
-static double mul(double a, double b)
-{
-    return a * b;
-}
-
-static int64_t mul_ints(int64_t a, int64_t b)
-{
-    return (int64_t)((uint64_t)a * (uint64_t)b);
-}
-
-static double divide(double a, double b)
-{
-    return a / b;
-}
 
 // What a negative power leaves when it is cut towards zero.
 static int64_t inverse_power(int64_t a, int64_t b)
@@ -67,88 +25,116 @@ static int64_t inverse_power(int64_t a, int64_t b)
     return 0;
 }
 
-static int64_t pow_ints(int64_t a, int64_t b)
+static int64_t power(int64_t a, int64_t b)
 {
     if (b < 0) return inverse_power(a, b);
-    uint64_t power = 1, square = (uint64_t)a;
+    uint64_t out = 1, square = (uint64_t)a;
     for (; b; b >>= 1, square *= square)
-        if (b & 1) power *= square;
-    return (int64_t)power;
+        if (b & 1) out *= square;
+    return (int64_t)out;
 }
 
-// Unlike fmin and fmax, these let NaN through.
-static double minimum(double a, double b)
-{
-    return a != a || a < b ? a : b;
-}
-
-static int64_t minimum_ints(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static double maximum(double a, double b)
-{
-    return a != a || a > b ? a : b;
-}
-
-static int64_t maximum_ints(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static double mod(double a, double b)
-{
-    double rest = fmod(a, b);
-    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-}
-
-static int64_t mod_ints(int64_t a, int64_t b)
+static int64_t rest(int64_t a, int64_t b)
 {
     if (b == 0 || b == -1) return 0; // INT64_MIN % -1 traps
-    int64_t rest = a % b;
-    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+    int64_t out = a % b;
+    return out != 0 && (out < 0) != (b < 0) ? out + b : out;
 }
 
-// The quotient that fits the rest: a / b alone may round up to a whole number that is too large.
-static double floor_divide(double a, double b)
-{
-    if (b == 0) return a / b;
-    double rest = fmod(a, b), whole = rint((a - rest) / b);
-    return rest != 0 && (rest < 0) != (b < 0) ? whole - 1 : whole;
-}
-
-static int64_t floor_divide_ints(int64_t a, int64_t b)
+static int64_t quotient(int64_t a, int64_t b)
 {
     if (b == 0) return 0;
-    if (b == -1) return sub_ints(0, a); // INT64_MIN / -1 traps
+    if (b == -1) return (int64_t)-(uint64_t)a; // INT64_MIN / -1 traps
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-/* --- comparison and logic ------------------------------------------------------------------------ */
-
-#define COMPARISON(name, operation)                                                                \
-    static double name(double a, double b)                                                         \
-    {                                                                                              \
-        return a operation b;                                                                      \
-    }                                                                                              \
-    static int64_t name##_ints(int64_t a, int64_t b)                                               \
-    {                                                                                              \
-        return a operation b;                                                                      \
-    }
-COMPARISON(equal, ==)
-COMPARISON(not_equal, !=)
-COMPARISON(less, <)
-COMPARISON(less_equal, <=)
-
-static int64_t logical_and(int64_t a, int64_t b)
+// An infinite bound is none; other bounds are whole numbers that int64 holds.
+static int64_t between(int64_t x, double low, double high)
 {
-    return a && b;
+    if (!isinf(low) && x < (int64_t)low) return (int64_t)low;
+    if (!isinf(high) && x > (int64_t)high) return (int64_t)high;
+    return x;
 }
 
-static int64_t logical_or(int64_t a, int64_t b)
+INTS(add, (uint64_t)a + (uint64_t)b)
+INTS(sub, (uint64_t)a - (uint64_t)b)
+INTS(mul, (uint64_t)a * (uint64_t)b)
+INTS(pow, power(a, b))
+INTS(minimum, a < b ? a : b)
+INTS(maximum, a > b ? a : b)
+INTS(floor_divide, quotient(a, b))
+INTS(mod, rest(a, b))
+INTS(affine, (uint64_t)a * (uint64_t)(int64_t)p + (uint64_t)(int64_t)q)
+INTS(clip, between(a, p, q))
+INTS(neg, -(uint64_t)a)
+INTS(abs, a < 0 ? -(uint64_t)a : (uint64_t)a)
+INTS(sign, (a > 0) - (a < 0))
+INTS(square, (uint64_t)a * (uint64_t)a)
+
+// Comparisons and logic mean the same of integers.
+#define SAME_UNARY(name, meaning)
+#define SAME_BINARY(name, meaning)
+#define SAME_NUMBER(name, meaning)
+#define SAME_NUMBERS(name, meaning)
+#define SAME_EITHER(name, meaning)
+#define SAME_SLOPE(name, meaning)
+#define SAME_SLOPE_EITHER(name, meaning)
+#define SAME_TEST(name, meaning)
+#define SAME_WHERE(name, meaning)
+#define SAME_CAST(name, meaning)
+#define SAME_COMPARE(name, meaning) INTS(name, meaning)
+#define SAME_LOGIC(name, meaning) INTS(name, meaning)
+#define SAME_NOT(name, meaning)                                                                    \
+    static int64_t name##_ints(int64_t x, int64_t b, double p, double q)                           \
+    {                                                                                              \
+        (void)b, (void)p, (void)q;                                                                 \
+        return meaning;                                                                            \
+    }
+#define TL_ELEMENTWISE(op, form, kinds, attr, cost, flags, help, meaning, gradient)                \
+    SAME_##form(op, meaning)
+#include <tilth/core/elementwise.def>
+
+/* --- each element ------------------------------------------------------------------------------- */
+
+typedef struct functions {
+    tli_meaning *of_doubles;
+    int_fn *of_ints; /* NULL: it takes floats only */
+} functions;
+
+#define INTS_F(op) NULL
+#define INTS_FD(op) NULL
+#define INTS_B(op) op##_ints
+#define INTS_IL(op) op##_ints
+#define INTS_FIL(op) op##_ints
+#define INTS_FDIL(op) op##_ints
+#define INTS_FDILB(op) op##_ints
+static const functions all[] = {
+#define where_ints NULL // they have loops of their own
+#define cast_ints NULL
+#define TL_ELEMENTWISE(op, form, kinds, attr, cost, flags, help, meaning, gradient)                \
+    [TL_OP_##op] = {meaning_of_##op, INTS_##kinds(op)},
+#include <tilth/core/elementwise.def>
+};
+
+static tl_status each_kernel(const tl_run *run, const tl_node *n)
 {
-    return a || b;
+    const functions *f = &all[n->op->op];
+    const tl_tensor *a = n->in[0], *b = n->in[n->inputs - 1], *y = n->out[0];
+    const bool floats = tl_dtype_is_float(a->dtype);
+    double numbers[TLI_ATTR_NUMBERS];
+    (void)run;
+    tli_attr_numbers(numbers, n->op->attr, n->attr);
+    const double p = numbers[0], q = numbers[1];
+    for (int64_t i = 0, count = tl_tensor_count(y); i < count; i++) {
+        int64_t at_a = tli_ref_offset(a, &y->shape, i);
+        int64_t at_b = b == a ? at_a : tli_ref_offset(b, &y->shape, i);
+        if (floats)
+            tli_ref_set(y, i, f->of_doubles(tli_ref_get(a, at_a), tli_ref_get(b, at_b), p, q));
+        else
+            tli_ref_set_int(y, i,
+                            f->of_ints(tli_ref_get_int(a, at_a), tli_ref_get_int(b, at_b), p, q));
+    }
+    return TL_OK;
 }
 
 /* --- choice ------------------------------------------------------------------------------------- */
@@ -214,33 +200,22 @@ static tl_status cast_kernel(const tl_run *run, const tl_node *n)
 
 /* --- the table ---------------------------------------------------------------------------------- */
 
-#define KERNEL(name, of_doubles, of_ints)                                                          \
-    static tl_status name##_kernel(const tl_run *run, const tl_node *n)                            \
-    {                                                                                              \
-        (void)run;                                                                                 \
-        return binary(n, of_doubles, of_ints);                                                     \
-    }
-KERNEL(add, add, add_ints)
-KERNEL(sub, sub, sub_ints)
-KERNEL(mul, mul, mul_ints)
-KERNEL(div, divide, NULL)
-KERNEL(pow, pow, pow_ints)
-KERNEL(minimum, minimum, minimum_ints)
-KERNEL(maximum, maximum, maximum_ints)
-KERNEL(floor_divide, floor_divide, floor_divide_ints)
-KERNEL(mod, mod, mod_ints)
-KERNEL(equal, equal, equal_ints)
-KERNEL(not_equal, not_equal, not_equal_ints)
-KERNEL(less, less, less_ints)
-KERNEL(less_equal, less_equal, less_equal_ints)
-KERNEL(logical_and, NULL, logical_and)
-KERNEL(logical_or, NULL, logical_or)
-KERNEL(logical_xor, NULL, not_equal_ints)
-
-#define ROW(name) {TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, TL_KERNEL_STRIDED}
+#define KERNEL_UNARY each_kernel
+#define KERNEL_BINARY each_kernel
+#define KERNEL_TEST each_kernel
+#define KERNEL_COMPARE each_kernel
+#define KERNEL_LOGIC each_kernel
+#define KERNEL_NOT each_kernel
+#define KERNEL_NUMBER each_kernel
+#define KERNEL_NUMBERS each_kernel
+#define KERNEL_EITHER each_kernel
+#define KERNEL_SLOPE each_kernel
+#define KERNEL_SLOPE_EITHER each_kernel
+#define KERNEL_WHERE where_kernel
+#define KERNEL_CAST cast_kernel
 static const tl_kernel rows[] = {
-    ROW(add), ROW(sub), ROW(mul), ROW(div), ROW(pow), ROW(minimum), ROW(maximum), ROW(floor_divide),
-    ROW(mod), ROW(equal), ROW(not_equal), ROW(less), ROW(less_equal), ROW(logical_and),
-    ROW(logical_or), ROW(logical_xor), ROW(where), ROW(cast),
+#define TL_ELEMENTWISE(op, form, kinds, attr, cost, flags, help, meaning, gradient)                \
+    {TL_OP_##op, TL_DTYPE_COUNT, KERNEL_##form, TL_KERNEL_STRIDED},
+#include <tilth/core/elementwise.def>
 };
 const tl_kernels tli_ref_elementwise = {rows, TL_COUNT(rows)};

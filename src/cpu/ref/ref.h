@@ -12,7 +12,7 @@
 
 /* One table of kernels for each family of ops: tli_ref_elementwise and so on. */
 #define TLI_REF_FAMILIES(X)                                                                        \
-    X(elementwise) X(unary) X(create) X(random) X(reduce) X(sort) X(view) X(pack) X(index)         \
+    X(elementwise) X(create) X(random) X(reduce) X(sort) X(view) X(pack) X(index)         \
     X(matmul) X(conv) X(pool) X(resize) X(norm) X(softmax) X(loss) X(attention) X(dropout)         \
     X(update)
 #define TLI_REF_EXTERN(family) extern const tl_kernels tli_ref_##family;

@@ -28,70 +28,52 @@ typedef i64 kind_l;
         (void)p;                                                                                   \
         LOOP y[i] = name##_##k(a[i], b[i]);                                                        \
     }
-#define NUMBER_1(name, k)                                                                          \
+#define NUMBER(name, k)                                                                            \
     static void name##_tile_##k(void *to, const void *const *in, const tli_value *p, int64_t n)    \
     {                                                                                              \
         kind_##k *restrict y = to;                                                                 \
         const kind_##k *x = in[0], a = p[0].k;                                                     \
         LOOP y[i] = name##_##k(x[i], a);                                                           \
     }
-#define NUMBER_2(name, k)                                                                          \
+#define NUMBERS(name, k)                                                                           \
     static void name##_tile_##k(void *to, const void *const *in, const tli_value *p, int64_t n)    \
     {                                                                                              \
         kind_##k *restrict y = to;                                                                 \
         const kind_##k *x = in[0], a = p[0].k, b = p[1].k;                                         \
         LOOP y[i] = name##_##k(x[i], a, b);                                                        \
     }
-#define WHERE(k)                                                                                   \
-    static void where_tile_##k(void *to, const void *const *in, const tli_value *p, int64_t n)     \
+#define WHERE(name, k)                                                                             \
+    static void name##_tile_##k(void *to, const void *const *in, const tli_value *p, int64_t n)    \
     {                                                                                              \
         kind_##k *restrict y = to;                                                                 \
         const i32 *c = in[0];                                                                      \
         const kind_##k *a = in[1], *b = in[2];                                                     \
         (void)p;                                                                                   \
-        LOOP y[i] = where_##k(c[i], a[i], b[i]);                                                   \
+        LOOP y[i] = name##_##k(c[i], a[i], b[i]);                                                  \
     }
+/* Forms of rows (core/elementwise.def), and their kinds. */
 #define UNARY(name, k) UNARY_TO(name, k, k)
+#define TEST(name, k) UNARY_TO(name, k, i)
+#define NOT(name, k) UNARY_TO(name, k, i)
 #define BINARY(name, k) BINARY_TO(name, k, k)
-#define UNARY_TEST(name, k) UNARY_TO(name, k, i)
-#define BINARY_TEST(name, k) BINARY_TO(name, k, i)
+#define SLOPE(name, k) BINARY_TO(name, k, k)
+#define COMPARE(name, k) BINARY_TO(name, k, i)
+#define LOGIC(name, k) BINARY_TO(name, k, i)
+#define EITHER(name, k) UNARY(name, k)
+#define SLOPE_EITHER(name, k) SLOPE(name, k)
+#define CAST(name, k) /* by the types of both sides, below */
 
 #define F(X, name) X(name, f)
 #define FD(X, name) X(name, f) X(name, d)
 #define IL(X, name) X(name, i) X(name, l)
 #define FIL(X, name) F(X, name) IL(X, name)
 #define FDIL(X, name) FD(X, name) IL(X, name)
+#define FDILB(X, name) FDIL(X, name)
+#define B(X, name) X(name, i)
 
-/*    what it is (each a macro above), kinds, op */
-#define OPS(X)                                                                                     \
-    X(BINARY, FDIL, add) X(BINARY, FDIL, sub) X(BINARY, FDIL, mul) X(BINARY, FD, div)              \
-    X(BINARY, FIL, pow) X(BINARY, FDIL, minimum) X(BINARY, FDIL, maximum)                          \
-    X(BINARY, IL, floor_divide) X(BINARY, IL, mod)                                                 \
-    X(NUMBER_2, FDIL, affine) X(NUMBER_2, FDIL, clip)                                              \
-    X(BINARY_TEST, FDIL, equal) X(BINARY_TEST, FDIL, not_equal) X(BINARY_TEST, FDIL, less)         \
-    X(BINARY_TEST, FDIL, less_equal) X(UNARY_TEST, FD, isfinite) X(UNARY_TEST, FD, isnan)          \
-    X(UNARY, FDIL, neg) X(UNARY, FDIL, abs) X(UNARY, FDIL, sign) X(UNARY, FDIL, square)            \
-    X(UNARY, FD, sqrt) X(UNARY, FD, rsqrt) X(UNARY, FD, reciprocal) X(UNARY, F, exp)               \
-    X(UNARY, F, expm1) X(UNARY, F, log) X(UNARY, F, log1p) X(UNARY, F, erf) X(UNARY, F, sin)       \
-    X(UNARY, F, cos) X(UNARY, FD, floor) X(UNARY, FD, ceil) X(UNARY, FD, round) X(UNARY, F, tanh)  \
-    X(UNARY, F, sigmoid) X(UNARY, F, softplus) X(UNARY, FD, relu) X(UNARY, FD, relu6)              \
-    X(NUMBER_1, FD, leaky_relu) X(NUMBER_1, F, elu) X(UNARY, F, gelu) X(UNARY, F, silu)            \
-    X(UNARY, F, mish) X(UNARY, FD, hard_sigmoid) X(UNARY, FD, hard_swish)                          \
-    X(BINARY, FD, tanh_grad) X(BINARY, FD, sigmoid_grad) X(BINARY, FD, relu_grad)                  \
-    X(BINARY, F, gelu_grad) X(BINARY, F, silu_grad)
-
-#define DEFINE(what, kinds, name) kinds(what, name)
-OPS(DEFINE)
-UNARY(gelu_tanh, f)
-BINARY(gelu_tanh_grad, f)
-WHERE(f)
-WHERE(d)
-WHERE(i)
-WHERE(l)
-BINARY(logical_and, i)
-BINARY(logical_or, i)
-BINARY(logical_xor, i)
-UNARY(logical_not, i)
+#define TL_ELEMENTWISE(op, form, kinds, attr, cost, flags, help, meaning, gradient) kinds(form, op)
+#define TL_EITHER(op, form, formula) form(formula, f)
+#include <tilth/core/elementwise.def>
 
 /* --- casts ------------------------------------------------------------------------------------ */
 
@@ -108,7 +90,7 @@ UNARY(logical_not, i)
     X(U8, u8, i, u8, , (u8))                                                                       \
     X(BOOL, truth, i, u8, 0 !=, (u8))
 
-#define CAST(to_, from, k)                                                                         \
+#define CAST_TO(to_, from, k)                                                                      \
     static void to_##_of_tile_##from(void *to, const void *const *in, const tli_value *p,          \
                                      int64_t n)                                                    \
     {                                                                                              \
@@ -118,7 +100,7 @@ UNARY(logical_not, i)
         LOOP y[i] = to_##_of_##from(x[i]);                                                         \
     }
 #define CASTS(id, name, k, memory, from_memory, to_memory)                                         \
-    CAST(name, f, k) CAST(name, d, k) CAST(name, i, k) CAST(name, l, k)
+    CAST_TO(name, f, k) CAST_TO(name, d, k) CAST_TO(name, i, k) CAST_TO(name, l, k)
 TYPES(CASTS)
 
 #define ROUND(name, k)                                                                             \
@@ -207,8 +189,11 @@ REDUCE(all, logical_and, i)
 #define KIND_d TLI_KIND_D
 #define KIND_i TLI_KIND_I
 #define KIND_l TLI_KIND_L
-#define OP_ENTRY(name, k) [KIND_##k] = name##_tile_##k,
-#define OP_ROW(what, kinds, name) [TL_OP_##name] = {kinds(OP_ENTRY, name)},
+#define ENTRY(name, k) [KIND_##k] = name##_tile_##k,
+#define cast_tile_f NULL // not here, but by types
+#define cast_tile_d NULL
+#define cast_tile_i NULL
+#define cast_tile_l NULL
 #define REDUCE_ENTRY(name, k)                                                                      \
     [KIND_##k] = {name##_tile_lanes_##k, name##_tile_all_##k, name##_tile_join_##k},
 #define REDUCE_ROW(name) {FDIL(REDUCE_ENTRY, name)}
@@ -222,15 +207,14 @@ REDUCE(all, logical_and, i)
 #define STORE_COLUMN(id, name, k, memory, from_memory, to_memory) [TL_##id] = name##_store,
 const tli_tile_fns TLI_ISA_NAME(tli_tile_fns) = {
     .op = {
-        OPS(OP_ROW)
-        [TL_OP_where] = {FDIL(OP_ENTRY, where)},
-        [TL_OP_logical_and] = {OP_ENTRY(logical_and, i)},
-        [TL_OP_logical_or] = {OP_ENTRY(logical_or, i)},
-        [TL_OP_logical_xor] = {OP_ENTRY(logical_xor, i)},
-        [TL_OP_logical_not] = {OP_ENTRY(logical_not, i)},
+#define TL_ELEMENTWISE(op, form, kinds, attr, cost, flags, help, meaning, gradient)                \
+        [TL_OP_##op] = {kinds(ENTRY, op)},
+#include <tilth/core/elementwise.def>
     },
-    .gelu_tanh = gelu_tanh_tile_f,
-    .gelu_tanh_grad = gelu_tanh_grad_tile_f,
+    .other = {
+#define TL_EITHER(op, form, formula) [TL_OP_##op] = formula##_tile_f,
+#include <tilth/core/elementwise.def>
+    },
     .cast = {
         [KIND_f] = {TYPES(CAST_COLUMN_f)},
         [KIND_d] = {TYPES(CAST_COLUMN_d)},

@@ -241,23 +241,14 @@ typedef struct tl_matmul_attr {
     bool transpose_a, transpose_b;
 } tl_matmul_attr;
 
-/* Functions between layers. Those before TL_ACT_FUSED_COUNT may follow a linear map in one op. */
+/* Functions between layers, by their rows in core/elementwise.def. Those before TL_ACT_FUSED_COUNT
+ * may follow a linear map in one op. */
 typedef enum tl_activation {
     TL_ACT_NONE,
-    TL_ACT_RELU,
-    TL_ACT_RELU6,
-    TL_ACT_GELU,      /* x * Phi(x) */
-    TL_ACT_GELU_TANH, /* its approximation through tanh */
-    TL_ACT_SILU,
-    TL_ACT_TANH,
-    TL_ACT_SIGMOID,
-    TL_ACT_FUSED_COUNT,
-    TL_ACT_ELU = TL_ACT_FUSED_COUNT, /* with alpha 1 */
-    TL_ACT_SOFTPLUS,
-    TL_ACT_MISH,
-    TL_ACT_HARD_SWISH,
-    TL_ACT_HARD_SIGMOID,
-    TL_ACT_COUNT
+#define TL_ACTIVATION(id, name, keras, call) TL_ACT_##id,
+#include <tilth/core/elementwise.def>
+    TL_ACT_COUNT,
+    TL_ACT_FUSED_COUNT = TL_ACT_SIGMOID + 1
 } tl_activation;
 
 typedef struct tl_linear_attr {

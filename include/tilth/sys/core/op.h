@@ -1,11 +1,12 @@
-/* Ops: what can be computed. Each is listed once below; its class (shape rule, gradient) stands in a
- * file of its family in src/ops, its kernels in the tables of backends.
+/* Ops: what can be computed. Elementwise ones have a row each in core/elementwise.def. Each of the
+ * others is listed once below; its class (shape rule, gradient) stands in a file of its family in
+ * src/ops, its kernels in the tables of backends.
  *
  * A call of an op is a node: the op, its attributes, its inputs and outputs. Eager execution makes one
  * on the stack and runs it; a tape or a capture keeps it. Attributes are described structs, so that
  * nodes can be printed, compared and hashed.
  *
- * To add an op: a line here, its class in src/ops/<family>.c, its reference kernel in
+ * To add an elementwise op: docs/adding.md. To add another one: a line here, its class in src/ops/<family>.c, its reference kernel in
  * src/cpu/ref/<family>.c, its cases in tests/ops. What is forgotten fails to link or fails a test.
  *
  * Thread word: immutable. */
@@ -17,8 +18,8 @@
 
 TL_BEGIN
 
+/* All but the elementwise ones, which have rows of their own (core/elementwise.def). */
 #define TL_OP_LIST(X)                                                                              \
-    TL_ELEMENTWISE_OPS(X)                                                                          \
     TL_CREATE_OPS(X)                                                                               \
     TL_RANDOM_OPS(X)                                                                               \
     TL_REDUCE_OPS(X)                                                                               \
@@ -33,16 +34,6 @@ TL_BEGIN
     TL_ATTENTION_OPS(X)                                                                            \
     TL_UPDATE_OPS(X)
 
-#define TL_ELEMENTWISE_OPS(X)                                                                      \
-    X(add) X(sub) X(mul) X(div) X(pow) X(minimum) X(maximum) X(floor_divide) X(mod)                \
-    X(affine) X(clip) X(where) X(cast)                                                             \
-    X(equal) X(not_equal) X(less) X(less_equal) X(isfinite) X(isnan)                               \
-    X(logical_and) X(logical_or) X(logical_xor) X(logical_not)                                     \
-    X(neg) X(abs) X(sign) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(expm1) X(log)          \
-    X(log1p) X(erf) X(sin) X(cos) X(floor) X(ceil) X(round)                                        \
-    X(tanh) X(sigmoid) X(softplus) X(relu) X(relu6) X(leaky_relu) X(elu) X(gelu) X(silu) X(mish)   \
-    X(hard_sigmoid) X(hard_swish)                                                                  \
-    X(tanh_grad) X(sigmoid_grad) X(relu_grad) X(gelu_grad) X(silu_grad)
 #define TL_CREATE_OPS(X) X(full) X(arange) X(one_hot)
 #define TL_RANDOM_OPS(X)                                                                           \
     X(random_uniform) X(random_normal) X(random_truncated_normal) X(random_bernoulli)              \
@@ -72,6 +63,8 @@ TL_BEGIN
     X(update_ema) X(assign) X(finite_and_norm)
 
 typedef enum tl_op {
+#define TL_ELEMENTWISE(op, form, kinds, attr, cost, flags, help, meaning, gradient) TL_OP_##op,
+#include <tilth/core/elementwise.def>
 #define TL_OP_ENUM(name) TL_OP_##name,
     TL_OP_LIST(TL_OP_ENUM)
 #undef TL_OP_ENUM
@@ -100,7 +93,16 @@ enum { /* flags of an op */
     TL_OP_VIEW = 1,        /* its output shares the storage of input 0; no kernel runs */
     TL_OP_CONSTANT = 2,    /* its outputs do not depend on its inputs in a differentiable way */
     TL_OP_FIRST_ORDER = 4, /* fused: has a gradient, which has none itself */
-    TL_OP_RANDOM = 8       /* draws: equal nodes give different results */
+    TL_OP_RANDOM = 8,      /* draws: equal nodes give different results */
+    TL_OP_ELEMENTWISE = 16, /* one element of each input, as they stand under each other, gives one
+                             * of the output */
+    TL_OP_TRUTH = 32,      /* gives bool, whatever it is given */
+    TL_OP_IDEMPOTENT = 64, /* f(f(x)) is f(x) */
+    TL_OP_INVOLUTION = 128, /* f(f(x)) is x */
+    TL_OP_CHOOSES = 256,   /* of numbers that a type can hold it gives such numbers: it chooses among
+                            * them, or changes a sign */
+    TL_OP_UPDATE = 512     /* a rule of an optimizer: input 0 are the weights, 1 their gradient, of
+                            * any float type; may write a copy of the weights as well */
 };
 
 struct tl_op_class {
@@ -128,6 +130,9 @@ struct tl_op_class {
 /* By number; the table is in src/ops. */
 TL_API const tl_op_class *tl_op_class_of(tl_op op);
 
+#define TL_ELEMENTWISE(op, form, kinds, attr, cost, flags, help, meaning, gradient)                \
+    extern const tl_op_class tl_op_##op;
+#include <tilth/core/elementwise.def>
 #define TL_OP_EXTERN(name) extern const tl_op_class tl_op_##name;
 TL_OP_LIST(TL_OP_EXTERN)
 #undef TL_OP_EXTERN
