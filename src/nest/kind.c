@@ -14,6 +14,7 @@
 #define TAKES_FDIL TAKES_FD | TAKES_IL
 #define TAKES_B TLI_TAKES_B
 #define TAKES_FDILB TAKES_FDIL | TAKES_B
+#define TAKES_ANY TAKES_FDILB
 
 /* What it gives, and the numbers of its attributes that follow the inputs. */
 #define GIVES_UNARY TLI_SAME, 0

@@ -787,7 +787,10 @@ static void print_second(printer *p, const char *name)
 
 void tl_nest_print_c_head(tl_str *out)
 {
-    tl_str_add(out, tli_nest_scalar_text);
+    tl_str_add(out, tli_text_of_number);
+    tl_str_add(out, tli_text_of_lane);
+    tl_str_add(out, tli_text_of_formula);
+    tl_str_add(out, tli_text_of_scalar);
     tl_str_add(out, "\nFN i64 least(i64 a, i64 b)\n{\n    return a < b ? a : b;\n}\n");
 }
 

@@ -1,5 +1,5 @@
-/* Functions of vectors of floats (cpu/simd/math.h), on every instruction set that this CPU has,
- * against the C library's doubles: a spread of floats over every exponent, or, where TILTH_FLOATS
+/* Formulas of one argument (cpu/simd/formula.h), those of all rows (core/elementwise.def), on every
+ * instruction set that this CPU has, against what the rows say in doubles: a spread of floats over every exponent, or, where TILTH_FLOATS
  * is set (tests/soak/floats.sh), all of them. */
 #include "test.h"
 
@@ -10,130 +10,83 @@
 #include <tilth/base/rng.h>
 
 #include "core/inner/half.h"
+#include "cpu/ref/meaning.h"
 #include "cpu/simd/simd.h"
 
 /* --- what is right ---------------------------------------------------------------------------- */
 
-static double ref_sigmoid(double x)
-{
-    return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
-}
+typedef struct limits {
+    const char *name;
+    double ulps;     /* so many units in the last place are allowed, */
+    double absolute; /* or so much, times |x| where that is above 1 */
+    bool signs;      /* zeros have the sign that is right */
+} limits;
 
-static double ref_rsqrt(double x)
-{
-    return 1 / sqrt(x);
-}
-
-static double ref_reciprocal(double x)
-{
-    return 1 / x;
-}
-
-static double ref_relu(double x)
-{
-    return x <= 0 ? 0 : x;
-}
-
-static double ref_relu6(double x)
-{
-    return x > 6 ? 6 : ref_relu(x);
-}
-
-static double ref_hard_sigmoid(double x)
-{
-    return ref_relu6(x + 3) / 6;
-}
-
-static double ref_hard_swish(double x)
-{
-    return x < -3 ? 0 : x * ref_hard_sigmoid(x);
-}
-
-static double ref_gelu(double x)
-{
-    return isinf(x) ? ref_relu(x) : x * 0.5 * erfc(-x * M_SQRT1_2);
-}
-
-static double ref_gelu_tanh(double x)
-{
-    return isinf(x) ? ref_relu(x)
-                    : x * ref_sigmoid(2 * M_2_SQRTPI * M_SQRT1_2 * (x + 0.044715 * x * x * x));
-}
-
-static double ref_silu(double x)
-{
-    return isinf(x) ? ref_relu(x) : x * ref_sigmoid(x);
-}
-
-static double ref_softplus(double x)
-{
-    return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
-}
-
-static double ref_log_sigmoid(double x)
-{
-    return -ref_softplus(-x);
-}
-
-static double ref_mish(double x)
-{
-    if (isinf(x)) return ref_relu(x);
-    return x > 30 ? x : x * tanh(log1p(exp(x)));
-}
+// Of most; a new row needs none.
+static const limits usual = {NULL, 4, 1e-7, false};
+static const limits others[] = {
+    {"neg", 0, 0, true},
+    {"abs", 0, 0, true},
+    {"sign", 0, 0, true},
+    {"square", 0.50001, 0, true},
+    {"floor", 0, 0, true},
+    {"ceil", 0, 0, true},
+    {"round", 0, 0, true},
+    {"exp", 2, 0, true},
+    {"expm1", 2, 0, true},
+    {"log", 2, 0, true},
+    {"log1p", 2, 0, true},
+    {"sin", 2, 0, true},
+    {"cos", 2, 0, true},
+    {"tanh", 2, 0, true},
+    {"sigmoid", 2, 0, true},
+    {"erf", 2, 0, true},
+    {"sqrt", 0.50001, 0, true},
+    {"rsqrt", 2, 0, true},
+    {"reciprocal", 0.50001, 0, true},
+    {"relu", 0, 0, true},
+    {"relu6", 0, 0, true},
+    {"hard_sigmoid", 4, 0, false},
+    {"hard_swish", 4, 0, false},
+    {"gelu", 4, 2e-7, false},
+    {"silu", 4, 1e-37, false},
+    {"softplus", 4, 1e-37, false},
+    {"elu", 4, 1e-37, false},
+    {"leaky_relu", 0.50001, 0, true},
+};
 
 /* Functions with a number beside, at one of it: tests of their own have others. */
 static const float elu_scale = 1, leaky_slope = 0.25f;
 
-static double ref_elu(double x)
-{
-    return x > 0 ? x : (double)elu_scale * expm1(x);
-}
-
-static double ref_leaky_relu(double x)
-{
-    return x > 0 ? x : (double)leaky_slope * x;
-}
-
 typedef struct function {
     const char *name;
     size_t member; /* of tli_unary_fns */
-    double (*right)(double);
-    double ulps;     /* so many units in the last place are allowed, */
-    double absolute; /* or so much, times |x| where that is above 1 */
-    bool signs;      /* zeros have the sign that `right` gives them */
+    tli_meaning *meaning;
+    double p;            /* what the meaning is given beside */
     const float *number; /* NULL: a function of one argument */
 } function;
 
 // clang-format off
-#define NUMBERED(name, number, ...) {#name, offsetof(tli_unary_fns, name), __VA_ARGS__, number}
-#define FUNCTION(name, ...) NUMBERED(name, NULL, __VA_ARGS__)
-// clang-format on
 static const function functions[] = {
-    FUNCTION(exp, exp, 2, 0, true),
-    FUNCTION(expm1, expm1, 2, 0, true),
-    FUNCTION(log, log, 2, 0, true),
-    FUNCTION(log1p, log1p, 2, 0, true),
-    FUNCTION(sin, sin, 2, 0, true),
-    FUNCTION(cos, cos, 2, 0, true),
-    FUNCTION(tanh, tanh, 2, 0, true),
-    FUNCTION(sigmoid, ref_sigmoid, 2, 0, true),
-    FUNCTION(erf, erf, 2, 0, true),
-    FUNCTION(sqrt, sqrt, 0.50001, 0, true),
-    FUNCTION(rsqrt, ref_rsqrt, 2, 0, true),
-    FUNCTION(reciprocal, ref_reciprocal, 0.50001, 0, true),
-    FUNCTION(relu, ref_relu, 0, 0, true),
-    FUNCTION(relu6, ref_relu6, 0, 0, true),
-    FUNCTION(hard_sigmoid, ref_hard_sigmoid, 4, 0, false),
-    FUNCTION(hard_swish, ref_hard_swish, 4, 0, false),
-    FUNCTION(gelu, ref_gelu, 4, 2e-7, false),
-    FUNCTION(gelu_tanh, ref_gelu_tanh, 4, 1e-7, false),
-    FUNCTION(silu, ref_silu, 4, 1e-37, false),
-    FUNCTION(softplus, ref_softplus, 4, 1e-37, false),
-    FUNCTION(log_sigmoid, ref_log_sigmoid, 4, 1e-37, false),
-    FUNCTION(mish, ref_mish, 4, 1e-7, false),
-    NUMBERED(elu, &elu_scale, ref_elu, 4, 1e-37, false),
-    NUMBERED(leaky_relu, &leaky_slope, ref_leaky_relu, 0.50001, 0, true),
+#define TLI_UNARY_ROW(formula, op, approximate)                                                    \
+    {#formula, offsetof(tli_unary_fns, formula), meaning_of_##op, approximate, NULL},
+#include "cpu/simd/unary_rows.inc"
+    {"elu", offsetof(tli_unary_fns, elu), meaning_of_elu, 1, &elu_scale},
+    {"leaky_relu", offsetof(tli_unary_fns, leaky_relu), meaning_of_leaky_relu, 0.25, &leaky_slope},
 };
+// clang-format on
+
+static const limits *limits_of(const function *f)
+{
+    for (int64_t i = 0; i < TL_COUNT(others); i++)
+        if (strcmp(others[i].name, f->name) == 0) return &others[i];
+    return &usual;
+}
+
+static double right_of(const function *f, double x)
+{
+    return f->meaning(x, x, f->p, 0);
+}
 
 static void apply(const function *f, tli_isa isa, float *y, const float *x, int64_t n)
 {
@@ -165,7 +118,7 @@ static double unit(double right)
 }
 
 /* In units; infinite where a NaN, an infinity or the sign of a zero is wrong. */
-static double error_of(const function *f, float x, float y, double right)
+static double error_of(const limits *f, float x, float y, double right)
 {
     if (isnan(right) || isnan(y)) return isnan(right) && isnan(y) ? 0 : INFINITY;
     if (f->signs && y == 0 && !signbit(y) != !signbit(right)) return INFINITY;
@@ -187,18 +140,19 @@ typedef struct worst {
 static void compare(worst *w, const function *f, const float *x, const float *y,
                     const double *right, int64_t n)
 {
+    const limits *allowed = limits_of(f);
     for (int64_t i = 0; i < n; i++) {
         if (w->units >= 0.5 && y[i] != 0 && y[i] == (float)right[i]) continue; // the nearest float
-        const double units = error_of(f, x[i], y[i], right[i]);
+        const double units = error_of(allowed, x[i], y[i], right[i]);
         if (units > w->units) *w = (worst){units, x[i], y[i]};
     }
 }
 
 static void judge(const worst *w, const function *f, const char *isa)
 {
-    if (w->units > f->ulps)
+    if (w->units > limits_of(f)->ulps)
         fail_msg("%s, %s: off by %.3f units at %a: %a, not %a", isa, f->name, w->units,
-                 (double)w->x, (double)w->y, f->right((double)w->x));
+                 (double)w->x, (double)w->y, right_of(f, (double)w->x));
 }
 
 static bool same_bits(float a, float b)
@@ -244,7 +198,7 @@ static void test_accuracy(void **state)
     assert_true(y && first && right);
     for (int64_t k = 0; k < TL_COUNT(functions); k++) {
         const function *f = &functions[k];
-        for (int64_t i = 0; i < SPREAD; i++) right[i] = f->right((double)x[i]);
+        for (int64_t i = 0; i < SPREAD; i++) right[i] = right_of(f, (double)x[i]);
         for (int isa = 0; isa < TLI_ISA_COUNT; isa++) {
             if (!tli_isa_supported((tli_isa)isa)) continue;
             apply(f, (tli_isa)isa, isa ? y : first, x, SPREAD);
@@ -261,7 +215,7 @@ static void test_accuracy(void **state)
 static void test_errors_are_seen(void **state)
 {
     (void)state;
-    const function *f = &functions[0];
+    const limits *f = &(const limits){"exp", 2, 0, true};
     assert_true(error_of(f, 0, 1 + 3 * 0x1p-23f, 1) > 2.9 && error_of(f, 0, 1 + 0x1p-23f, 1) < 1.1);
     assert_true(isinf(error_of(f, 0, NAN, 1)) && isinf(error_of(f, 0, 1, (double)NAN)));
     assert_true(isinf(error_of(f, 0, -0.0f, 0.0)) && error_of(f, 0, 0, 0) == 0);
@@ -306,7 +260,7 @@ static void test_elu_and_leaky_relu(void **state)
 {
     (void)state;
     static const float numbers[] = {1, 0.25f, 2.5f, 0, -1};
-    static const function elu = {"elu", 0, NULL, 4, 1e-37, false, NULL};
+    static const limits elu = {"elu", 4, 1e-37, false};
     float *x = make_spread(), *y = malloc(SPREAD * sizeof *y);
     assert_non_null(y);
     for (int isa = 0; isa < TLI_ISA_COUNT; isa++) {
@@ -328,7 +282,7 @@ static void test_elu_and_leaky_relu(void **state)
     free(x), free(y);
 }
 
-static const function power = {"pow", 0, NULL, 2, 0, true, NULL};
+static const limits power = {"pow", 2, 0, true};
 
 static void check_pow(const tli_unary_fns *fns, const float *x, const float *exponents, int64_t n)
 {
@@ -407,7 +361,7 @@ static tl_status sweep_chunk(int64_t begin, int64_t end, void *payload)
         double right[BLOCK];
         for (int i = 0; i < BLOCK; i++) {
             x[i] = tli_bits_to_float((uint32_t)(block * BLOCK + i));
-            right[i] = s->f->right((double)x[i]);
+            right[i] = right_of(s->f, (double)x[i]);
         }
         apply(s->f, s->best, y, x, BLOCK);
         compare(w, s->f, x, y, right, BLOCK);
@@ -443,9 +397,9 @@ static void test_all_floats(void **state)
         worst w = {0};
         for (int64_t i = 0; i < TL_COUNT(s.found); i++)
             if (s.found[i].units > w.units) w = s.found[i];
-        printf("   %-13s %7.4f of %g units, at %a\n", s.f->name, w.units, s.f->ulps, (double)w.x);
+        printf("   %-13s %7.4f of %g units, at %a\n", s.f->name, w.units, limits_of(s.f)->ulps, (double)w.x);
         fflush(stdout);
-        failed += w.units > s.f->ulps;
+        failed += w.units > limits_of(s.f)->ulps;
         swept++;
     }
     tl_pool_free(&pool);

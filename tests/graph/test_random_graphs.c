@@ -60,35 +60,79 @@ static tl_tensor *recent(cook *k)
 
 /* --- ops, each of values that stay near 1 --------------------------------------------------------- */
 
+static tl_tensor *gelu_exact(tl_ctx *c, tl_tensor *x)
+{
+    return tl_gelu(c, x, false);
+}
+
+static tl_tensor *gelu_tanh(tl_ctx *c, tl_tensor *x)
+{
+    return tl_gelu(c, x, true);
+}
+
+static tl_tensor *some_leaky_relu(tl_ctx *c, tl_tensor *x)
+{
+    return tl_leaky_relu(c, x, 0.1);
+}
+
+static tl_tensor *some_elu(tl_ctx *c, tl_tensor *x)
+{
+    return tl_elu(c, x, 0.5);
+}
+
+static tl_tensor *some_affine(tl_ctx *c, tl_tensor *x)
+{
+    return tl_affine(c, x, 0.5, -0.25);
+}
+
+typedef struct smooth_op {
+    tl_op op;
+    tl_tensor *(*call)(tl_ctx *c, tl_tensor *x);
+} smooth_op;
+
+// Every row of one input that has a gradient, and those with numbers.
+static const smooth_op smooth_ops[] = {
+#define ROW_UNARY(op) {TL_OP_##op, tl_##op},
+#define ROW_BINARY(op)
+#define ROW_TEST(op)
+#define ROW_COMPARE(op)
+#define ROW_LOGIC(op)
+#define ROW_NOT(op)
+#define ROW_NUMBER(op) {TL_OP_##op, some_##op},
+#define ROW_NUMBERS(op)
+#define ROW_EITHER(op) {TL_OP_##op, op##_exact}, {TL_OP_##op, op##_tanh},
+#define ROW_SLOPE(op)
+#define ROW_SLOPE_EITHER(op)
+#define ROW_WHERE(op)
+#define ROW_CAST(op)
+#define TL_ELEMENTWISE(op, form, kinds, attr, cost, flags, help, meaning, gradient) ROW_##form(op)
+#include <tilth/core/elementwise.def>
+    {TL_OP_affine, some_affine},
+};
+
+// What it is given where it would not stay near 1, or has no value.
+static tl_tensor *tamed(tl_ctx *c, tl_op op, tl_tensor *x)
+{
+    switch (op) {
+    case TL_OP_exp: return tl_clip(c, x, -3, 1);
+    case TL_OP_expm1: return tl_clip(c, x, -2, 0.5);
+    case TL_OP_square: return tl_clip(c, x, -1, 1);
+    case TL_OP_log1p: return tl_square(c, x);
+    case TL_OP_log:
+    case TL_OP_reciprocal: return tl_shift(c, tl_square(c, x), 1);
+    case TL_OP_sqrt: return tl_shift(c, tl_square(c, x), 0.5);
+    case TL_OP_rsqrt: return tl_shift(c, tl_abs(c, x), 0.5);
+    default: return x;
+    }
+}
+
 static tl_tensor *smooth(cook *k, tl_tensor *x)
 {
-    tl_ctx *c = k->c;
-    switch (below(k, 24)) {
-    case 0: return tl_tanh(c, x);
-    case 1: return tl_sigmoid(c, x);
-    case 2: return tl_gelu(c, x, false);
-    case 3: return tl_gelu(c, x, true);
-    case 4: return tl_silu(c, x);
-    case 5: return tl_softplus(c, x);
-    case 6: return tl_mish(c, x);
-    case 7: return tl_erf(c, x);
-    case 8: return tl_sin(c, x);
-    case 9: return tl_cos(c, x);
-    case 10: return tl_exp(c, tl_clip(c, x, -3, 1));
-    case 11: return tl_log1p(c, tl_square(c, x));
-    case 12: return tl_sqrt(c, tl_shift(c, tl_square(c, x), 0.5));
-    case 13: return tl_rsqrt(c, tl_shift(c, tl_abs(c, x), 0.5));
-    case 14: return tl_neg(c, x);
-    case 15: return tl_abs(c, x);
-    case 16: return tl_relu(c, x);
-    case 17: return tl_leaky_relu(c, x, 0.1);
-    case 18: return tl_elu(c, x, 0.5);
-    case 19: return tl_hard_swish(c, x);
-    case 20: return tl_log(c, tl_shift(c, tl_square(c, x), 1));
-    case 21: return tl_affine(c, x, 0.5, -0.25);
-    case 22: return tl_reciprocal(c, tl_shift(c, tl_square(c, x), 1));
-    default: return tl_expm1(c, tl_clip(c, x, -2, 0.5));
-    }
+    const smooth_op *o;
+    do
+        o = &smooth_ops[below(k, TL_COUNT(smooth_ops))];
+    while (tl_op_class_of(o->op)->flags & TL_OP_CONSTANT); // they jump
+    return o->call(k->c, tamed(k->c, o->op, x));
 }
 
 // The second one in a shape that broadcasts to that of the first, or with it.

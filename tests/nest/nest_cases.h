@@ -25,8 +25,10 @@
 #include <tilth/sys/nest/print_c.h>
 #include <unistd.h>
 
+#include "core/attr_numbers.h"
 #include "core/inner/element.h"
 #include "core/inner/half.h"
+#include "cpu/ref/meaning.h"
 
 enum { MOST_TERMS = 48, MOST_BUFFERS = 24, MOST_STORES = 12 };
 
@@ -225,6 +227,49 @@ static inline int load_all(build *b, tl_dtype dtype, uint32_t axes)
     return load(b, dtype, strides, 0);
 }
 
+/* --- every row -------------------------------------------------------------------------------- */
+
+static inline bool is_elementwise(tl_op what)
+{
+    return tl_op_class_of(what)->flags & TL_OP_ELEMENTWISE;
+}
+
+/* Attributes to try an elementwise op with, by those that its row names. */
+static inline const void *attr_for(tl_op what, int variant)
+{
+    static const tl_affine_attr affine = {.scale = 3, .shift = -2};
+    static const tl_clip_attr clip = {.low = -1, .high = 2};
+    static const tl_alpha_attr alpha = {.alpha = 0.3};
+    static const tl_gelu_attr gelu[] = {{.approximate = false}, {.approximate = true}};
+    static const tl_cast_attr cast = {.dtype = TL_F32};
+    static const void *const none = NULL;
+    const void *found = NULL;
+    switch (what) {
+#define ATTR_none none
+#define ATTR_affine &affine
+#define ATTR_clip &clip
+#define ATTR_alpha &alpha
+#define ATTR_gelu &gelu[variant]
+#define ATTR_cast &cast
+#define TL_ELEMENTWISE(op, form, kinds, attr, cost, flags, help, meaning, gradient)                \
+    case TL_OP_##op: found = ATTR_##attr; break;
+#include <tilth/core/elementwise.def>
+    default: break;
+    }
+    return found;
+}
+
+/* How many formulas its attributes choose among. */
+static inline int variants_of(tl_op what)
+{
+    switch (what) {
+#define TL_EITHER(op, form, formula)                                                               \
+    case TL_OP_##op: return 2;
+#include <tilth/core/elementwise.def>
+    default: return 1;
+    }
+}
+
 /* --- naive ------------------------------------------------------------------------------------ */
 
 typedef struct number_pair { /* one value: floats in d, others in l */
@@ -259,82 +304,17 @@ static inline value get_value(tl_dtype dtype, const void *data, int64_t i)
     return v;
 }
 
-static inline double naive_sigmoid(double x)
-{
-    return 1 / (1 + exp(-x));
-}
-
-static inline double naive_gelu_inner(double x)
-{
-    return 2 * 0.79788456080286535588 * (x + 0.044715 * x * x * x);
-}
-
+/* What the op's row says of doubles. */
 static inline double naive_float(const tl_term *t, double a, double b)
 {
-    const tl_affine_attr *two = t->attr;
-    const bool rough = (t->op == TL_OP_gelu || t->op == TL_OP_gelu_grad)
-                       && ((const tl_gelu_attr *)t->attr)->approximate;
-    const bool slope = t->op == TL_OP_gelu_grad || t->op == TL_OP_silu_grad;
-    if (slope && fabs(b) > 1000)
-        return b > 0 ? a : 0 * a; // the formulas multiply infinities by zeros
-    const bool bent = t->op == TL_OP_gelu || t->op == TL_OP_silu || t->op == TL_OP_mish
-                      || t->op == TL_OP_hard_swish;
-    if (bent && a == -INFINITY) return 0;
-    switch (t->op) {
-    case TL_OP_add: return a + b;
-    case TL_OP_sub: return a - b;
-    case TL_OP_mul: return a * b;
-    case TL_OP_div: return a / b;
-    case TL_OP_pow: return pow(a, b);
-    case TL_OP_minimum: return a != a || a < b ? a : b;
-    case TL_OP_maximum: return a != a || a > b ? a : b;
-    case TL_OP_affine: return a * two->scale + two->shift;
-    case TL_OP_clip: return a < two->scale ? two->scale : a > two->shift ? two->shift : a;
-    case TL_OP_neg: return -a;
-    case TL_OP_abs: return fabs(a);
-    case TL_OP_sign: return a > 0 ? 1 : a < 0 ? -1 : a;
-    case TL_OP_square: return a * a;
-    case TL_OP_sqrt: return sqrt(a);
-    case TL_OP_rsqrt: return 1 / sqrt(a);
-    case TL_OP_reciprocal: return 1 / a;
-    case TL_OP_exp: return exp(a);
-    case TL_OP_expm1: return expm1(a);
-    case TL_OP_log: return log(a);
-    case TL_OP_log1p: return log1p(a);
-    case TL_OP_erf: return erf(a);
-    case TL_OP_sin: return sin(a);
-    case TL_OP_cos: return cos(a);
-    case TL_OP_floor: return floor(a);
-    case TL_OP_ceil: return ceil(a);
-    case TL_OP_round: return rint(a);
-    case TL_OP_tanh: return tanh(a);
-    case TL_OP_sigmoid: return naive_sigmoid(a);
-    case TL_OP_softplus: return log1p(exp(-fabs(a))) + (a > 0 ? a : 0);
-    case TL_OP_relu: return a > 0 || a != a ? a : 0;
-    case TL_OP_relu6: return a > 6 ? 6 : a > 0 || a != a ? a : 0;
-    case TL_OP_leaky_relu: return a > 0 ? a : ((const tl_alpha_attr *)t->attr)->alpha * a;
-    case TL_OP_elu: return a > 0 ? a : ((const tl_alpha_attr *)t->attr)->alpha * expm1(a);
-    case TL_OP_gelu:
-        return rough ? a * naive_sigmoid(naive_gelu_inner(a)) : 0.5 * a * erfc(-a * sqrt(0.5));
-    case TL_OP_silu: return a * naive_sigmoid(a);
-    case TL_OP_mish: return a * tanh(log1p(exp(-fabs(a))) + (a > 0 ? a : 0));
-    case TL_OP_hard_sigmoid: return (a != a ? a : fmin(fmax(a + 3, 0), 6) / 6);
-    case TL_OP_hard_swish: return a * (a != a ? a : fmin(fmax(a + 3, 0), 6) / 6);
-    case TL_OP_tanh_grad: return a * (1 - b * b);
-    case TL_OP_sigmoid_grad: return a * (b * (1 - b));
-    case TL_OP_relu_grad: return b > 0 ? a : 0;
-    case TL_OP_silu_grad: {
-        const double s = naive_sigmoid(b);
-        return a * (s + b * s * (1 - s));
-    }
-    case TL_OP_gelu_grad: {
-        if (!rough)
-            return a * (0.5 * erfc(-b * sqrt(0.5)) + b * exp(-0.5 * b * b) / sqrt(2 * M_PI));
-        const double s = naive_sigmoid(naive_gelu_inner(b));
-        return a * (s + b * s * (1 - s) * 2 * 0.79788456080286535588 * (1 + 3 * 0.044715 * b * b));
-    }
-    default: fail_msg("no naive %s", tl_op_class_of(t->op)->name); return 0;
-    }
+    static tli_meaning *const meanings[] = {
+#define TL_ELEMENTWISE(op, form, kinds, attr, cost, flags, help, meaning, gradient)                \
+    [TL_OP_##op] = meaning_of_##op,
+#include <tilth/core/elementwise.def>
+    };
+    double numbers[TLI_ATTR_NUMBERS];
+    tli_attr_numbers(numbers, tl_op_class_of(t->op)->attr, t->attr);
+    return meanings[t->op](a, b, numbers[0], numbers[1]);
 }
 
 static inline int64_t naive_int(const tl_term *t, int64_t a, int64_t b)
@@ -369,6 +349,10 @@ static inline int64_t naive_int(const tl_term *t, int64_t a, int64_t b)
     case TL_OP_abs: return a < 0 ? (int64_t)(0 - (uint64_t)a) : a;
     case TL_OP_sign: return (a > 0) - (a < 0);
     case TL_OP_square: return (int64_t)((uint64_t)a * (uint64_t)a);
+    case TL_OP_equal: return a == b;
+    case TL_OP_not_equal: return a != b;
+    case TL_OP_less: return a < b;
+    case TL_OP_less_equal: return a <= b;
     case TL_OP_logical_and: return a && b;
     case TL_OP_logical_or: return a || b;
     case TL_OP_logical_xor: return (a != 0) != (b != 0);
@@ -397,18 +381,6 @@ static inline value naive_cast(tl_dtype from, tl_dtype to, value v)
     return out;
 }
 
-static inline bool naive_compare(tl_op what, bool floats, value a, value b)
-{
-    switch (what) {
-    case TL_OP_equal: return floats ? a.d == b.d : a.l == b.l;
-    case TL_OP_not_equal: return floats ? a.d != b.d : a.l != b.l;
-    case TL_OP_less: return floats ? a.d < b.d : a.l < b.l;
-    case TL_OP_less_equal: return floats ? a.d <= b.d : a.l <= b.l;
-    case TL_OP_isfinite: return isfinite(a.d);
-    default: return isnan(a.d);
-    }
-}
-
 static inline value naive_op(const build *b, const tl_term *t, const value *in)
 {
     const tl_dtype from = b->terms[t->in[t->op == TL_OP_where]].dtype;
@@ -416,8 +388,8 @@ static inline value naive_op(const build *b, const tl_term *t, const value *in)
     value out = {0, 0};
     if (t->op == TL_OP_where) return in[0].l ? in[1] : in[2];
     if (t->op == TL_OP_cast) return naive_cast(from, t->dtype, in[0]);
-    if (t->op >= TL_OP_equal && t->op <= TL_OP_isnan)
-        out.l = naive_compare(t->op, floats, in[0], in[1]);
+    if (floats && tl_op_class_of(t->op)->flags & TL_OP_TRUTH)
+        out.l = naive_float(t, in[0].d, in[1].d) != 0;
     else if (floats)
         out.d = naive_float(t, in[0].d, in[1].d);
     else

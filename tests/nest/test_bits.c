@@ -10,23 +10,6 @@
 
 enum { COUNT = 60000 };
 
-static const void *attr_for(tl_op what, int variant)
-{
-    static const tl_affine_attr affine = {.scale = 3, .shift = -2};
-    static const tl_clip_attr clip = {.low = -1, .high = 2};
-    static const tl_alpha_attr alpha = {.alpha = 0.3};
-    static const tl_gelu_attr gelu[] = {{.approximate = false}, {.approximate = true}};
-    switch (what) {
-    case TL_OP_affine: return &affine;
-    case TL_OP_clip: return &clip;
-    case TL_OP_leaky_relu:
-    case TL_OP_elu: return &alpha;
-    case TL_OP_gelu:
-    case TL_OP_gelu_grad: return &gelu[variant];
-    default: return NULL;
-    }
-}
-
 // Floats of all sizes: their bits at even distances. Integers likewise.
 static void spread(tl_dtype dtype, void *data, uint32_t start)
 {
@@ -85,7 +68,7 @@ static int64_t differences(const build *b, char **got, const char *wanted)
 static int64_t compare(cases *c, tl_engine *engine, tl_op what, tl_dtype dtype, int variant)
 {
     const tl_op_class *cls = tl_op_class_of(what);
-    const bool truth = what >= TL_OP_equal && what <= TL_OP_logical_not;
+    const bool truth = tl_op_class_of(what)->flags & TL_OP_TRUTH;
     char name[64], *got[MOST_BUFFERS], *wanted = malloc(COUNT * 8);
     int in[3] = {0};
     snprintf(name, sizeof name, "%s%s of %s", cls->name, variant ? " (approximate)" : "",
@@ -119,14 +102,15 @@ static void compare_all(const char *isa)
     assert_ok(tl_cpu_backend(&backend));
     assert_ok(tl_engine_new(&engine, &(tl_engine_args){.backend = backend, .threads = 1}));
     cases_init(&c);
-    for (int o = 0; o <= TL_OP_silu_grad; o++)
+    for (int o = 0; o < TL_OP_COUNT; o++)
         for (int t = 0; t < TL_COUNT(types); t++) {
             const tl_op what = (tl_op)o;
-            const bool truth = what >= TL_OP_equal && what <= TL_OP_logical_not;
+            if (!is_elementwise(what)) continue;
+            const bool truth = tl_op_class_of(what)->flags & TL_OP_TRUTH;
             if (!test_takes(o + t, 3)) continue;
             if (what == TL_OP_cast || !tl_nest_has_op(what, truth ? TL_BOOL : types[t], types[t]))
                 continue;
-            for (int v = 0; v < (what == TL_OP_gelu || what == TL_OP_gelu_grad ? 2 : 1); v++)
+            for (int v = 0; v < variants_of(what); v++)
                 differ += compare(&c, engine, what, types[t], v) != 0;
         }
     cases_deinit(&c);

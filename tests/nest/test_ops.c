@@ -1,24 +1,6 @@
 /* Every op with every type it takes, in nests. */
 #include "nest/nest_cases.h"
 
-static const tl_gelu_attr exact = {.approximate = false}, rough = {.approximate = true};
-
-static const void *attr_for(tl_op what)
-{
-    static const tl_affine_attr affine = {.scale = 3, .shift = -2};
-    static const tl_clip_attr clip = {.low = -1, .high = 2};
-    static const tl_alpha_attr alpha = {.alpha = 0.3};
-    switch (what) {
-    case TL_OP_affine: return &affine;
-    case TL_OP_clip: return &clip;
-    case TL_OP_leaky_relu:
-    case TL_OP_elu: return &alpha;
-    case TL_OP_gelu:
-    case TL_OP_gelu_grad: return &rough;
-    default: return NULL;
-    }
-}
-
 static void add_op_case(cases *c, tl_op what, tl_dtype dtype, const void *attr)
 {
     const tl_op_class *cls = tl_op_class_of(what);
@@ -28,7 +10,7 @@ static void add_op_case(cases *c, tl_op what, tl_dtype dtype, const void *attr)
     build *b = cases_add(c, name, 1, (const int64_t[]){601});
     for (int i = 0; i < cls->inputs_min; i++)
         in[i] = load_all(b, what == TL_OP_where && i == 0 ? TL_BOOL : dtype, 1);
-    const bool truth = what >= TL_OP_equal && what <= TL_OP_logical_not;
+    const bool truth = tl_op_class_of(what)->flags & TL_OP_TRUTH;
     store_all(b, op(b, what, truth ? TL_BOOL : dtype, attr, cls->inputs_min, in[0], in[1], in[2]));
 }
 
@@ -65,12 +47,12 @@ static void test_ops(void **state)
     cases_init(&c);
     for (int o = 0; o < TL_OP_COUNT; o++) {
         const tl_op what = (tl_op)o;
-        if (what == TL_OP_cast || !tl_op_class_of(what) || what > TL_OP_silu_grad) continue;
+        if (what == TL_OP_cast || !is_elementwise(what)) continue;
         for (int t = 0; t < TL_COUNT(types); t++) {
-            const bool truth = what >= TL_OP_equal && what <= TL_OP_logical_not;
+            const bool truth = tl_op_class_of(what)->flags & TL_OP_TRUTH;
             if (!tl_nest_has_op(what, truth ? TL_BOOL : types[t], types[t])) continue;
-            add_op_case(&c, what, types[t], attr_for(what));
-            if (attr_for(what) == &rough) add_op_case(&c, what, types[t], &exact);
+            for (int v = 0; v < variants_of(what); v++)
+                add_op_case(&c, what, types[t], attr_for(what, v));
         }
     }
     put_specials(&c);

@@ -108,9 +108,9 @@ typedef struct functions {
 #define INTS_FIL(op) op##_ints
 #define INTS_FDIL(op) op##_ints
 #define INTS_FDILB(op) op##_ints
+#define INTS_ANY(op) NULL
 static const functions all[] = {
-#define where_ints NULL // they have loops of their own
-#define cast_ints NULL
+#define where_ints NULL // it has a loop of its own
 #define TL_ELEMENTWISE(op, form, kinds, attr, cost, flags, help, meaning, gradient)                \
     [TL_OP_##op] = {meaning_of_##op, INTS_##kinds(op)},
 #include <tilth/core/elementwise.def>

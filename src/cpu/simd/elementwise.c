@@ -1,6 +1,7 @@
 /* Ops on each element, for float32, bfloat16 and float16. Rows that are plain float32 go through as
  * they are; others in pieces that stay in the first cache, which are brought into that form,
  * computed, and stored. */
+#include "core/attr_numbers.h"
 #include "cpu/loop.h"
 #include "cpu/simd/any_float.h"
 #include "cpu/simd/kernels.h"
@@ -209,98 +210,34 @@ TLI_INLINE void put_bools(uint8_t *p, int64_t i, vm x, int64_t m)
         vm_store_bool_n(p + i, x, m);
 }
 
-#define BINARY(name, expression)                                                                   \
+#define BINARY_PIECE(name)                                                                         \
     static void name##_piece(float *y, const float *pa, const float *pb, int64_t n)                \
     {                                                                                              \
-        VECTORS(const vf a = get(pa, i, m), b = get(pb, i, m); put(y, i, expression, m))           \
+        VECTORS(const vf a = get(pa, i, m), b = get(pb, i, m); put(y, i, vf_##name(a, b), m))      \
     }
-BINARY(add, vf_add(a, b))
-BINARY(sub, vf_sub(a, b))
-BINARY(mul, vf_mul(a, b))
-BINARY(div, vf_div(a, b))
-BINARY(minimum, vf_min(a, b))
-BINARY(maximum, vf_max(a, b))
-/* Gradients: a is that of the result. */
-BINARY(tanh_grad, vf_mul(a, vf_fnma(b, b, vf_set1(1))))
-BINARY(sigmoid_grad, vf_mul(a, vf_mul(b, vf_sub(vf_set1(1), b))))
-BINARY(relu_grad, vf_keep(vf_gt(b, vf_zero()), a))
-
-#define COMPARE(name, expression)                                                                  \
+#define COMPARE_PIECE(name)                                                                        \
     static void name##_piece(uint8_t *y, const float *pa, const float *pb, int64_t n)              \
     {                                                                                              \
-        VECTORS(const vf a = get(pa, i, m), b = get(pb, i, m); put_bools(y, i, expression, m))     \
+        VECTORS(const vf a = get(pa, i, m), b = get(pb, i, m);                                     \
+                put_bools(y, i, vf_##name(a, b), m))                                               \
     }
-COMPARE(equal, vf_eq(a, b))
-COMPARE(not_equal, vf_ne(a, b))
-COMPARE(less, vf_lt(a, b))
-COMPARE(less_equal, vf_le(a, b))
-
-#define UNARY(name, expression)                                                                    \
-    static void name##_piece(float *y, const float *px, int64_t n)                                 \
+#define TEST_PIECE(name)                                                                           \
+    static void name##_piece(uint8_t *y, const float *px, int64_t n)                               \
     {                                                                                              \
-        VECTORS(const vf x = get(px, i, m); put(y, i, expression, m))                              \
+        VECTORS(const vf x = get(px, i, m); put_bools(y, i, vf_##name(x), m))                      \
     }
-UNARY(neg, vf_neg(x))
-UNARY(sign,
-      vf_select(vf_eq(x, vf_zero()), x, vf_select(vf_is_nan(x), x, vf_copysign(vf_set1(1), x))))
-UNARY(abs, vf_abs(x))
-UNARY(square, vf_mul(x, x))
-UNARY(floor, vf_floor(x))
-UNARY(ceil, vf_ceil(x))
-UNARY(round, vf_round(x))
-
-#define NUMBER(name, expression)                                                                   \
+#define NUMBER_PIECE(name)                                                                         \
+    static void name##_piece(float *y, const float *px, const float *numbers, int64_t n)           \
+    {                                                                                              \
+        const vf p = vf_set1(numbers[0]);                                                          \
+        VECTORS(const vf x = get(px, i, m); put(y, i, vf_##name(x, p), m))                         \
+    }
+#define NUMBERS_PIECE(name)                                                                        \
     static void name##_piece(float *y, const float *px, const float *numbers, int64_t n)           \
     {                                                                                              \
         const vf p = vf_set1(numbers[0]), q = vf_set1(numbers[1]);                                 \
-        (void)p, (void)q;                                                                          \
-        VECTORS(const vf x = get(px, i, m); put(y, i, expression, m))                              \
+        VECTORS(const vf x = get(px, i, m); put(y, i, vf_##name(x, p, q), m))                      \
     }
-NUMBER(affine, vf_fma(x, p, q))
-NUMBER(clip, vf_min_c(vf_max_c(x, p), q))
-NUMBER(elu, vf_elu(x, p))
-NUMBER(leaky_relu, vf_leaky_relu(x, p))
-
-#define TEST(name, expression)                                                                     \
-    static void name##_piece(uint8_t *y, const float *px, int64_t n)                               \
-    {                                                                                              \
-        VECTORS(const vf x = get(px, i, m); put_bools(y, i, expression, m))                        \
-    }
-TEST(isnan, vf_is_nan(x))
-TEST(isfinite, vf_eq(vf_sub(x, x), vf_zero()))
-
-/* g * (P(x) + x * density(x)) */
-TLI_INLINE vf gelu_slope(vf x)
-{
-    const vf below = tli_normal_below(x);
-    const vf density =
-        vf_mul(vf_exp(vf_mul(vf_mul(x, x), vf_set1(-0.5f))), vf_set1(0.39894228040143268f));
-    // Far out x * density is 0 * infinity; its limit is 0.
-    return vf_add(below, vf_keep(vf_lt(vf_abs(x), vf_set1(20)), vf_mul(x, density)));
-}
-
-/* With u = sqrt(2 / pi) * (x + 0.044715 x^3) and s = sigmoid(2 u): s + x s (1 - s) 2 u'. Beyond 10 it is 0
- * or 1; up to there the exponential is finite. */
-TLI_INLINE vf gelu_tanh_slope(vf x)
-{
-    const vf in = vf_max_c(vf_min_c(x, vf_set1(10)), vf_set1(-10)), square = vf_mul(in, in);
-    const vf e = vf_exp(vf_mul(in, TLI_PAIR(-0x1.988454p0f, -0x1.2444f2p-4f, square)));
-    const vf s = vf_div(vf_set1(1), vf_add(e, vf_set1(1)));
-    const vf rise = TLI_PAIR(0x1.988454p0f, 3 * 0x1.2444f2p-4f, square);
-    return vf_fma(vf_mul(vf_mul(in, rise), vf_mul(e, s)), s, s);
-}
-
-/* s * (1 + x * (1 - s)) with s = sigmoid(x) */
-TLI_INLINE vf silu_slope(vf x)
-{
-    const vf s = vf_sigmoid(x);
-    const vf rest = vf_mul(
-        s, vf_mul(vf_max_c(vf_min_c(x, vf_set1(100)), vf_set1(-100)), vf_sub(vf_set1(1), s)));
-    return vf_add(s, rest);
-}
-BINARY(gelu_grad, vf_mul(a, gelu_slope(b)))
-BINARY(gelu_tanh_grad, vf_mul(a, gelu_tanh_slope(b)))
-BINARY(silu_grad, vf_mul(a, silu_slope(b)))
 
 /* --- kernels
  * ---------------------------------------------------------------------------------------- */
@@ -322,80 +259,61 @@ static tl_status run_job(const tl_run *run, const tl_node *n, tli_loop_fn *row, 
         job j = {__VA_ARGS__};                                                                     \
         return run_job(run, n, row, &j, n->in[n->inputs - 1]->dtype);                              \
     }
-#define UNARY_KERNEL(name, fn) KERNEL(name, unary_row, .unary = fn)
-#define BINARY_KERNEL(name) KERNEL(name, binary_row, .binary = name##_piece)
-#define COMPARE_KERNEL(name) KERNEL(name, compare_row, .compare = name##_piece)
+// With the numbers of its attributes.
+#define NUMBERED_KERNEL(name)                                                                      \
+    static tl_status name##_kernel(const tl_run *run, const tl_node *n)                            \
+    {                                                                                              \
+        double numbers[TLI_ATTR_NUMBERS];                                                          \
+        tli_attr_numbers(numbers, n->op->attr, n->attr);                                           \
+        job j = {.number = name##_piece, .numbers = {(float)numbers[0], (float)numbers[1]}};       \
+        return run_job(run, n, unary_row, &j, n->in[0]->dtype);                                    \
+    }
 #define MATH(name) TLI_ISA_NAME(tli_unary_fns).name
 
-#define ALL_BINARY(X)                                                                              \
-    X(add) X(sub) X(mul) X(div) X(minimum) X(maximum) X(tanh_grad) X(sigmoid_grad) X(relu_grad)    \
-    X(silu_grad)
-#define ALL_COMPARE(X) X(equal) X(not_equal) X(less) X(less_equal)
-#define ALL_PIECES(X) X(neg) X(abs) X(sign) X(square) X(floor) X(ceil) X(round)
-#define ALL_MATH(X)                                                                                \
-    X(exp) X(expm1) X(log) X(log1p) X(sin) X(cos) X(tanh) X(sigmoid) X(erf) X(sqrt) X(rsqrt)       \
-    X(reciprocal) X(relu) X(relu6) X(hard_sigmoid) X(hard_swish) X(silu) X(softplus) X(mish)
+/* What each form of a row is (core/elementwise.def). */
+#define FORM_UNARY(name) KERNEL(name, unary_row, .unary = MATH(name))
+#define FORM_BINARY(name) BINARY_PIECE(name) KERNEL(name, binary_row, .binary = name##_piece)
+#define FORM_SLOPE(name) FORM_BINARY(name)
+#define FORM_COMPARE(name) COMPARE_PIECE(name) KERNEL(name, compare_row, .compare = name##_piece)
+#define FORM_TEST(name) TEST_PIECE(name) KERNEL(name, test_row, .test = name##_piece)
+#define FORM_NUMBER(name) NUMBER_PIECE(name) NUMBERED_KERNEL(name)
+#define FORM_NUMBERS(name) NUMBERS_PIECE(name) NUMBERED_KERNEL(name)
+#define FORM_WHERE(name) KERNEL(name, where_row, .unary = NULL)
+#define FORM_EITHER(name) // below
+#define FORM_SLOPE_EITHER(name) BINARY_PIECE(name)
 
-ALL_BINARY(BINARY_KERNEL)
-ALL_COMPARE(COMPARE_KERNEL)
-#define PIECE_KERNEL(name) UNARY_KERNEL(name, name##_piece)
-ALL_PIECES(PIECE_KERNEL)
-#define MATH_KERNEL(name) UNARY_KERNEL(name, MATH(name))
-ALL_MATH(MATH_KERNEL)
-KERNEL(isnan, test_row, .test = isnan_piece)
-KERNEL(isfinite, test_row, .test = isfinite_piece)
-KERNEL(where, where_row, .unary = NULL)
-KERNEL(pow, binary_row, .binary = MATH(pow))
+/* The kinds that are computed in float. */
+#define FLOAT_F(X, name) X(name)
+#define FLOAT_FD(X, name) X(name)
+#define FLOAT_FIL(X, name) X(name)
+#define FLOAT_FDIL(X, name) X(name)
+#define FLOAT_FDILB(X, name) X(name)
+#define FLOAT_IL(X, name)
+#define FLOAT_B(X, name)
+#define FLOAT_ANY(X, name) // casts: cast.c
 
-static tl_status affine_kernel(const tl_run *run, const tl_node *n)
+static bool is_approximate(const tl_node *n)
 {
-    const tl_affine_attr *a = n->attr;
-    job j = {.number = affine_piece, .numbers = {(float)a->scale, (float)a->shift}};
-    return run_job(run, n, unary_row, &j, n->in[0]->dtype);
+    return ((const tl_gelu_attr *)n->attr)->approximate;
 }
+#define EITHER_UNARY(name, other)                                                                  \
+    KERNEL(name, unary_row, .unary = is_approximate(n) ? MATH(other) : MATH(name))
+#define EITHER_SLOPE(name, other)                                                                  \
+    BINARY_PIECE(other)                                                                            \
+    KERNEL(name, binary_row, .binary = is_approximate(n) ? other##_piece : name##_piece)
 
-static tl_status clip_kernel(const tl_run *run, const tl_node *n)
-{
-    const tl_clip_attr *a = n->attr;
-    job j = {.number = clip_piece, .numbers = {(float)a->low, (float)a->high}};
-    return run_job(run, n, unary_row, &j, n->in[0]->dtype);
-}
-
-static tl_status elu_kernel(const tl_run *run, const tl_node *n)
-{
-    const tl_alpha_attr *a = n->attr;
-    job j = {.number = elu_piece, .numbers = {(float)a->alpha}};
-    return run_job(run, n, unary_row, &j, n->in[0]->dtype);
-}
-
-static tl_status leaky_relu_kernel(const tl_run *run, const tl_node *n)
-{
-    const tl_alpha_attr *a = n->attr;
-    job j = {.number = leaky_relu_piece, .numbers = {(float)a->alpha}};
-    return run_job(run, n, unary_row, &j, n->in[0]->dtype);
-}
-
-static tl_status gelu_kernel(const tl_run *run, const tl_node *n)
-{
-    const tl_gelu_attr *a = n->attr;
-    job j = {.unary = a->approximate ? MATH(gelu_tanh) : MATH(gelu)};
-    return run_job(run, n, unary_row, &j, n->in[0]->dtype);
-}
-
-static tl_status gelu_grad_kernel(const tl_run *run, const tl_node *n)
-{
-    const tl_gelu_attr *a = n->attr;
-    job j = {.binary = a->approximate ? gelu_tanh_grad_piece : gelu_grad_piece};
-    return run_job(run, n, binary_row, &j, n->in[0]->dtype);
-}
+#define TL_ELEMENTWISE(op, form, kinds, attr, cost, flags, help, meaning, gradient)                \
+    FLOAT_##kinds(FORM_##form, op)
+#define TL_EITHER(op, form, formula) EITHER_##form(op, formula)
+#include <tilth/core/elementwise.def>
 
 #define ROWS(name)                                                                                 \
     {TL_OP_##name, TL_F32, name##_kernel, TL_KERNEL_STRIDED},                                      \
     {TL_OP_##name, TL_BF16, name##_kernel, TL_KERNEL_STRIDED},                                     \
     {TL_OP_##name, TL_F16, name##_kernel, TL_KERNEL_STRIDED},
 static const tl_kernel rows[] = {
-    ALL_BINARY(ROWS) ALL_COMPARE(ROWS) ALL_PIECES(ROWS) ALL_MATH(ROWS)
-    ROWS(isnan) ROWS(isfinite) ROWS(where) ROWS(pow) ROWS(affine) ROWS(clip) ROWS(elu)
-    ROWS(leaky_relu) ROWS(gelu) ROWS(gelu_grad)
+#define TL_ELEMENTWISE(op, form, kinds, attr, cost, flags, help, meaning, gradient)                \
+    FLOAT_##kinds(ROWS, op)
+#include <tilth/core/elementwise.def>
 };
 TLI_SIMD_KERNELS(elementwise, rows);

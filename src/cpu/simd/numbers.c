@@ -1,11 +1,11 @@
-/* Ops on each element of float64, of integers and of truth values: plain loops, which compilers
- * make vectors of. Integers are computed in their own width and wrap, which gives the bits that
- * int64 would give when it is stored in it. */
-#include <math.h>
-
+/* Ops on each element of float64, of integers and of truth values: plain loops around the formulas of
+ * number.h, which compilers make vectors of. Shorter integers are computed in int32 and wrap, which
+ * gives the bits that int64 would give when it is stored in them. */
+#include "core/attr_numbers.h"
 #include "cpu/loop.h"
 #include "cpu/simd/kernels.h"
-#include "cpu/simd/vec.h"
+
+#include "cpu/simd/number.h"
 
 // One row of two inputs. Most rows lie without gaps, or one input is a single number.
 #define BINARY_ROW(name, type, result, expression)                                                 \
@@ -39,8 +39,8 @@
     {                                                                                              \
         result *restrict y = (result *)data[0];                                                    \
         const type *px = (const type *)data[1];                                                    \
-        const tl_affine_attr *attr = payload;                                                      \
-        (void)attr;                                                                                \
+        const double *p = payload;                                                                 \
+        (void)p;                                                                                   \
         if (step[1] == 1) {                                                                        \
             for (int64_t i = 0; i < n; i++) {                                                      \
                 const type x = px[i];                                                              \
@@ -79,10 +79,12 @@
 static tl_status run_rows(const tl_run *run, const tl_node *n, tli_loop_fn *row)
 {
     tli_loop l;
+    double numbers[TLI_ATTR_NUMBERS];
     const tl_tensor *operands[TLI_LOOP_MOST] = {n->out[0]};
     for (int i = 0; i < n->inputs; i++) operands[i + 1] = n->in[i];
+    tli_attr_numbers(numbers, n->op->attr, n->attr);
     tli_loop_init(&l, &n->out[0]->shape, n->inputs + 1, operands);
-    return tli_loop_run(run->threads, &l, row, (void *)n->attr);
+    return tli_loop_run(run->threads, &l, row, numbers);
 }
 
 #define KERNEL(name)                                                                               \
@@ -90,87 +92,80 @@ static tl_status run_rows(const tl_run *run, const tl_node *n, tli_loop_fn *row)
     {                                                                                              \
         return run_rows(run, n, name##_row);                                                       \
     }
-#define BINARY(name, type, result, expression)                                                     \
-    BINARY_ROW(name##_row, type, result, expression)                                               \
-    KERNEL(name)
-#define UNARY(name, type, result, expression)                                                      \
-    UNARY_ROW(name##_row, type, result, expression)                                                \
-    KERNEL(name)
 
-/* --- float64 ------------------------------------------------------------------------------------
- */
+/* What each form of a row is (core/elementwise.def), of the type t, with the formula of kind k. */
+#define UNARY(op, t, type, k)                                                                      \
+    UNARY_ROW(op##_##t##_row, type, type, op##_##k(x))                                             \
+    KERNEL(op##_##t)
+#define TEST(op, t, type, k)                                                                       \
+    UNARY_ROW(op##_##t##_row, type, uint8_t, op##_##k(x))                                          \
+    KERNEL(op##_##t)
+#define BINARY(op, t, type, k)                                                                     \
+    BINARY_ROW(op##_##t##_row, type, type, op##_##k(a, b))                                         \
+    KERNEL(op##_##t)
+#define COMPARE(op, t, type, k)                                                                    \
+    BINARY_ROW(op##_##t##_row, type, uint8_t, op##_##k(a, b))                                      \
+    KERNEL(op##_##t)
+#define SLOPE(op, t, type, k) BINARY(op, t, type, k)
+#define WHERE(op, t, type, k)                                                                      \
+    WHERE_ROW(op##_##t##_row, type)                                                                \
+    KERNEL(op##_##t)
+#define NUMBER(op, t, type, k)                                                                     \
+    UNARY_ROW(op##_##t##_row, type, type, op##_##k(x, p[0]))                                       \
+    KERNEL(op##_##t)
+#define NUMBERS(op, t, type, k) NUMBERS_##k(op, t, type)
+#define NUMBERS_d(op, t, type)                                                                     \
+    UNARY_ROW(op##_##t##_row, type, type, op##_d(x, p[0], p[1]))                                   \
+    KERNEL(op##_##t)
+// Bounds that a shorter type cannot hold do not wrap: clip is computed in int64.
+#define NUMBERS_i(op, t, type) NUMBERS_##op(t, type, i, i32)
+#define NUMBERS_l(op, t, type) NUMBERS_##op(t, type, l, i64)
+#define NUMBERS_affine(t, type, k, T)                                                              \
+    UNARY_ROW(affine_##t##_row, type, type, affine_##k(x, (T)(int64_t)p[0], (T)(int64_t)p[1]))     \
+    KERNEL(affine_##t)
+#define NUMBERS_clip(t, type, k, T)                                                                \
+    UNARY_ROW(clip_##t##_row, type, type, clip_l(x, whole(p[0]), whole(p[1])))                     \
+    KERNEL(clip_##t)
 
-BINARY(add_f64, double, double, a + b)
-BINARY(sub_f64, double, double, a - b)
-BINARY(mul_f64, double, double, a *b)
-BINARY(div_f64, double, double, a / b)
-BINARY(minimum_f64, double, double, a != a || a < b ? a : b)
-BINARY(maximum_f64, double, double, a != a || a > b ? a : b)
-BINARY(equal_f64, double, uint8_t, a == b)
-BINARY(not_equal_f64, double, uint8_t, a != b)
-BINARY(less_f64, double, uint8_t, a < b)
-BINARY(less_equal_f64, double, uint8_t, a <= b)
-BINARY(relu_grad_f64, double, double, b > 0 ? a : 0)
-UNARY(neg_f64, double, double, -x)
-UNARY(abs_f64, double, double, fabs(x))
-UNARY(square_f64, double, double, x *x)
-UNARY(sqrt_f64, double, double, sqrt(x))
-UNARY(reciprocal_f64, double, double, 1 / x)
-UNARY(relu_f64, double, double, x > 0 || x != x ? x : 0)
-UNARY(affine_f64, double, double, x *attr->scale + attr->shift)
-WHERE_ROW(where_f64_row, double)
-KERNEL(where_f64)
+// Infinite bounds are the ends of int64.
+static int64_t whole(double x)
+{
+    if (x <= (double)INT64_MIN) return INT64_MIN;
+    return x >= (double)INT64_MAX ? INT64_MAX : (int64_t)x;
+}
 
-/* --- integers -----------------------------------------------------------------------------------
- */
+/* The types of each kind; X: a form, or ROW. */
+#define DOUBLES(X, op) X(op, f64, double, d)
+#define INTEGERS(X, op)                                                                            \
+    X(op, i8, int8_t, i)                                                                           \
+    X(op, u8, uint8_t, i) X(op, i16, int16_t, i) X(op, i32, int32_t, i) X(op, i64, int64_t, l)
+#define F(X, op)
+#define FD(X, op) DOUBLES(X, op)
+#define IL(X, op) INTEGERS(X, op)
+#define FIL(X, op) INTEGERS(X, op)
+#define FDIL(X, op) DOUBLES(X, op) INTEGERS(X, op)
+#define FDILB(X, op) FDIL(X, op)
+#define B(X, op) X(op, truth, uint8_t, i)
+#define ANY(X, op) // casts: cast.c
+// A truth value in memory may be any number but 0.
+#define LOGIC(op, t, type, k)                                                                      \
+    BINARY_ROW(op##_##t##_row, type, type, op##_##k(a != 0, b != 0))                               \
+    KERNEL(op##_##t)
+#define NOT(op, t, type, k) UNARY(op, t, type, k)
 
-/*    name, type, unsigned type in which it wraps (not promoted to a signed one) */
-#define INTEGERS(X)                                                                                \
-    X(i8, int8_t, uint32_t) X(u8, uint8_t, uint32_t) X(i16, int16_t, uint32_t)                     \
-    X(i32, int32_t, uint32_t) X(i64, int64_t, uint64_t)
+#define TL_ELEMENTWISE(op, form, kinds, attr, cost, flags, help, meaning, gradient) kinds(form, op)
+#include <tilth/core/elementwise.def>
 
-#define INTEGER_KERNELS(t, type, wraps)                                                            \
-    BINARY(add_##t, type, type, (wraps)a + (wraps)b)                                               \
-    BINARY(sub_##t, type, type, (wraps)a - (wraps)b)                                               \
-    BINARY(mul_##t, type, type, (wraps)a *(wraps)b)                                                \
-    BINARY(minimum_##t, type, type, a < b ? a : b)                                                 \
-    BINARY(maximum_##t, type, type, a > b ? a : b)                                                 \
-    BINARY(equal_##t, type, uint8_t, a == b)                                                       \
-    BINARY(not_equal_##t, type, uint8_t, a != b)                                                   \
-    BINARY(less_##t, type, uint8_t, a < b)                                                         \
-    BINARY(less_equal_##t, type, uint8_t, a <= b)                                                  \
-    UNARY(neg_##t, type, type, -(wraps)x)                                                          \
-    UNARY(abs_##t, type, type, x > 0 ? (wraps)x : -(wraps)x)                                       \
-    UNARY(square_##t, type, type, (wraps)x *(wraps)x)                                              \
-    UNARY(affine_##t, type, type,                                                                  \
-          (wraps)x *(wraps)(int64_t)attr->scale + (wraps)(int64_t)attr->shift)                     \
-    WHERE_ROW(where_##t##_row, type)                                                               \
-    KERNEL(where_##t)
-INTEGERS(INTEGER_KERNELS)
-
-/* --- truth
- * ---------------------------------------------------------------------------------------- */
-
-BINARY(logical_and, uint8_t, uint8_t, a != 0 && b != 0)
-BINARY(logical_or, uint8_t, uint8_t, (a | b) != 0)
-BINARY(logical_xor, uint8_t, uint8_t, (a != 0) != (b != 0))
-UNARY(logical_not, uint8_t, uint8_t, x == 0)
-
-/* --- the table ----------------------------------------------------------------------------------
- */
-
-#define ROW(name, type, t) {TL_OP_##name, type, name##_##t##_kernel, TL_KERNEL_STRIDED},
-#define COMMON_ROWS(type, t)                                                                       \
-    ROW(add, type, t) ROW(sub, type, t) ROW(mul, type, t) ROW(minimum, type, t)                    \
-    ROW(maximum, type, t) ROW(equal, type, t) ROW(not_equal, type, t) ROW(less, type, t)           \
-    ROW(less_equal, type, t) ROW(neg, type, t) ROW(abs, type, t) ROW(square, type, t)              \
-    ROW(affine, type, t) ROW(where, type, t)
-#define TRUTH_ROW(name) {TL_OP_##name, TL_BOOL, name##_kernel, TL_KERNEL_STRIDED},
+#define TYPE_f64 TL_F64
+#define TYPE_i8 TL_I8
+#define TYPE_u8 TL_U8
+#define TYPE_i16 TL_I16
+#define TYPE_i32 TL_I32
+#define TYPE_i64 TL_I64
+#define TYPE_truth TL_BOOL
+#define ROW(op, t, type, k) {TL_OP_##op, TYPE_##t, op##_##t##_kernel, TL_KERNEL_STRIDED},
 static const tl_kernel rows[] = {
-    COMMON_ROWS(TL_F64, f64) ROW(div, TL_F64, f64) ROW(relu_grad, TL_F64, f64)
-    ROW(sqrt, TL_F64, f64) ROW(reciprocal, TL_F64, f64) ROW(relu, TL_F64, f64)
-    COMMON_ROWS(TL_I8, i8) COMMON_ROWS(TL_U8, u8) COMMON_ROWS(TL_I16, i16)
-    COMMON_ROWS(TL_I32, i32) COMMON_ROWS(TL_I64, i64)
-    TRUTH_ROW(logical_and) TRUTH_ROW(logical_or) TRUTH_ROW(logical_xor) TRUTH_ROW(logical_not)
+#define TL_ELEMENTWISE(op, form, kinds, attr, cost, flags, help, meaning, gradient) kinds(ROW, op)
+#include <tilth/core/elementwise.def>
 };
 TLI_SIMD_KERNELS(numbers, rows);

@@ -16,18 +16,11 @@ typedef void tli_unary_fn(float *y, const float *x, int64_t n);
 /* With one number for all elements: the scale of elu, the slope of leaky_relu. */
 typedef void tli_unary_1_fn(float *y, const float *x, float number, int64_t n);
 
-/* Functions of one argument; simd/math.h says how exact they are. */
-// clang-format off
-#define TLI_UNARY_LIST(X)                                                                          \
-    X(exp) X(expm1) X(log) X(log1p) X(sin) X(cos) X(tanh) X(sigmoid) X(erf) X(sqrt) X(rsqrt)       \
-    X(reciprocal) X(relu) X(relu6) X(hard_sigmoid) X(hard_swish) X(gelu) X(gelu_tanh) X(silu)      \
-    X(softplus) X(log_sigmoid) X(mish)
-// clang-format on
-
+/* A member for each function of one argument of the rows, and some more;
+ * simd/formula.h says how exact they are. */
 typedef struct tli_unary_fns {
-#define TLI_UNARY_MEMBER(name) tli_unary_fn *name;
-    TLI_UNARY_LIST(TLI_UNARY_MEMBER)
-#undef TLI_UNARY_MEMBER
+#define TLI_UNARY_ROW(formula, op, approximate) tli_unary_fn *formula;
+#include "cpu/simd/unary_rows.inc"
     tli_unary_1_fn *elu, *leaky_relu;
     void (*pow)(float *y, const float *x, const float *exponents, int64_t n);
     void (*pow_1)(float *y, const float *x, float exponent, int64_t n);

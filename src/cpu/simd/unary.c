@@ -21,14 +21,12 @@
         vf_store_n(y + i, call(vf_load_n(x + i, left)), left);                                     \
     }
 
-TLI_VEC1(vf, vf_reciprocal, vf, vf_div(vf_set1(1), a))
-
-#define UNARY(name)                                                                                \
+#define TLI_UNARY_ROW(name, op, approximate)                                                       \
     static void map_##name(float *y, const float *x, int64_t n)                                    \
     {                                                                                              \
         MAP(vf_##name)                                                                             \
     }
-TLI_UNARY_LIST(UNARY)
+#include "cpu/simd/unary_rows.inc"
 
 static void map_elu(float *y, const float *x, float number, int64_t n)
 {
@@ -64,10 +62,10 @@ static void map_pow(float *y, const float *x, const float *exponents, int64_t n)
 }
 
 const tli_unary_fns TLI_ISA_NAME(tli_unary_fns) = {
-#define UNARY_ENTRY(name) .name = map_##name,
-    TLI_UNARY_LIST(UNARY_ENTRY) // clang-format off
+#define TLI_UNARY_ROW(name, op, approximate) .name = map_##name,
+#include "cpu/simd/unary_rows.inc"
     .elu = map_elu,
     .leaky_relu = map_leaky_relu,
     .pow = map_pow,
-    .pow_1 = map_pow_1, // clang-format on
+    .pow_1 = map_pow_1,
 };

@@ -1,5 +1,12 @@
-/* The functions of scalar.h in loops, which the compiler makes vectors of. */
+/* The formulas of ops for one element, and the functions of scalar.h, in loops, which the compiler makes
+ * vectors of. */
 #include "nest/simd/tile.h"
+
+#include "cpu/simd/number.h"
+
+#include "cpu/simd/lane.h"
+
+#include "cpu/simd/formula.h"
 
 #include "nest/scalar.h"
 
@@ -61,7 +68,6 @@ typedef i64 kind_l;
 #define LOGIC(name, k) BINARY_TO(name, k, i)
 #define EITHER(name, k) UNARY(name, k)
 #define SLOPE_EITHER(name, k) SLOPE(name, k)
-#define CAST(name, k) /* by the types of both sides, below */
 
 #define F(X, name) X(name, f)
 #define FD(X, name) X(name, f) X(name, d)
@@ -70,6 +76,7 @@ typedef i64 kind_l;
 #define FDIL(X, name) FD(X, name) IL(X, name)
 #define FDILB(X, name) FDIL(X, name)
 #define B(X, name) X(name, i)
+#define ANY(X, name) // casts: by the types of both sides, below
 
 #define TL_ELEMENTWISE(op, form, kinds, attr, cost, flags, help, meaning, gradient) kinds(form, op)
 #define TL_EITHER(op, form, formula) form(formula, f)
@@ -189,11 +196,7 @@ REDUCE(all, logical_and, i)
 #define KIND_d TLI_KIND_D
 #define KIND_i TLI_KIND_I
 #define KIND_l TLI_KIND_L
-#define ENTRY(name, k) [KIND_##k] = name##_tile_##k,
-#define cast_tile_f NULL // not here, but by types
-#define cast_tile_d NULL
-#define cast_tile_i NULL
-#define cast_tile_l NULL
+#define ENTRY(name, k) [TL_OP_##name][KIND_##k] = name##_tile_##k,
 #define REDUCE_ENTRY(name, k)                                                                      \
     [KIND_##k] = {name##_tile_lanes_##k, name##_tile_all_##k, name##_tile_join_##k},
 #define REDUCE_ROW(name) {FDIL(REDUCE_ENTRY, name)}
@@ -208,7 +211,7 @@ REDUCE(all, logical_and, i)
 const tli_tile_fns TLI_ISA_NAME(tli_tile_fns) = {
     .op = {
 #define TL_ELEMENTWISE(op, form, kinds, attr, cost, flags, help, meaning, gradient)                \
-        [TL_OP_##op] = {kinds(ENTRY, op)},
+        kinds(ENTRY, op)
 #include <tilth/core/elementwise.def>
     },
     .other = {
