@@ -13,12 +13,12 @@ enum { PIECE = 512 };
 /* --- pieces -------------------------------------------------------------------------------------
  */
 
-static void widen(tl_dtype dtype, float *to, const char *from, int64_t n)
+TLI_INLINE void widen(tl_dtype dtype, float *to, const char *from, int64_t n)
 {
     TLI_VECTORS(i, m, n) any_store(TL_F32, to, i, any_load(dtype, from, i, m), m);
 }
 
-static void narrow(tl_dtype dtype, char *to, const float *from, int64_t n)
+TLI_INLINE void narrow(tl_dtype dtype, char *to, const float *from, int64_t n)
 {
     TLI_VECTORS(i, m, n) any_store(dtype, to, i, any_load(TL_F32, from, i, m), m);
 }
@@ -52,7 +52,7 @@ static bool is_plain(const source *s)
     return s->dtype == TL_F32 && s->step == 1;
 }
 
-static const float *piece(const source *s, int64_t at, int64_t n)
+TLI_INLINE const float *piece(const source *s, int64_t at, int64_t n)
 {
     const size_t size = s->dtype == TL_F32 ? 4 : 2;
     const char *p = s->data + at * s->step * (int64_t)size;

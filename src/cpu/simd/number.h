@@ -116,8 +116,9 @@ FN double hard_swish_d(double x)
     return x < -3 ? 0 : y;
 }
 
-/* --- integers: they wrap in the unsigned type U ------------------------------------------------- */
+/* --- integers --------------------------------------------------------------------------------- */
 
+/* Of the type T, which wrap in the unsigned type U. */
 #define INTS(k, T, U)                                                                              \
     FN T add_##k(T a, T b) { return (T)((U)a + (U)b); }                                            \
     FN T sub_##k(T a, T b) { return (T)((U)a - (U)b); }                                            \
@@ -129,8 +130,8 @@ FN double hard_swish_d(double x)
     FN i32 less_##k(T a, T b) { return a < b; }                                                    \
     FN i32 less_equal_##k(T a, T b) { return a <= b; }                                             \
     FN T where_##k(i32 c, T a, T b) { return c ? a : b; }                                          \
-    FN T neg_##k(T x) { return (T)(0 - (U)x); }                                                    \
-    FN T abs_##k(T x) { return x < 0 ? (T)(0 - (U)x) : x; }                                        \
+    FN T neg_##k(T x) { return (T)-(U)x; }                                                         \
+    FN T abs_##k(T x) { return (T)(x > 0 ? (U)x : -(U)x); }                                        \
     FN T sign_##k(T x) { return (x > 0) - (x < 0); }                                               \
     FN T square_##k(T x) { return (T)((U)x * (U)x); }                                              \
     FN T affine_##k(T x, T scale, T shift) { return (T)((U)x * (U)scale + (U)shift); }             \
@@ -158,7 +159,6 @@ FN double hard_swish_d(double x)
     }
 INTS(i, i32, u32)
 INTS(l, i64, u64)
-#undef INTS
 
 FN i32 logical_and_i(i32 a, i32 b) { return a & b; }
 FN i32 logical_or_i(i32 a, i32 b) { return a | b; }

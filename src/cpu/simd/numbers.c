@@ -7,6 +7,10 @@
 
 #include "cpu/simd/number.h"
 
+// Compilers compute in the shorter types where the formula itself ends in them.
+INTS(i8, int8_t, uint32_t)
+INTS(i16, int16_t, uint32_t)
+
 // One row of two inputs. Most rows lie without gaps, or one input is a single number.
 #define BINARY_ROW(name, type, result, expression)                                                 \
     static tl_status name(void *payload, char *const *data, const int64_t *step, int64_t n)        \
@@ -119,6 +123,8 @@ static tl_status run_rows(const tl_run *run, const tl_node *n, tli_loop_fn *row)
     KERNEL(op##_##t)
 // Bounds that a shorter type cannot hold do not wrap: clip is computed in int64.
 #define NUMBERS_i(op, t, type) NUMBERS_##op(t, type, i, i32)
+#define NUMBERS_i8(op, t, type) NUMBERS_##op(t, type, i, i32)
+#define NUMBERS_i16(op, t, type) NUMBERS_##op(t, type, i, i32)
 #define NUMBERS_l(op, t, type) NUMBERS_##op(t, type, l, i64)
 #define NUMBERS_affine(t, type, k, T)                                                              \
     UNARY_ROW(affine_##t##_row, type, type, affine_##k(x, (T)(int64_t)p[0], (T)(int64_t)p[1]))     \
@@ -137,8 +143,8 @@ static int64_t whole(double x)
 /* The types of each kind; X: a form, or ROW. */
 #define DOUBLES(X, op) X(op, f64, double, d)
 #define INTEGERS(X, op)                                                                            \
-    X(op, i8, int8_t, i)                                                                           \
-    X(op, u8, uint8_t, i) X(op, i16, int16_t, i) X(op, i32, int32_t, i) X(op, i64, int64_t, l)
+    X(op, i8, int8_t, i8)                                                                          \
+    X(op, u8, uint8_t, i) X(op, i16, int16_t, i16) X(op, i32, int32_t, i) X(op, i64, int64_t, l)
 #define F(X, op)
 #define FD(X, op) DOUBLES(X, op)
 #define IL(X, op) INTEGERS(X, op)
