@@ -1,4 +1,4 @@
-/* In which kinds of numbers ops are computed in a nest, and by which functions of scalar.h.
+/* In which kinds of numbers ops are computed in a nest, and by which formulas.
  *
  * Thread word: immutable. */
 #ifndef TLI_NEST_KIND_H
@@ -6,7 +6,7 @@
 
 #include <tilth/sys/core/op.h>
 
-/* What scalar.h calls them: the last letter of its functions. */
+/* The last letter of the names of formulas and of the functions of scalar.h. */
 typedef enum tli_kind {
     TLI_KIND_F, /* float: float32, bfloat16, float16 */
     TLI_KIND_D, /* double: float64 */

@@ -13,6 +13,9 @@
  *
  * No include guard: included once. Thread word: free-threaded. */
 
+#define INF_F __builtin_inff()
+#define NAN_F __builtin_nanf("")
+
 /* --- types in memory -------------------------------------------------------------------------- */
 
 FN float as_bf16(float x)
