@@ -3,7 +3,7 @@
 #include <math.h>
 #include <tilth/sys/core/attrs.h>
 
-#include "core/attr_numbers.h"
+#include "core/inner/attr_numbers.h"
 #include "core/inner/element.h"
 #include "core/inner/integer.h"
 

@@ -1,7 +1,7 @@
 /* Classes of the elementwise ops and their functions, from the rows of core/elementwise.def. */
 #include <tilth/ops/activation.h>
 
-#include "core/attr_numbers.h"
+#include "core/inner/attr_numbers.h"
 #include "ops/elementwise.h"
 
 /* --- gradients that a row says ---------------------------------------------------------------- */

@@ -25,7 +25,7 @@
 #include <tilth/sys/nest/print_c.h>
 #include <unistd.h>
 
-#include "core/attr_numbers.h"
+#include "core/inner/attr_numbers.h"
 #include "core/inner/element.h"
 #include "core/inner/half.h"
 #include "cpu/ref/meaning.h"

@@ -8,7 +8,7 @@
 
 #define ROOT TEST_DATA "/.."
 #define ROWS "include/tilth/core/elementwise.def"
-#define FORMULAS "src/cpu/simd/formula.h"
+#define FORMULAS "src/nest/inner/formula.h"
 
 static char folder[] = "/tmp/tilth-adding-XXXXXX";
 
@@ -92,8 +92,8 @@ static void the_formula_is_what_the_row_means(void **state)
     snprintf(path, sizeof path, "%s/try.c", folder);
     FILE *to = fopen(path, "w");
     assert_non_null(to);
-    fputs("#include \"cpu/ref/meaning.h\"\n#include \"cpu/simd/number.h\"\n"
-          "#include \"cpu/simd/lane.h\"\n#include \"cpu/simd/formula.h\"\n"
+    fputs("#include \"cpu/ref/meaning.h\"\n#include \"nest/inner/number.h\"\n"
+          "#include \"nest/inner/lane.h\"\n#include \"nest/inner/formula.h\"\n"
           "int main(void)\n{\n"
           "    const float x[] = {0, -1, 0.25f, 3, -100, 1e30f, INFINITY, -INFINITY};\n"
           "    for (int i = 0; i < 8; i++)\n"

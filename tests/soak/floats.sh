@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every function of simd/formula.h at all 2^32 floats, on this CPU's best instruction set, against the
+# Every function of nest/inner/formula.h at all 2^32 floats, on this CPU's best instruction set, against the
 # C library's doubles; the other instruction sets must give the same bits. Prints the largest error
 # of each in units in the last place. TILTH_FLOATS names one function; without it all are swept,
 # which takes long. TILTH_FLOATS_EVERY=61 sweeps one part in 61.

@@ -1,6 +1,6 @@
 #include <math.h>
 
-#include "core/attr_numbers.h"
+#include "core/inner/attr_numbers.h"
 #include "core/inner/integer.h"
 #include "cpu/ref/meaning.h"
 #include "cpu/ref/ref.h"

@@ -1,7 +1,7 @@
 /* Ops on each element, for float32, bfloat16 and float16. Rows that are plain float32 go through as
  * they are; others in pieces that stay in the first cache, which are brought into that form,
  * computed, and stored. */
-#include "core/attr_numbers.h"
+#include "core/inner/attr_numbers.h"
 #include "cpu/loop.h"
 #include "cpu/simd/any_float.h"
 #include "cpu/simd/kernels.h"

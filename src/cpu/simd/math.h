@@ -17,6 +17,6 @@
 #define TLI_TEST_1(name, x) TLI_INLINE vm vf_##name(vf x)
 #define TLI_TEST_2(name, x, y) TLI_INLINE vm vf_##name(vf x, vf y)
 
-#include "cpu/simd/formula.h"
+#include "nest/inner/formula.h"
 
 #endif

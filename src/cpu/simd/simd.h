@@ -17,7 +17,7 @@ typedef void tli_unary_fn(float *y, const float *x, int64_t n);
 typedef void tli_unary_1_fn(float *y, const float *x, float number, int64_t n);
 
 /* A member for each function of one argument of the rows, and some more;
- * simd/formula.h says how exact they are. */
+ * nest/inner/formula.h says how exact they are. */
 typedef struct tli_unary_fns {
 #define TLI_UNARY_ROW(formula, op, approximate) tli_unary_fn *formula;
 #include "cpu/simd/unary_rows.inc"

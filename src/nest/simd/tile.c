@@ -2,11 +2,11 @@
  * vectors of. */
 #include "nest/simd/tile.h"
 
-#include "cpu/simd/number.h"
+#include "nest/inner/number.h"
 
-#include "cpu/simd/lane.h"
+#include "nest/inner/lane.h"
 
-#include "cpu/simd/formula.h"
+#include "nest/inner/formula.h"
 
 #include "nest/scalar.h"
 
