@@ -7,6 +7,7 @@
  * graphs as they are after each pass instead. */
 #include "bench.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -187,6 +188,11 @@ int main(int argc, char **argv)
         {"float32 full", TL_F32, TL_RECOMPUTE_FULL},
     };
     bench b;
+#ifdef M_TRIM_THRESHOLD
+    // What malloc gives back to the system after each round, of large programs only, is not what is measured.
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+#endif
     tl_status st = bench_begin(&b, argc, argv);
     for (size_t i = 0; i < TL_COUNT(kinds) && st == TL_OK; i++) st = run_kind(&b, &kinds[i]);
     return bench_end(&b, st);

@@ -33,7 +33,7 @@ tl_status tli_pass_common(tl_graph *g, int64_t *changes)
     int64_t slots = 16, mask;
     while (slots < 2 * g->uses.calls.count) slots *= 2;
     mask = slots - 1;
-    tl_node **table = tl_arena_array(g->ctx->arena, slots, sizeof *table);
+    tl_node **table = tl_arena_array(g->scratch, slots, sizeof *table);
     if (!table) return TL_ENOMEM;
     TLI_EACH_NODE_SAFE(g, n, next) {
         if (!can_be_shared(g, n)) continue;

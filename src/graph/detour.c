@@ -78,10 +78,10 @@ tl_status tli_detours_make(tli_detours *d, tl_graph *g, const tli_order *o)
                                 &d->needs,   &d->needed_by, &d->stack, &d->aside};
     *d = (tli_detours){.count = o->count};
     for (size_t i = 0; i < TL_COUNT(arrays); i++)
-        if (!(*arrays[i] = tl_arena_array(g->ctx->arena, d->count, sizeof(int32_t)))) return TL_ENOMEM;
-    d->seen = tl_arena_array(g->ctx->arena, d->count, sizeof *d->seen);
+        if (!(*arrays[i] = tl_arena_array(g->scratch, d->count, sizeof(int32_t)))) return TL_ENOMEM;
+    d->seen = tl_arena_array(g->scratch, d->count, sizeof *d->seen);
     if (!d->seen) return TL_ENOMEM;
-    TL_TRY(copy_deps(d, g->ctx->arena, o));
+    TL_TRY(copy_deps(d, g->scratch, o));
     find_trunk(d, o, d->stack, d->aside);
     for (int64_t i = 0; i < d->count; i++) {
         d->cluster[i] = d->next[i] = d->place[i] = (int32_t)i;

@@ -14,7 +14,7 @@
 
 #include "graph/order.h"
 
-/* A cluster is named by a call in it. All arrays are by the index of calls and lie in the graph's arena. */
+/* A cluster is named by a call in it. All arrays are by the index of calls and lie in the scratch of the pass. */
 typedef struct tli_detours {
     int64_t count;
     int32_t *first_dep, *deps;   /* as those of the order, of calls that made the elements instead of views of them */

@@ -257,7 +257,7 @@ static int by_space(const void *a, const void *b)
 static tl_status find_spaces(fuser *f)
 {
     int64_t count = 0;
-    spot *spots = tl_arena_array(f->g->ctx->arena, f->order.count, sizeof *spots);
+    spot *spots = tl_arena_array(f->g->scratch, f->order.count, sizeof *spots);
     if (!spots) return TL_ENOMEM;
     for (int64_t i = 0; i < f->order.count; i++)
         if (f->clusters[i].members.count) spots[count++] = (spot){&f->clusters[i].space, i};
@@ -391,7 +391,7 @@ static void emit_all(fuser *f)
 
 static tl_status fuse(fuser *f, int64_t *changes)
 {
-    tl_arena *arena = f->g->ctx->arena;
+    tl_arena *arena = f->g->scratch;
     int64_t count = f->order.count + 1;
     f->clusters = tl_arena_array(arena, count, sizeof *f->clusters);
     f->cluster_of = tl_arena_array(arena, count, sizeof *f->cluster_of);

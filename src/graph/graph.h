@@ -30,6 +30,7 @@ struct tl_graph {
     int64_t input_count, output_count;
     struct { tli_outside *items; int64_t count, capacity; } outside;
     struct { tli_weight_copy *items; int64_t count, capacity; } copies;
+    tl_arena *scratch; /* of the pass that runs: gone when it ends */
     tli_uses uses; /* of what the list holds: tli_ functions that change it keep them true */
 };
 

@@ -36,19 +36,35 @@ static bool verifies_all(const tl_optimize *how)
 #endif
 }
 
-tl_status tl_graph_optimize(tl_graph *g, const tl_optimize *how)
+static tl_status run_pass(tl_graph *g, const tl_pass *pass, const tl_optimize *how, int64_t *changes)
 {
-    static const tl_optimize usual;
-    if (!how) how = &usual;
+    tl_arena_mark mark = tl_arena_begin(g->scratch);
+    tl_status st = pass->run(g, changes);
+    tl_arena_end(g->scratch, mark);
+    TL_TRY_NOTE(st, "pass '%s'", pass->name);
+    TL_TRY_NOTE(verifies_all(how) ? tl_graph_verify(g) : tli_verify_changed(g), "after the pass '%s'", pass->name);
+    return TL_OK;
+}
+
+static tl_status optimize(tl_graph *g, const tl_optimize *how)
+{
     g->recompute = how->recompute;
     if (how->watch) how->watch(g, NULL, 0, how->payload);
     for (const tl_pass *pass = tl_graph_passes; pass->name; pass++) {
         int64_t changes = 0;
         if (is_skipped(how, pass)) continue;
-        TL_TRY_NOTE(pass->run(g, &changes), "pass '%s'", pass->name);
-        TL_TRY_NOTE(verifies_all(how) ? tl_graph_verify(g) : tli_verify_changed(g), "after the pass '%s'", pass->name);
+        TL_TRY(run_pass(g, pass, how, &changes));
         if (how->watch) how->watch(g, pass, changes, how->payload);
     }
     TL_TRY_NOTE(tli_verify_calls(g), "after the last pass");
     return TL_OK;
+}
+
+tl_status tl_graph_optimize(tl_graph *g, const tl_optimize *how)
+{
+    static const tl_optimize usual;
+    TL_TRY(tl_arena_new(&g->scratch));
+    tl_status st = optimize(g, how ? how : &usual);
+    tl_arena_free(&g->scratch);
+    return st;
 }

@@ -27,8 +27,8 @@ static memory *find(const memories *all, const tl_tensor *t)
 static tl_status find_changed(memories *out, tl_graph *g)
 {
     *out = (memories){.g = g};
-    out->items = tl_arena_array(g->ctx->arena, g->uses.changes.count, sizeof *out->items);
-    out->numbers = tl_arena_array(g->ctx->arena, tli_value_count(g), sizeof *out->numbers);
+    out->items = tl_arena_array(g->scratch, g->uses.changes.count, sizeof *out->items);
+    out->numbers = tl_arena_array(g->scratch, tli_value_count(g), sizeof *out->numbers);
     if (!out->items || !out->numbers) return TL_ENOMEM;
     TLI_EACH_NODE(g, n)
         for (int i = 0; tli_has_effects(n) && i < n->inputs; i++) {
@@ -87,8 +87,8 @@ tl_status tli_order_make(tli_order *out, tl_graph *g)
     memories list = {0};
     int64_t most = g->uses.calls.count + 1;
     *out = (tli_order){.count = 0};
-    out->nodes = tl_arena_array(g->ctx->arena, most, sizeof *out->nodes);
-    out->first = tl_arena_array(g->ctx->arena, most, sizeof *out->first);
+    out->nodes = tl_arena_array(g->scratch, most, sizeof *out->nodes);
+    out->first = tl_arena_array(g->scratch, most, sizeof *out->first);
     tl_status st = out->nodes && out->first ? find_changed(&list, g) : TL_ENOMEM;
     if (st == TL_OK) st = add_deps(out, g, &list);
     for (int64_t i = 0; i < list.count; i++) TL_VEC_FREE(&list.items[i].since);

@@ -13,7 +13,7 @@ typedef struct tli_order {
     struct { int64_t *items; int64_t count, capacity; } deps;
 } tli_order;
 
-/* Numbers the nodes. Arrays but deps lie in the graph's arena. */
+/* Numbers the nodes. Arrays but deps lie in the scratch of the pass. */
 TL_NODISCARD tl_status tli_order_make(tli_order *out, tl_graph *g);
 void tli_order_free(tli_order *o);
 

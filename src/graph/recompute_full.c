@@ -347,7 +347,7 @@ static tl_status use_second_selves(stretcher *s, int64_t *changes)
 
 static tl_status recompute(stretcher *s, int64_t *changes)
 {
-    tl_arena *arena = s->g->ctx->arena;
+    tl_arena *arena = s->g->scratch;
     s->sums = tl_arena_array(arena, s->count + 1, sizeof *s->sums);
     s->widths = tl_arena_array(arena, s->count + 1, sizeof *s->widths);
     s->result_of = tl_arena_array(arena, s->values, sizeof *s->result_of);

@@ -221,9 +221,27 @@ static tl_status add_outside(tl_graph *g, tl_tensor *t)
     return memory >= 0 || tli_pointer_map_put(&g->uses.storages, t->storage, id) ? TL_OK : TL_ENOMEM;
 }
 
+// All but the memory that it takes.
+static void forget(tli_uses *u)
+{
+    for (int64_t i = 0; i < u->changes.count; i++) TL_VEC_FREE(&u->changes.items[i]);
+    u->changes.count = u->uses.count = u->calls.count = u->values.count = u->changed.count = 0;
+    tli_pointer_map_free(&u->storages);
+}
+
+void tli_uses_free(tli_uses *u)
+{
+    forget(u);
+    TL_VEC_FREE(&u->changes);
+    TL_VEC_FREE(&u->uses);
+    TL_VEC_FREE(&u->calls);
+    TL_VEC_FREE(&u->values);
+    TL_VEC_FREE(&u->changed);
+}
+
 tl_status tli_uses_make(tl_graph *g)
 {
-    tli_uses_free(&g->uses);
+    forget(&g->uses);
     g->uses.all_changed = true;
     TL_TRY(add_values(g));
     for (int64_t i = 0; i < g->input_count; i++)
@@ -233,17 +251,6 @@ tl_status tli_uses_make(tl_graph *g)
     TLI_EACH_NODE(g, n) TL_TRY(adopt(g, n, order += usual_gap));
     for (int64_t i = 0; i < g->output_count; i++) value_of(g, g->outputs[i].tensor)->outputs++;
     return TL_OK;
-}
-
-void tli_uses_free(tli_uses *u)
-{
-    for (int64_t i = 0; i < u->changes.count; i++) TL_VEC_FREE(&u->changes.items[i]);
-    TL_VEC_FREE(&u->changes);
-    TL_VEC_FREE(&u->uses);
-    TL_VEC_FREE(&u->calls);
-    TL_VEC_FREE(&u->values);
-    TL_VEC_FREE(&u->changed);
-    tli_pointer_map_free(&u->storages);
 }
 
 tl_status tli_add_outside(tl_graph *g, const tl_tensor *original, tl_tensor *header)
