@@ -1,6 +1,6 @@
 /* Formulas of one argument (nest/inner/formula.h), those of all rows (core/elementwise.def), on every
- * instruction set that this CPU has, against what the rows say in doubles: a spread of floats over every exponent, or, where TILTH_FLOATS
- * is set (tests/soak/floats.sh), all of them. */
+ * instruction set that this CPU has, against what the rows say in doubles: a spread of floats over
+ * every exponent, or, where TILTH_FLOATS is set (tests/soak/floats.sh), all of them. */
 #include "test.h"
 
 #include <math.h>
@@ -397,7 +397,8 @@ static void test_all_floats(void **state)
         worst w = {0};
         for (int64_t i = 0; i < TL_COUNT(s.found); i++)
             if (s.found[i].units > w.units) w = s.found[i];
-        printf("   %-13s %7.4f of %g units, at %a\n", s.f->name, w.units, limits_of(s.f)->ulps, (double)w.x);
+        printf("   %-13s %7.4f of %g units, at %a\n", s.f->name, w.units, limits_of(s.f)->ulps,
+               (double)w.x);
         fflush(stdout);
         failed += w.units > limits_of(s.f)->ulps;
         swept++;

@@ -1,5 +1,5 @@
-/* The example of docs/adding.md: with its row and its formula, all that reads rows compiles and knows
- * the op; without the formula nothing that computes it does. needs: no sanitizer */
+/* The example of docs/adding.md: with its row and its formula, all that reads rows compiles and
+ * knows the op; without the formula nothing that computes it does. needs: no sanitizer */
 #include "test.h"
 
 #include <stdio.h>
@@ -23,8 +23,8 @@ static char *read_text(const char *path)
     return text;
 }
 
-/* A copy of a file of the project in the folder, with `more` before the line that begins with `line`;
- * NULL: at its end. */
+/* A copy of a file of the project in the folder, with `more` before the line that begins with
+ * `line`; NULL: at its end. */
 static void write_with(const char *name, const char *line, const char *more)
 {
     char path[4096];
@@ -70,9 +70,14 @@ static bool compiles(const char *source)
 }
 
 static const char *const readers[] = {
-    "src/ops/apply.c",           "src/ops/elementwise_rows.c", "src/cpu/ref/elementwise.c",
-    "src/cpu/simd/unary.c",      "src/cpu/simd/numbers.c",     "src/nest/kind.c",
-    "src/cpu/simd/elementwise.c", "src/nest/simd/tile.c",
+    "src/ops/apply.c",
+    "src/ops/elementwise_rows.c",
+    "src/cpu/ref/elementwise.c",
+    "src/cpu/simd/unary.c",
+    "src/cpu/simd/numbers.c",
+    "src/nest/kind.c",
+    "src/cpu/simd/elementwise.c",
+    "src/nest/simd/tile.c",
 };
 
 static void a_row_and_a_formula_are_enough(void **state)
@@ -97,7 +102,8 @@ static void the_formula_is_what_the_row_means(void **state)
           "int main(void)\n{\n"
           "    const float x[] = {0, -1, 0.25f, 3, -100, 1e30f, INFINITY, -INFINITY};\n"
           "    for (int i = 0; i < 8; i++)\n"
-          "        if (!(fabs((double)softsign_f(x[i]) - ref_softsign((double)x[i])) < 1e-7)) return 1;\n"
+          "        if (!(fabs((double)softsign_f(x[i]) - ref_softsign((double)x[i])) < 1e-7)) "
+          "return 1;\n"
           "    return 0;\n}\n",
           to);
     assert_int_equal(fclose(to), 0);
@@ -140,7 +146,8 @@ static int remove_folder(void **state)
 
 int main(void)
 {
-    if (system("command -v gcc >/dev/null 2>&1") != 0) return 0; // compiled nests are tried elsewhere
+    if (system("command -v gcc >/dev/null 2>&1") != 0)
+        return 0; // compiled nests are tried elsewhere
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_and_a_formula_are_enough),
         cmocka_unit_test(the_formula_is_what_the_row_means),

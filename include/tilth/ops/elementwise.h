@@ -18,9 +18,9 @@
 
 TL_BEGIN
 
-/* --- one for each row of core/elementwise.def --------------------------------------------------- */
+/* --- one for each row of core/elementwise.def ------------------------------------------------- */
 
-/* tl_exp(c, x), tl_relu(c, x), tl_isnan(c, x); tl_add(c, a, b), tl_less(c, a, b); tl_tanh_grad(c, gy, y):
+/* tl_exp(c, x), tl_isnan(c, x), tl_add(c, a, b), tl_less(c, a, b), tl_tanh_grad(c, g, x) and so on:
  * the rows say what there is, what it means, what it takes, and what happens at its edges. */
 #define TL_DECLARE_UNARY(op) TL_API tl_tensor *tl_##op(tl_ctx *c, tl_tensor *x);
 #define TL_DECLARE_BINARY(op) TL_API tl_tensor *tl_##op(tl_ctx *c, tl_tensor *a, tl_tensor *b);
@@ -53,7 +53,7 @@ TL_BEGIN
 #undef TL_DECLARE_WHERE
 #undef TL_DECLARE_CAST
 
-/* --- with numbers, and others ------------------------------------------------------------------- */
+/* --- with numbers, and others ----------------------------------------------------------------- */
 
 /* x * scale + shift. Integers want whole numbers. */
 TL_API tl_tensor *tl_affine(tl_ctx *c, tl_tensor *x, double scale, double shift);
@@ -71,7 +71,7 @@ TL_API tl_tensor *tl_greater_equal(tl_ctx *c, tl_tensor *a, tl_tensor *b);
  * chosen gets a gradient of exactly 0, even if it is infinite or NaN. */
 TL_API tl_tensor *tl_where(tl_ctx *c, tl_tensor *condition, tl_tensor *a, tl_tensor *b);
 
-/* --- types -------------------------------------------------------------------------------------- */
+/* --- types ------------------------------------------------------------------------------------ */
 
 /* Floats to integers are cut towards zero and stop at the ends of the type, NaN gives 0. Integers
  * to narrower ones wrap around. Anything to bool is "not 0". Everything else is rounded once. The

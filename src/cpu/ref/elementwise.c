@@ -5,7 +5,7 @@
 #include "cpu/ref/meaning.h"
 #include "cpu/ref/ref.h"
 
-/* --- integers ----------------------------------------------------------------------------------- */
+/* --- integers --------------------------------------------------------------------------------- */
 /* They wrap around at the ends of int64, and again when they are stored in a narrower type. */
 
 typedef int64_t int_fn(int64_t a, int64_t b, double p, double q);
@@ -44,7 +44,7 @@ static int64_t rest(int64_t a, int64_t b)
 static int64_t quotient(int64_t a, int64_t b)
 {
     if (b == 0) return 0;
-    if (b == -1) return (int64_t)-(uint64_t)a; // INT64_MIN / -1 traps
+    if (b == -1) return (int64_t)(0 - (uint64_t)a); // INT64_MIN / -1 traps
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
@@ -56,6 +56,7 @@ static int64_t between(int64_t x, double low, double high)
     return x;
 }
 
+// clang-format off
 INTS(add, (uint64_t)a + (uint64_t)b)
 INTS(sub, (uint64_t)a - (uint64_t)b)
 INTS(mul, (uint64_t)a * (uint64_t)b)
@@ -70,6 +71,7 @@ INTS(neg, -(uint64_t)a)
 INTS(abs, a < 0 ? -(uint64_t)a : (uint64_t)a)
 INTS(sign, (a > 0) - (a < 0))
 INTS(square, (uint64_t)a * (uint64_t)a)
+// clang-format on
 
 // Comparisons and logic mean the same of integers.
 #define SAME_UNARY(name, meaning)
@@ -94,7 +96,7 @@ INTS(square, (uint64_t)a * (uint64_t)a)
     SAME_##form(op, meaning)
 #include <tilth/core/elementwise.def>
 
-/* --- each element ------------------------------------------------------------------------------- */
+/* --- each element ----------------------------------------------------------------------------- */
 
 typedef struct functions {
     tli_meaning *of_doubles;
@@ -137,7 +139,7 @@ static tl_status each_kernel(const tl_run *run, const tl_node *n)
     return TL_OK;
 }
 
-/* --- choice ------------------------------------------------------------------------------------- */
+/* --- choice ----------------------------------------------------------------------------------- */
 
 static tl_status where_kernel(const tl_run *run, const tl_node *n)
 {
@@ -156,7 +158,7 @@ static tl_status where_kernel(const tl_run *run, const tl_node *n)
     return TL_OK;
 }
 
-/* --- casts -------------------------------------------------------------------------------------- */
+/* --- casts ------------------------------------------------------------------------------------ */
 
 // A double that rounds to any narrower float as the integer itself would: where it cannot be the
 // integer, it is the odd one of the two beside it, which no narrower type holds or halves.
@@ -198,7 +200,7 @@ static tl_status cast_kernel(const tl_run *run, const tl_node *n)
     return TL_OK;
 }
 
-/* --- the table ---------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 #define KERNEL_UNARY each_kernel
 #define KERNEL_BINARY each_kernel

@@ -11,7 +11,7 @@
 
 #define TLI_MEANING static inline __attribute__((unused)) double
 
-/* --- what is longer than a row ------------------------------------------------------------------ */
+/* --- what is longer than a row ---------------------------------------------------------------- */
 
 TLI_MEANING rest_of(double a, double b)
 {
@@ -32,7 +32,7 @@ static inline bool far_out(double x)
     return fabs(x) > 1000;
 }
 
-/* (1 + tanh(u)) / 2 is sigmoid(2 u), which loses nothing on the left: with u as in gelu, and 2 u'. */
+/* (1 + tanh(u)) / 2 is sigmoid(2 u), which loses nothing on the left. */
 TLI_MEANING gelu_tanh_share(double x)
 {
     return 1 / (1 + exp(-2 * 0.79788456080286535588 * (x + 0.044715 * x * x * x)));
@@ -53,7 +53,7 @@ TLI_MEANING gelu_slope_in_double(double x, bool approximate)
     return s + x * s * (1 - s) * 2 * 0.79788456080286535588 * (1 + 3 * 0.044715 * x * x);
 }
 
-/* --- rows --------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 #define TLI_MEANING_UNARY(op, meaning)                                                             \
     TLI_MEANING ref_##op(double x)                                                                 \

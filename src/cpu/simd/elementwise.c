@@ -307,10 +307,12 @@ static bool is_approximate(const tl_node *n)
 #define TL_EITHER(op, form, formula) EITHER_##form(op, formula)
 #include <tilth/core/elementwise.def>
 
+// clang-format off
 #define ROWS(name)                                                                                 \
     {TL_OP_##name, TL_F32, name##_kernel, TL_KERNEL_STRIDED},                                      \
     {TL_OP_##name, TL_BF16, name##_kernel, TL_KERNEL_STRIDED},                                     \
     {TL_OP_##name, TL_F16, name##_kernel, TL_KERNEL_STRIDED},
+// clang-format on
 static const tl_kernel rows[] = {
 #define TL_ELEMENTWISE(op, form, kinds, attr, cost, flags, help, meaning, gradient)                \
     FLOAT_##kinds(ROWS, op)

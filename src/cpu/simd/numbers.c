@@ -1,6 +1,6 @@
-/* Ops on each element of float64, of integers and of truth values: plain loops around the formulas of
- * number.h, which compilers make vectors of. Shorter integers are computed in int32 and wrap, which
- * gives the bits that int64 would give when it is stored in them. */
+/* Ops on each element of float64, of integers and of truth values: plain loops around the formulas
+ * of number.h, which compilers make vectors of. Shorter integers are computed in int32 and wrap,
+ * which gives the bits that int64 would give when it is stored in them. */
 #include "core/inner/attr_numbers.h"
 #include "cpu/loop.h"
 #include "cpu/simd/kernels.h"

@@ -1,6 +1,6 @@
 /* Formulas of elementwise ops in float. An op's is called vf_<op>: here, or, where it is one
- * instruction, in vec.h. Each lane depends on its own value alone, and every instruction set gives the
- * same bits (NaNs may differ in theirs).
+ * instruction, in vec.h. Each lane depends on its own value alone, and every instruction set gives
+ * the same bits (NaNs may differ in theirs).
  *
  *     vf_store(y, vf_mul(x, vf_sigmoid(x)));
  *
@@ -8,8 +8,9 @@
  * (lane.h), for loop nests, where compilers make vectors of the loop. For the C that is printed for
  * nests it includes nothing, and names nothing of the C library.
  *
- * TLI_FORMULA_1(mish, x) begins the formula of an op with one input, TLI_FORMULA_2 and _3 those that
- * are given two or three, numbers of attributes among them; TLI_TEST_1 and _2 give truth values.
+ * TLI_FORMULA_1(mish, x) begins the formula of an op with one input, TLI_FORMULA_2 and _3 those
+ * that are given two or three, numbers of attributes among them; TLI_TEST_1 and _2 give truth
+ * values.
  *
  * Largest error over all floats, in units in the last place of the exact result
  * (tests/soak/floats.sh measures them):
@@ -38,7 +39,7 @@
 #define TLI_ROUNDER 0x1.8p23f
 #define TLI_ROUNDER_127 (0x1.8p23f + 127)
 
-/* --- arithmetic: what the vector layer does not have under the op's name ------------------------ */
+/* --- arithmetic: what the vector layer does not have under the op's name ---------------------- */
 
 TLI_FORMULA_2(minimum, a, b)
 {
@@ -526,15 +527,14 @@ TLI_FORMULA_1(cos, x)
 /* |x|^y in doubles: the logarithm has to be exact to ten bits more than the result. */
 TLI_INLINE vd tli_pow_positive(vd x, vd y)
 {
-    const vl sqrt_half = vl_set1(0x3fe6a09e667f3bcdll),
-             one = vl_set1(0x3ff0000000000000ll);
+    const vl sqrt_half = vl_set1(0x3fe6a09e667f3bcdll), one = vl_set1(0x3ff0000000000000ll);
     const vl above = vl_sub(vd_as_vl(x), sqrt_half);
     const vl exponent = vl_and(above, vl_set1((long long)0xfff0000000000000ull));
     const vd m = vl_as_vd(vl_sub(vd_as_vl(x), exponent));
     // The exponent goes below the 52 bits of 1.5 * 2^52 + 1023 and comes out as a double.
     const vl biased = vl_shru(vl_add(exponent, one), 52);
-    const vd k = vd_sub(vl_as_vd(vl_or(biased, vl_set1(0x4338000000000000ll))),
-                        vd_set1(0x1.8p52 + 1023));
+    const vd k =
+        vd_sub(vl_as_vd(vl_or(biased, vl_set1(0x4338000000000000ll))), vd_set1(0x1.8p52 + 1023));
     const vd s = vd_div(vd_sub(m, vd_set1(1)), vd_add(m, vd_set1(1)));
     const vd s2 = vd_mul(s, s), s4 = vd_mul(s2, s2);
     vd p = vd_fma(TLI_PAIR_D(0x1.47954351a25d4p-2, 0x1.21b20cb6783adp-2, s2), s4,

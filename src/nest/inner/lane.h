@@ -1,6 +1,6 @@
-/* One lane as if it were a vector: formula.h then gives functions of one float, under the names that
- * loop nests call them by (exp_f). Compilers make vectors of loops around them, so nothing here
- * branches.
+/* One lane as if it were a vector: formula.h then gives functions of one float, under the names
+ * that loop nests call them by (exp_f). Compilers make vectors of loops around them, so nothing
+ * here branches.
  *
  * Follows number.h; no include guard: included once. Thread word: free-threaded. */
 
@@ -65,7 +65,10 @@ FN vf vf_trunc(vf x) { return __builtin_truncf(x); }
 FN vf vf_fma(vf a, vf b, vf c) { return __builtin_fmaf(a, b, c); }
 FN vf vf_fnma(vf a, vf b, vf c) { return __builtin_fmaf(-a, b, c); }
 FN vf VF_FMA_LITERAL(vf a, vf b, float literal) { return __builtin_fmaf(a, b, literal); }
-FN vf vf_copysign(vf a, vf b) { return from_bits_f((bits_f(a) & 0x7fffffffu) | (bits_f(b) & 0x80000000u)); }
+FN vf vf_copysign(vf a, vf b)
+{
+    return from_bits_f((bits_f(a) & 0x7fffffffu) | (bits_f(b) & 0x80000000u));
+}
 FN vm vf_lt(vf a, vf b) { return a < b; }
 FN vm vf_le(vf a, vf b) { return a <= b; }
 FN vm vf_gt(vf a, vf b) { return a > b; }

@@ -1,9 +1,9 @@
-/* Formulas of elementwise ops in double (add_d), int32 (add_i: of the shorter integers and bool) and
- * int64 (add_l). Those in float are in formula.h.
+/* Formulas of elementwise ops in double (add_d), int32 (add_i: of the shorter integers and bool)
+ * and int64 (add_l). Those in float are in formula.h.
  *
- * Plain kernels are made of them (numbers.c), the interpreter of loop nests, and the C that is printed
- * for nests, which begins with this text. So it includes nothing, and neither branches nor calls where
- * a loop around it should become vectors.
+ * Plain kernels are made of them (numbers.c), the interpreter of loop nests, and the C that is
+ * printed for nests, which begins with this text. So it includes nothing, and neither branches nor
+ * calls where a loop around it should become vectors.
  *
  * No include guard: included once. Thread word: free-threaded. */
 

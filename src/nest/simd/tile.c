@@ -1,5 +1,5 @@
-/* The formulas of ops for one element, and the functions of scalar.h, in loops, which the compiler makes
- * vectors of. */
+/* The formulas of ops for one element, and the functions of scalar.h, in loops, which the compiler
+ * makes vectors of. */
 #include "nest/simd/tile.h"
 
 #include "nest/inner/number.h"
