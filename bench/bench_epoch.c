@@ -21,8 +21,7 @@
 
 enum { BATCH = 128, STEPS = 60000 / BATCH };
 
-/* --- epochs -------------------------------------------------------------------------------------
- */
+/* --- epochs ----------------------------------------------------------------------------------- */
 
 typedef struct training {
     tl_registry *registry;
@@ -92,8 +91,7 @@ static tl_status run_epochs(bench *b, const char *precision, const bench_case *c
     return st;
 }
 
-/* --- the start ----------------------------------------------------------------------------------
- */
+/* --- the start -------------------------------------------------------------------------------- */
 
 typedef struct start {
     const char *program;

@@ -72,7 +72,7 @@ static void run_row(void *payload)
     tl_ctx_end(w->c, mark);
 }
 
-/* --- rows ----------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 #define FN(id, expression)                                                                         \
     static tl_tensor *id(tl_ctx *c, tl_tensor *const *in, const int64_t *p)                        \
@@ -122,7 +122,7 @@ static tl_tensor *adamw(tl_ctx *c, tl_tensor *const *in, const int64_t *p)
     return in[0];
 }
 
-/* --- cases ------------------------------------------------------------------------------------------ */
+/* --- cases ------------------------------------------------------------------------------------ */
 
 static double bytes_of(const op_row *r)
 {

@@ -66,7 +66,7 @@ static int64_t count_calls(const tl_graph *g)
     return calls;
 }
 
-/* --- one program ------------------------------------------------------------------------------------ */
+/* --- one program ------------------------------------------------------------------------------ */
 
 static tl_status make_program(stages *out, step_work *w, tl_recompute recompute, int64_t *calls)
 {
@@ -132,7 +132,7 @@ static tl_status measure(stages *best, const step_model *m, tl_dtype dtype, tl_r
     return st;
 }
 
-/* --- rows ------------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 typedef struct kind {
     const char *name;

@@ -78,7 +78,7 @@ static const tl_layer_class lenet_class = {
     .cls = TL_CLASS(tl_layer_class, "lenet", NULL, lenet, NULL),
     .build = lenet_build, .forward = lenet_forward};
 
-/* --- ResNet-18 for small images ----------------------------------------------------------------- */
+/* --- ResNet-18 for small images --------------------------------------------------------------- */
 
 typedef struct block_config {
     int64_t inputs, filters, stride;
@@ -157,7 +157,7 @@ static const tl_layer_class resnet_class = {
     .cls = TL_CLASS(tl_layer_class, "resnet_18", NULL, resnet, NULL),
     .build = resnet_build, .forward = resnet_forward};
 
-/* --- transformers ------------------------------------------------------------------------------- */
+/* --- transformers ----------------------------------------------------------------------------- */
 
 enum { MOST_LAYERS = 96, LAYER_NAME = 16 };
 typedef struct lm_config {
@@ -238,7 +238,7 @@ static tl_tensor *lm_forward(tl_model *m, tl_ctx *c, tl_tensor *ids)
 static const tl_layer_class lm_class = {.cls = TL_CLASS(tl_layer_class, "lm", NULL, lm, NULL),
                                         .build = lm_build, .forward = lm_forward};
 
-/* --- the table ---------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static const mlp_config tiny = {{32, 32, 2}, 3}, small = {{128, 10}, 2}, wide = {{256, 256, 10}, 3};
 static const lm_config encoder = {8192, 128, 256, 4, 4, false};

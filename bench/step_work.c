@@ -15,7 +15,7 @@ const char *step_work_name(char out[STEP_NAME], const step_model *s, tl_dtype dt
     return out;
 }
 
-/* --- a step ------------------------------------------------------------------------------------- */
+/* --- a step ----------------------------------------------------------------------------------- */
 
 tl_status step_work_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {
@@ -53,7 +53,7 @@ void step_work_run(void *payload)
     tl_ctx_end(w->c, mark);
 }
 
-/* --- a case ------------------------------------------------------------------------------------- */
+/* --- a case ----------------------------------------------------------------------------------- */
 
 static tl_status keep(tl_tensor **out, tl_ctx *c, tl_tensor *t)
 {

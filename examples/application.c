@@ -17,7 +17,7 @@ static const tl_desc site_desc = {
     .fields = site_fields,
 };
 
-/* --- a hook in every run ------------------------------------------------------------------------ */
+/* --- a hook in every run ---------------------------------------------------------------------- */
 
 static site_flags given;
 

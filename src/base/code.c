@@ -54,7 +54,7 @@ tl_status tli_code_open(void **handle, int fd, int folder, const char *name)
     return TL_FAIL(TL_EINVAL, "%s", !text ? "cannot be loaded" : named ? text + length + 2 : text);
 }
 
-/* --- memory ------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static int new_memory_file(void)
 {

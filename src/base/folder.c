@@ -23,7 +23,7 @@ enum {
     ROOM_FOR_RUN = 512 /* of its name in messages */
 };
 
-/* --- held folders ------------------------------------------------------------------------------- */
+/* --- held folders ----------------------------------------------------------------------------- */
 
 struct tli_folder_hold {
     tli_folder_hold *next;
@@ -115,7 +115,7 @@ static bool any_is_held(void)
     return any;
 }
 
-/* --- walking ------------------------------------------------------------------------------------ */
+/* --- walking ---------------------------------------------------------------------------------- */
 
 /* Outside of held folders links are followed; from the first held folder on the way none is, however the way there is
  * written. */
@@ -361,7 +361,7 @@ tl_status tli_folder_reach(int *fd, const char *path)
     return open_part(fd, path, strlen(path), PLACE | O_DIRECTORY);
 }
 
-/* --- making ------------------------------------------------------------------------------------- */
+/* --- making ----------------------------------------------------------------------------------- */
 
 /* Another process may make the same directory at the same time: that is as good as making it. */
 static tl_status make_folder(const char *path)
@@ -401,7 +401,7 @@ tl_status tl_mkdirs(const char *path)
     return st;
 }
 
-/* --- files of our own --------------------------------------------------------------------------- */
+/* --- files of our own ------------------------------------------------------------------------- */
 
 const char *tli_kind_of_file(mode_t mode)
 {

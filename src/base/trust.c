@@ -13,7 +13,7 @@
 
 #include "base/inner/file_io.h"
 
-/* --- groups ------------------------------------------------------------------------------------- */
+/* --- groups ----------------------------------------------------------------------------------- */
 
 enum { RECORD = 16 << 10 };
 
@@ -97,7 +97,7 @@ static bool has_access_list(int fd, const struct stat *info)
     return !none;
 }
 
-/* --- the rule ----------------------------------------------------------------------------------- */
+/* --- the rule --------------------------------------------------------------------------------- */
 
 static tl_status refuse_owner(const char *path, const struct stat *info)
 {
@@ -131,7 +131,7 @@ static tl_status check_place(int fd, const struct stat *info, const char *path)
     return check_writers(fd, info, path, true);
 }
 
-/* --- the walk ----------------------------------------------------------------------------------- */
+/* --- the walk --------------------------------------------------------------------------------- */
 
 enum { PLACE = O_PATH | O_NOFOLLOW | O_CLOEXEC, MOST_LINKS = 40 };
 
@@ -299,7 +299,7 @@ static void end(walk *w)
     tl_str_deinit(&w->rest);
 }
 
-/* --- what callers want --------------------------------------------------------------------------- */
+/* --- what callers want ------------------------------------------------------------------------ */
 
 /* A place is nothing that can be listed or locked. */
 static tl_status open_folder(tli_trusted *out, walk *w)

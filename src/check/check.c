@@ -174,7 +174,7 @@ static tl_status check_unwritten(const tl_node *call)
     return TL_OK;
 }
 
-/* --- tensors of another device ------------------------------------------------------------------ */
+/* --- tensors of another device ---------------------------------------------------------------- */
 
 /* The call as the host sees it: itself, or images of its tensors where they lie on another device. */
 typedef struct sight {

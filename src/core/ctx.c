@@ -83,7 +83,7 @@ void tl_ctx_end(tl_ctx *c, tl_mark mark)
     tl_ctx_clear(c);
 }
 
-/* --- errors ------------------------------------------------------------------------------------ */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 tl_status tl_ctx_status(const tl_ctx *c)
 {
@@ -112,7 +112,7 @@ void tl_ctx_clear(tl_ctx *c)
     c->failed = false;
 }
 
-/* --- modes -------------------------------------------------------------------------------------- */
+/* --- modes ------------------------------------------------------------------------------------ */
 
 static bool swap(bool *member, bool on)
 {
@@ -161,7 +161,7 @@ const tl_node *tl_ctx_last_node(const tl_ctx *c)
     return c->last;
 }
 
-/* --- modules and random numbers ------------------------------------------------------------------- */
+/* --- modules and random numbers --------------------------------------------------------------- */
 
 static void module_stream(const tl_ctx *c, tl_rng *out)
 {
@@ -247,7 +247,7 @@ void tl_draw_stream(tl_rng *out, const tl_draws *draws, int64_t key)
     tl_rng_fold(out, out, (uint64_t)draws->replica);
 }
 
-/* --- for ops ------------------------------------------------------------------------------------- */
+/* --- for ops ---------------------------------------------------------------------------------- */
 
 tl_tensor *tl_ctx_header(tl_ctx *c)
 {

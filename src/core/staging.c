@@ -17,7 +17,7 @@ tli_extent tli_extent_of(const tl_tensor *t)
     return (tli_extent){low * size, (high + 1) * size};
 }
 
-/* --- images ------------------------------------------------------------------------------------- */
+/* --- images ----------------------------------------------------------------------------------- */
 
 static char *bytes_of(const tl_storage *s, int64_t from)
 {
@@ -61,7 +61,7 @@ void tli_image_close(tli_image *image)
     image->tensor.storage = NULL;
 }
 
-/* --- kernels of the host for tensors of another device ------------------------------------------------ */
+/* --- kernels of the host for tensors of another device ---------------------------------------- */
 
 static bool is_written(const tl_node *call, int i)
 {

@@ -130,7 +130,7 @@ const char *tl_tensor_spec(char out[TL_TENSOR_TEXT], const tl_tensor *t)
     return out;
 }
 
-/* --- between strides and rows ------------------------------------------------------------------ */
+/* --- between strides and rows ----------------------------------------------------------------- */
 
 // Walks all elements in row-major order; `flat` is the side without gaps. The host may look at both.
 static void walk(const tl_tensor *t, char *flat, bool gather)
@@ -168,7 +168,7 @@ void tli_tensor_scatter(const tl_tensor *t, const void *from)
         memcpy(tl_kernel_data(t), from, bytes);
 }
 
-/* --- leases --------------------------------------------------------------------------------------- */
+/* --- leases ----------------------------------------------------------------------------------- */
 
 static bool one_element_many_times(const tl_tensor *t)
 {
@@ -303,7 +303,7 @@ void tl_lease_drop(tl_lease *l)
     (void)end(l, false);
 }
 
-/* --- from tensor to tensor ------------------------------------------------------------------------ */
+/* --- from tensor to tensor -------------------------------------------------------------------- */
 
 static tl_status check_alike(const tl_tensor *to, const tl_tensor *from)
 {
@@ -405,7 +405,7 @@ tl_status tl_tensor_clear(tl_tensor *t)
     return st;
 }
 
-/* --- all elements at once ----------------------------------------------------------------------- */
+/* --- all elements at once --------------------------------------------------------------------- */
 
 static tl_status check_size(const tl_tensor *t, size_t bytes)
 {

@@ -55,8 +55,7 @@ void tli_loop_init(tli_loop *l, const tl_shape *shape, int operands, const tl_te
     for (int d = 0; d < l->rank; d++) l->rows *= l->dims[d];
 }
 
-/* --- running ------------------------------------------------------------------------------------
- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 typedef struct job {
     const tli_loop *l;

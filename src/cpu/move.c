@@ -9,7 +9,7 @@ enum {
     TILE = 256     /* elements along the target's row */
 };
 
-/* --- axes --------------------------------------------------------------------------------------- */
+/* --- axes ------------------------------------------------------------------------------------- */
 
 // Short runs become elements of their own.
 static void join_run(tli_move *m)
@@ -76,7 +76,7 @@ static void walk_on(walk *w)
     }
 }
 
-/* --- one row ------------------------------------------------------------------------------------ */
+/* --- one row ---------------------------------------------------------------------------------- */
 
 #define ROW_LOOP(type)                                                                             \
     for (int64_t i = 0; i < n; i++, to += to_step, from += from_step) {                            \
@@ -131,7 +131,7 @@ static tl_status move_part(int64_t begin, int64_t end, void *payload)
     return TL_OK;
 }
 
-/* --- transposed tiles --------------------------------------------------------------------------- */
+/* --- transposed tiles ------------------------------------------------------------------------- */
 
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
 typedef uint16_t halves8 __attribute__((vector_size(16)));
@@ -275,7 +275,7 @@ tl_status tli_move_run(tl_pool *threads, const tli_move *m)
     return tl_parallel_for(threads, rows, TASK / (m->dims[last] * cost), move_rows, (void *)m);
 }
 
-/* --- fill --------------------------------------------------------------------------------------- */
+/* --- fill ------------------------------------------------------------------------------------- */
 
 static void fill_row(char *to, const char *element, size_t size, int64_t n)
 {

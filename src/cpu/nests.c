@@ -14,7 +14,7 @@ enum {
     FEW_BUFFERS = 32
 };
 
-/* --- cost --------------------------------------------------------------------------------------- */
+/* --- cost ------------------------------------------------------------------------------------- */
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -35,7 +35,7 @@ static bool as_good(const tl_nest_cost *both, const tl_nest_cost *a, const tl_ne
            && both->scratch <= a->scratch + b->scratch;
 }
 
-/* --- kernels: nests that differ in their notes only are compiled once -------------------------- */
+/* --- kernels: nests that differ in their notes only are compiled once ------------------------- */
 
 /* `of[i]` is the kernel of nest i; `first[k]` a nest that is kernel k. */
 static int64_t number_kernels(const tl_nest_plan *const *plans, int64_t count, int64_t *of, int64_t *first)
@@ -52,7 +52,7 @@ static int64_t number_kernels(const tl_nest_plan *const *plans, int64_t count, i
     return kernels;
 }
 
-/* --- units ---------------------------------------------------------------------------------------- */
+/* --- units ------------------------------------------------------------------------------------ */
 
 static void kernel_name(char out[NAME_ROOM], int64_t kernel)
 {
@@ -132,7 +132,7 @@ static tl_status compile(tl_jit *jit, const char *program, const tl_nest_plan *c
     return st;
 }
 
-/* --- running ------------------------------------------------------------------------------------ */
+/* --- running ---------------------------------------------------------------------------------- */
 
 static tl_status run(const tl_run *with, const tl_node *call, const tl_nest_plan *plan, tl_nest_fn *compiled,
                      const tl_tensor *scratch)

@@ -189,7 +189,7 @@ static tl_status look_at_file(tli_table_search *s, int64_t file, bool second)
     return st;
 }
 
-/* --- classes that are numbers ------------------------------------------------------------------ */
+/* --- classes that are numbers ----------------------------------------------------------------- */
 
 typedef struct number_class {
     const char *text;

@@ -10,7 +10,7 @@
 
 #include "desc/config/apply.h"
 
-/* --- rows --------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 tli_rows tli_rows_of(const tl_desc *desc)
 {
@@ -119,7 +119,7 @@ static void *item_at(const any_list *list, const tl_field *element, int64_t i)
     return (char *)list->items + (size_t)i * element->size;
 }
 
-/* --- defaults ----------------------------------------------------------------------------------- */
+/* --- defaults --------------------------------------------------------------------------------- */
 
 static tl_status default_struct(tl_arena *arena, const tl_field *f, void *value)
 {
@@ -221,7 +221,7 @@ tl_status tl_field_is_default(bool *out, const tl_desc *desc, const tl_field *fi
     return st;
 }
 
-/* --- copy --------------------------------------------------------------------------------------- */
+/* --- copy ------------------------------------------------------------------------------------- */
 
 static tl_status copy_string(tl_arena *arena, const char **text)
 {
@@ -295,7 +295,7 @@ tl_status tl_desc_copy(tl_arena *arena, const tl_desc *desc, void *to, const voi
     return tli_copy_field(arena, &whole, to);
 }
 
-/* --- equality ----------------------------------------------------------------------------------- */
+/* --- equality --------------------------------------------------------------------------------- */
 
 static bool strings_equal(const char *a, const char *b)
 {
@@ -383,7 +383,7 @@ bool tl_desc_equal(const tl_desc *desc, const void *a, const void *b)
     return true;
 }
 
-/* --- hash --------------------------------------------------------------------------------------- */
+/* --- hash ------------------------------------------------------------------------------------- */
 
 static uint64_t hash_int(uint64_t h, int64_t value)
 {

@@ -24,7 +24,7 @@ void tl_place_write(tl_str *out, tl_place place)
     if (place.line > 0) tl_str_addf(out, ":%d:%d", place.line, place.column);
 }
 
-/* --- reading scalars ---------------------------------------------------------------------------- */
+/* --- reading scalars -------------------------------------------------------------------------- */
 
 static bool is_one_of(const char *text, const char *const *words)
 {
@@ -165,7 +165,7 @@ tl_scalar tl_value_scalar(const tl_value *v)
     return TL_SCALAR_STRING;
 }
 
-/* --- building ----------------------------------------------------------------------------------- */
+/* --- building --------------------------------------------------------------------------------- */
 
 static tl_value *new_value(tl_arena *arena, tl_value_kind kind, tl_place place)
 {
@@ -218,7 +218,7 @@ tl_value *tl_value_new_map(tl_arena *arena, tl_place place, const tl_value_pair 
     return v;
 }
 
-/* --- using -------------------------------------------------------------------------------------- */
+/* --- using ------------------------------------------------------------------------------------ */
 
 const tl_value *tl_value_get(const tl_value *v, const char *key)
 {

@@ -2,7 +2,7 @@
 
 #include "graph/fuse.h"
 
-/* --- the order -------------------------------------------------------------------------------------- */
+/* --- the order -------------------------------------------------------------------------------- */
 
 // The call that made what a call shows: itself, unless it is a view; -1: nobody, it came from outside.
 static int64_t maker_of(const tl_node *n)
@@ -28,7 +28,7 @@ static tl_status copy_deps(tli_detours *d, tl_arena *arena, const tli_order *o)
     return TL_OK;
 }
 
-/* --- the trunk -------------------------------------------------------------------------------------- */
+/* --- the trunk -------------------------------------------------------------------------------- */
 
 enum { NO_LINK = -1 };
 
@@ -90,7 +90,7 @@ tl_status tli_detours_make(tli_detours *d, tl_graph *g, const tli_order *o)
     return TL_OK;
 }
 
-/* --- detours ---------------------------------------------------------------------------------------- */
+/* --- detours ---------------------------------------------------------------------------------- */
 
 typedef struct search {
     int32_t low, high; /* the two clusters, as they stand in the order */

@@ -62,7 +62,7 @@ void tl_function_free(tl_function **function)
     *function = NULL;
 }
 
-/* --- signatures ------------------------------------------------------------------------------------ */
+/* --- signatures ------------------------------------------------------------------------------- */
 
 static bool fits(const entry *e, const tl_ctx *c, const tl_tensors *in)
 {
@@ -110,7 +110,7 @@ static void make_room(tl_function *f)
     f->stats.evicted++;
 }
 
-/* --- capture --------------------------------------------------------------------------------------- */
+/* --- capture ---------------------------------------------------------------------------------- */
 
 static tl_status capture(tl_function *f, entry *e, const tl_ctx *c, const tl_spec *specs, int64_t count)
 {
@@ -163,7 +163,7 @@ static tl_status compile(tl_function *f, tl_program *p)
     return TL_OK;
 }
 
-/* --- calls ----------------------------------------------------------------------------------------- */
+/* --- calls ------------------------------------------------------------------------------------ */
 
 static tl_status call(tl_function *f, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {

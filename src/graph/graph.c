@@ -9,7 +9,7 @@
 #include "core/inner/storage.h"
 #include "core/inner/tensor.h"
 
-/* --- capture ------------------------------------------------------------------------------------ */
+/* --- capture ---------------------------------------------------------------------------------- */
 
 static tl_status make_inputs(tl_graph *g, const tl_capture *a, tl_tensors *in)
 {
@@ -164,7 +164,7 @@ void tl_graph_free(tl_graph **graph)
     *graph = NULL;
 }
 
-/* --- reading ------------------------------------------------------------------------------------ */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 int64_t tl_graph_count(const tl_graph *g)
 {

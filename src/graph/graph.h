@@ -34,7 +34,7 @@ struct tl_graph {
     tli_uses uses; /* of what the list holds: tli_ functions that change it keep them true */
 };
 
-/* --- reading ------------------------------------------------------------------------------------ */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 #define TLI_EACH_NODE(g, n) for (tl_node *n = (g)->ctx->first; n; n = n->after)
 /* Allows the node itself to be removed or moved. */
@@ -81,7 +81,7 @@ int64_t tli_number_nodes(tl_graph *g);
  * of them. */
 bool tli_is_number(const tl_graph *g, const tl_tensor *t, double *number);
 
-/* --- changing ----------------------------------------------------------------------------------- */
+/* --- changing --------------------------------------------------------------------------------- */
 
 /* All that changes the list goes through these. They fail for want of memory, and when views cannot show what takes
  * the place of their input; the graph can only be freed then. */
@@ -103,19 +103,19 @@ TL_NODISCARD tl_status tli_reuse(tl_graph *g, tl_node *n, int output, int input)
 /* A header for elements from outside; `original` may be NULL. */
 TL_NODISCARD tl_status tli_add_outside(tl_graph *g, const tl_tensor *original, tl_tensor *header);
 
-/* --- nests -------------------------------------------------------------------------------------- */
+/* --- nests ------------------------------------------------------------------------------------ */
 
 /* Many calls in one: `attr` is a tl_nest whose buffers are the inputs and then the outputs. */
 extern const tl_op_class tli_op_nest;
 /* TL_EUNSUPPORTED when there is no plan for it. */
 TL_NODISCARD tl_status tli_nest_try_plan(tl_graph *g, const tl_nest *nest);
 
-/* --- recomputation ------------------------------------------------------------------------------ */
+/* --- recomputation ---------------------------------------------------------------------------- */
 
 /* All but what passes from one stretch of the forward pass to the next. */
 tl_status tli_recompute_full(tl_graph *g, int64_t *changes);
 
-/* --- passes ------------------------------------------------------------------------------------- */
+/* --- passes ----------------------------------------------------------------------------------- */
 /* Each is one file; tl_graph_passes says what it is for. */
 tl_status tli_pass_dead(tl_graph *g, int64_t *changes);
 tl_status tli_pass_simplify(tl_graph *g, int64_t *changes);

@@ -1,7 +1,7 @@
 /* What passes ask: who uses a tensor, who changes its memory, and whether a call may run elsewhere. */
 #include "graph/graph.h"
 
-/* --- numbers -------------------------------------------------------------------------------------- */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
 int64_t tli_value_id(const tl_graph *g, const tl_tensor *t)
 {
@@ -42,7 +42,7 @@ bool tli_is_before(const tl_graph *g, const tl_node *a, const tl_node *b)
     return order_before(g, a) < order_before(g, b);
 }
 
-/* --- uses ----------------------------------------------------------------------------------------- */
+/* --- uses ------------------------------------------------------------------------------------- */
 
 static const tli_use *use_at(const tl_graph *g, int32_t number)
 {
@@ -115,7 +115,7 @@ bool tli_is_read_after(const tl_graph *g, const tl_tensor *t, const tl_node *n, 
     return false;
 }
 
-/* --- changes -------------------------------------------------------------------------------------- */
+/* --- changes ---------------------------------------------------------------------------------- */
 
 const tli_changes *tli_changes_of(const tl_graph *g, const tl_tensor *t)
 {
@@ -157,7 +157,7 @@ bool tli_is_changed_between(const tl_graph *g, const tl_tensor *t, const tl_node
     return is_changed(g, t, order_of(g, from) + 1, order_before(g, to));
 }
 
-/* --- may it run elsewhere? ------------------------------------------------------------------------ */
+/* --- may it run elsewhere? -------------------------------------------------------------------- */
 
 /* The calls that `n` would pass on its way to `place`. */
 typedef struct way {

@@ -35,7 +35,7 @@ tl_status tli_nest_try_plan(tl_graph *g, const tl_nest *nest)
     return st;
 }
 
-/* --- what can be nested ----------------------------------------------------------------------------- */
+/* --- what can be nested ----------------------------------------------------------------------- */
 
 static bool is_reduction(const tl_node *n)
 {
@@ -73,7 +73,7 @@ bool tli_is_nestable(const tl_node *n, tl_shape *space)
     return tl_shape_count(space) > 0;
 }
 
-/* --- how tensors walk along the axes ------------------------------------------------------------------ */
+/* --- how tensors walk along the axes ---------------------------------------------------------- */
 
 static int64_t member_of(const tli_cluster *c, const tl_tensor *root)
 {
@@ -192,7 +192,7 @@ bool tli_cluster_walks(const tli_cluster *c, tli_walk *walks)
     return true;
 }
 
-/* --- terms --------------------------------------------------------------------------------------------- */
+/* --- terms ------------------------------------------------------------------------------------ */
 
 typedef struct builder {
     const tl_graph *g;
@@ -304,7 +304,7 @@ static tl_status add_member(builder *b, int64_t index)
     return term < 0 ? TL_ENOMEM : TL_OK;
 }
 
-/* --- the node -------------------------------------------------------------------------------------------- */
+/* --- the node --------------------------------------------------------------------------------- */
 
 static tl_status add_stores(builder *b, tl_node *node, tl_nest *nest,
                             bool (*is_needed)(const tl_tensor *t, const void *payload), const void *payload)

@@ -1,6 +1,6 @@
 #include "graph/order.h"
 
-/* --- memory that is written in place -------------------------------------------------------------- */
+/* --- memory that is written in place ---------------------------------------------------------- */
 
 typedef struct readers { int64_t *items; int64_t count, capacity; } readers;
 
@@ -39,7 +39,7 @@ static tl_status find_changed(memories *out, tl_graph *g)
     return TL_OK;
 }
 
-/* --- dependencies --------------------------------------------------------------------------------- */
+/* --- dependencies ----------------------------------------------------------------------------- */
 
 static tl_status add(tli_order *o, int64_t dep)
 {
@@ -101,7 +101,7 @@ void tli_order_free(tli_order *o)
     TL_VEC_FREE(&o->deps);
 }
 
-/* --- the pass ------------------------------------------------------------------------------------- */
+/* --- the pass --------------------------------------------------------------------------------- */
 
 // Calls without inputs, and casts of what is always there, run right before they are first needed.
 static bool can_wait(const tl_node *n)

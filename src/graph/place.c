@@ -25,7 +25,7 @@ static int64_t aligned(int64_t bytes)
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* --- spans of bytes that are taken ------------------------------------------------------------------ */
+/* --- spans of bytes that are taken ------------------------------------------------------------ */
 
 typedef struct span {
     int64_t begin, end;
@@ -84,7 +84,7 @@ static tl_status take(spans *s, span new)
     return TL_OK;
 }
 
-/* --- the tree --------------------------------------------------------------------------------------- */
+/* --- the tree --------------------------------------------------------------------------------- */
 
 typedef struct branch {
     spans all;   /* taken at the whole time of the branch, by one room each */
@@ -177,7 +177,7 @@ static int64_t lowest_gap(const tree *t, const tli_room *r)
     return at;
 }
 
-/* --- all rooms -------------------------------------------------------------------------------------- */
+/* --- all rooms -------------------------------------------------------------------------------- */
 
 static int by_size(const void *a, const void *b)
 {

@@ -2,7 +2,7 @@
 
 #include <tilth/sys/core/attrs.h>
 
-/* --- rooms -------------------------------------------------------------------------------------- */
+/* --- rooms ------------------------------------------------------------------------------------ */
 
 static tli_room *room_of(const tli_plan *p, const tl_tensor *root)
 {
@@ -37,7 +37,7 @@ static tl_status add_rooms(tli_plan *p, tl_graph *g, const int64_t *scratch)
     return TL_OK;
 }
 
-/* --- packs: what they put together is computed in its place -------------------------------------- */
+/* --- packs: what they put together is computed in its place ----------------------------------- */
 
 // The first call behind `n` that puts its result over what lies there.
 static int64_t overwritten_at(const tl_graph *g, const tl_node *n, const tl_tensor *t)

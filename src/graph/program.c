@@ -12,7 +12,7 @@
 #include "graph/plan.h"
 #include "graph/program.h"
 
-/* --- binding headers to memory -------------------------------------------------------------------- */
+/* --- binding headers to memory ---------------------------------------------------------------- */
 
 static void bind(tl_tensor *t, tl_storage *storage, int64_t offset)
 {
@@ -80,7 +80,7 @@ static void lend_back(tl_program *p)
     for (int64_t i = 0; i < p->graph->output_count; i++) lend(&p->outputs[i], NULL, 0);
 }
 
-/* --- calls ---------------------------------------------------------------------------------------- */
+/* --- calls ------------------------------------------------------------------------------------ */
 
 static tl_status plan_nest(tl_program *p, tli_step *s, const tli_plan *plan)
 {
@@ -235,7 +235,7 @@ void tl_program_free(tl_program **program)
     *program = NULL;
 }
 
-/* --- running -------------------------------------------------------------------------------------- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 static tl_status fail_input(const tl_named *want, const tl_tensor *is)
 {

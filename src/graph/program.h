@@ -57,7 +57,7 @@ struct tl_program {
     int64_t packed_bytes;
 };
 
-/* --- packed weights (packed_weights.c) ---------------------------------------------------------- */
+/* --- packed weights (packed_weights.c) -------------------------------------------------------- */
 
 /* Finds the calls that read a weight which stays the same. After the steps are made. */
 TL_NODISCARD tl_status tli_packed_find(tl_program *p);

@@ -49,7 +49,7 @@ void tl_program_measure(const tl_program *p, tl_program_stats *out)
     }
 }
 
-/* --- table ---------------------------------------------------------------------------------------- */
+/* --- table ------------------------------------------------------------------------------------ */
 
 static double mean_us(const tli_step *s)
 {
@@ -93,8 +93,8 @@ static void add_row(const tli_step *s, double total, int name, const tl_limits *
     tl_str_addf(out, "%10.1f %5.1f %9.1f %8.1f", us, total > 0 ? 100 * us / total : 0,
                 us > 0 ? flops / us / 1e3 : 0, us > 0 ? bytes / us / 1e3 : 0);
     if (most) add_share(s, us, most, out);
-    tl_str_addf(out, "  %-*s %s  %s\n", name, n->op->name,
-                tl_tensor_spec(spec, n->outputs ? n->out[0] : n->in[0]), n->path);
+    tl_str_addf(out, "  %-*s %s  %s%s\n", name, n->op->name, tl_tensor_spec(spec, n->outputs ? n->out[0] : n->in[0]),
+                n->path, s->kernel.flags & TL_KERNEL_STAGED ? " (on the host)" : "");
 }
 
 static int longest_name(const tl_program *p)
@@ -128,7 +128,7 @@ void tl_program_report(const tl_program *p, const tl_limits *most, tl_str *out)
     tl_free(rows);
 }
 
-/* --- trace ---------------------------------------------------------------------------------------- */
+/* --- trace ------------------------------------------------------------------------------------ */
 
 tl_status tl_program_trace(const tl_program *p, tl_str *out)
 {

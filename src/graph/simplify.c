@@ -6,7 +6,7 @@
 
 #include "graph/simplify.h"
 
-/* --- copies ------------------------------------------------------------------------------------- */
+/* --- copies ----------------------------------------------------------------------------------- */
 
 // Memory that nobody writes, and nobody else hands out.
 static bool is_own(const tl_graph *g, const tl_tensor *t)
@@ -34,7 +34,7 @@ static tl_tensor *drop_cast(tl_graph *g, tl_node *n)
     return may_go(g, n) && !tli_is_output(g, n->out[0]) ? n->in[0] : NULL;
 }
 
-/* --- gradients of half the size ------------------------------------------------------------------ */
+/* --- gradients of half the size --------------------------------------------------------------- */
 
 // Updates and norms read gradients of any float type, and convert them on the way.
 static bool takes_any_float(const tl_node *n, int input)
@@ -75,7 +75,7 @@ static tl_tensor *pack_narrow(tl_graph *g, tl_node *n)
     return tl_pack(g->ctx, n->inputs, sources, a->offsets.items, a->count);
 }
 
-/* --- numbers ------------------------------------------------------------------------------------ */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
 enum { MOST_FOLDED = 3 };
 
@@ -127,7 +127,7 @@ static tl_tensor *make_numbers(tl_graph *g, tl_node *n)
     return tli_is_output(g, n->out[0]) ? NULL : tl_full(g->ctx, n->out[0]->dtype, n->out[0]->shape, number);
 }
 
-/* --- the pass ----------------------------------------------------------------------------------- */
+/* --- the pass --------------------------------------------------------------------------------- */
 
 static tli_rule *const other_rules[] = {drop_copy,    drop_cast,    pack_narrow,
                                         fold_numbers, make_numbers, NULL};

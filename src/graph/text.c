@@ -4,7 +4,7 @@
 
 #include "graph/graph.h"
 
-/* --- names -------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 // "%12" for what a call makes, else where it comes from.
 static void add_name(const tl_graph *g, const tl_tensor *t, tl_str *out)
@@ -56,7 +56,7 @@ static void add_indented(const char *text, tl_str *out)
     }
 }
 
-/* --- text --------------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static void add_call(const tl_graph *g, const tl_node *n, tl_str *out)
 {
@@ -101,7 +101,7 @@ void tl_graph_text(const tl_graph *g, tl_str *out)
     }
 }
 
-/* --- Graphviz ----------------------------------------------------------------------------------- */
+/* --- Graphviz --------------------------------------------------------------------------------- */
 
 // Names are the caller's: quotes and backslashes stand for themselves.
 static void add_quoted(const char *text, tl_str *out)

@@ -30,7 +30,7 @@ static tl_status mark_changed(tl_graph *g, const tl_node *n)
     return TL_VEC_PUSH(&g->uses.changed, (int32_t)n->id) ? TL_OK : TL_ENOMEM;
 }
 
-/* --- values --------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 // All headers that the context has made by now.
 static tl_status add_values(tl_graph *g)
@@ -82,7 +82,7 @@ static void unlink_use(tl_graph *g, int32_t number)
     v->count--;
 }
 
-/* --- changes of memory ------------------------------------------------------------------------------ */
+/* --- changes of memory ------------------------------------------------------------------------ */
 
 static tli_changes *table_of(const tl_graph *g, const tl_tensor *t)
 {
@@ -154,7 +154,7 @@ static void drop_changes(tl_graph *g, const tl_node *n)
         if (reuses(n, i)) drop_change(g, n->out[i], n);
 }
 
-/* --- calls ------------------------------------------------------------------------------------------ */
+/* --- calls ------------------------------------------------------------------------------------ */
 
 static void number_along(tl_graph *g)
 {
@@ -211,7 +211,7 @@ static tl_status adopt(tl_graph *g, tl_node *n, int64_t order)
     return mark_changed(g, n);
 }
 
-/* --- the whole -------------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static tl_status add_outside(tl_graph *g, tl_tensor *t)
 {
@@ -260,7 +260,7 @@ tl_status tli_add_outside(tl_graph *g, const tl_tensor *original, tl_tensor *hea
     return add_outside(g, header);
 }
 
-/* --- changing --------------------------------------------------------------------------------------- */
+/* --- changing --------------------------------------------------------------------------------- */
 
 static tl_status infer_again(const tl_node *n)
 {

@@ -86,7 +86,7 @@ TL_NODISCARD tl_status tli_verify_calls(tl_graph *g);
 /* The same of calls that were changed since. */
 TL_NODISCARD tl_status tli_verify_changed(tl_graph *g);
 
-/* --- numbers -------------------------------------------------------------------------------------- */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
 /* Of a tensor of the graph; ids of new ones are tli_value_count and more. */
 int64_t tli_value_id(const tl_graph *g, const tl_tensor *t);
@@ -95,7 +95,7 @@ int64_t tli_value_count(const tl_graph *g);
 /* Of the memory in which the elements of `t` lie: the id of some value. */
 int64_t tli_memory_id(const tl_graph *g, const tl_tensor *t);
 
-/* --- reading -------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* Inputs of calls that are `t`, in no order. The body must not change them. */
 #define TLI_EACH_USE(g, t, u)                                                                       \
@@ -127,7 +127,7 @@ tl_node *tli_changer(const tl_graph *g, const tli_change *c);
 bool tli_is_changed_between(const tl_graph *g, const tl_tensor *t, const tl_node *from,
                             const tl_node *to);
 
-/* --- may it run elsewhere? ------------------------------------------------------------------------ */
+/* --- may it run elsewhere? -------------------------------------------------------------------- */
 
 /* Whether `n` would read the same elements if it ran right before `place` (NULL: behind all). */
 bool tli_reads_the_same(const tl_graph *g, const tl_node *n, const tl_node *place);

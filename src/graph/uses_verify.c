@@ -23,7 +23,7 @@ static tl_status fail_call(const tl_node *n, const char *what)
     return TL_FAIL(TL_EINTERNAL, "the graph is broken at call %" PRId64 ", %s: %s", n->index, n->op->name, what);
 }
 
-/* --- calls ------------------------------------------------------------------------------------------ */
+/* --- calls ------------------------------------------------------------------------------------ */
 
 static bool is_known(const tl_graph *g, const tl_node *n)
 {
@@ -91,7 +91,7 @@ static tl_status check_call(checker *c, const tl_node *n)
     return TL_OK;
 }
 
-/* --- values ----------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static tl_status check_value(const checker *c, int64_t id)
 {

@@ -99,7 +99,7 @@ tl_status tl_graph_verify(const tl_graph *g)
     return tli_uses_verify(g);
 }
 
-/* --- what was changed ------------------------------------------------------------------------------- */
+/* --- what was changed ------------------------------------------------------------------------- */
 
 static tl_status check_changed(const tl_graph *g, const tl_node *n)
 {

@@ -82,7 +82,7 @@ static bool is_worth_it(const tl_graph *g, weights *w)
     return w->cast && w->cast * 2 >= count; // what nobody reads is not worth writing
 }
 
-/* --- casts ---------------------------------------------------------------------------------------- */
+/* --- casts ------------------------------------------------------------------------------------ */
 
 static weights *weights_of(all_weights *all, const tl_node *cast)
 {
@@ -105,7 +105,7 @@ static tl_status find_casts(all_weights *out, const tl_graph *g)
     return TL_OK;
 }
 
-/* --- headers ------------------------------------------------------------------------------------ */
+/* --- headers ---------------------------------------------------------------------------------- */
 
 // Of elements from outside; the storage may be new.
 static tl_tensor *outside_header(tl_graph *g, tl_storage *storage, tl_dtype dtype, tl_shape shape,
@@ -146,7 +146,7 @@ static tl_tensor *make_copy(tl_graph *g, const weights *w)
     return TL_VEC_PUSH(&g->copies, (tli_weight_copy){.refresh = refresh}) ? copy : NULL;
 }
 
-/* --- the pass ----------------------------------------------------------------------------------- */
+/* --- the pass --------------------------------------------------------------------------------- */
 
 static tl_status add_copy(tl_graph *g, tl_node *n, tl_tensor *t)
 {

@@ -16,7 +16,7 @@ tl_status tli_infer_slope(const tl_node *call)
                    tl_tensor_spec(a, gy), tl_tensor_spec(b, at));
 }
 
-/* --- relu and its kind -------------------------------------------------------------------------- */
+/* --- relu and its kind ------------------------------------------------------------------------ */
 
 static const tl_field alpha_fields[] = {
     TL_F(tl_alpha_attr, alpha, .help = "slope at 0 from the left"),
@@ -37,7 +37,7 @@ tl_tensor *tl_elu(tl_ctx *c, tl_tensor *x, double alpha)
     return TL_APPLY(c, elu, &attr, x);
 }
 
-/* --- gelu --------------------------------------------------------------------------------------- */
+/* --- gelu ------------------------------------------------------------------------------------- */
 
 static const double one_by_sqrt_2_pi = 0.39894228040143267794,
                     sqrt_2_by_pi = 0.79788456080286535588;
@@ -93,7 +93,7 @@ tl_tensor *tl_gelu(tl_ctx *c, tl_tensor *x, bool approximate)
     return TL_APPLY(c, gelu, &attr, x);
 }
 
-/* --- silu, mish, the hard ones ------------------------------------------------------------------ */
+/* --- silu, mish, the hard ones ---------------------------------------------------------------- */
 
 // With s = sigmoid(x): f' = s + x * (s - s^2), f'' = (s - s^2) * (2 + x * (1 - 2 * s)).
 tl_tensor *tli_silu_second(tl_ctx *c, tl_tensor *x)

@@ -57,7 +57,7 @@ static bool place_outputs(tl_ctx *c, const tl_node *call, bool run)
     return true;
 }
 
-/* --- running ------------------------------------------------------------------------------------ */
+/* --- running ---------------------------------------------------------------------------------- */
 
 // A row-major copy of `t` for a kernel that takes no strides.
 static tl_tensor *row_major_copy(tl_ctx *c, tl_tensor *t)
@@ -118,7 +118,7 @@ static tl_status run_call(tl_ctx *c, const tl_node *call)
     return tl_engine_run(c->engine, &c->draws, call);
 }
 
-/* --- the funnel ----------------------------------------------------------------------------------- */
+/* --- the funnel ------------------------------------------------------------------------------- */
 
 static tl_status check_computed(const tl_node *call)
 {
@@ -176,7 +176,7 @@ tl_tensor *tl_apply(tl_ctx *c, tl_op op, const void *attr, int inputs, tl_tensor
     return tl_apply_all(c, op, attr, inputs, in, out) ? out[0] : NULL;
 }
 
-/* --- replay ------------------------------------------------------------------------------------- */
+/* --- replay ----------------------------------------------------------------------------------- */
 
 // A captured view gets the storage that its input has by now.
 static void renew_view(const tl_node *n)

@@ -22,7 +22,7 @@ static tl_status want_holdable(tl_dtype dtype, double number, const char *what)
                    what, number, low, high, tl_dtype_name(dtype));
 }
 
-/* --- one number --------------------------------------------------------------------------------- */
+/* --- one number ------------------------------------------------------------------------------- */
 
 static const tl_field full_fields[] = {
     TL_F(tl_full_attr, value, .help = "of every element"),
@@ -62,7 +62,7 @@ tl_tensor *tl_ones(tl_ctx *c, tl_dtype dtype, tl_shape shape)
     return tl_full(c, dtype, shape, 1.0);
 }
 
-/* --- from the host ------------------------------------------------------------------------------ */
+/* --- from the host ---------------------------------------------------------------------------- */
 
 static tl_tensor *host_tensor(tl_ctx *c, tl_dtype dtype, tl_shape shape)
 {
@@ -95,7 +95,7 @@ tl_tensor *tl_number(tl_ctx *c, tl_dtype dtype, double value)
     return tl_from_doubles(c, dtype, TL_SCALAR, &value);
 }
 
-/* --- arange ------------------------------------------------------------------------------------- */
+/* --- arange ----------------------------------------------------------------------------------- */
 
 static const tl_field arange_fields[] = {
     TL_F(tl_arange_attr, start, .help = "the first element"),
@@ -139,7 +139,7 @@ tl_tensor *tl_arange(tl_ctx *c, tl_dtype dtype, double start, double stop, doubl
     return tl_apply(c, TL_OP_arange, &attr, 0, NULL);
 }
 
-/* --- one_hot ------------------------------------------------------------------------------------ */
+/* --- one_hot ---------------------------------------------------------------------------------- */
 
 static const tl_field one_hot_fields[] = {
     TL_F(tl_one_hot_attr, depth, .help = "of the axis that is added"),

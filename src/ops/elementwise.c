@@ -35,7 +35,7 @@ tl_tensor *tli_between(tl_ctx *c, tl_tensor *x, double low, double high)
     return tl_logical_and(c, tli_above(c, x, low), tli_below(c, x, high));
 }
 
-/* --- arithmetic of two inputs ------------------------------------------------------------------- */
+/* --- arithmetic of two inputs ----------------------------------------------------------------- */
 
 tl_status tli_infer_arithmetic(const tl_node *call)
 {
@@ -132,7 +132,7 @@ TLI_GRADIENT(tli_mod_gradient)
         gx[1] = tl_neg(c, tl_sum_to(c, tl_mul(c, g, tl_floor_divide(c, a, b)), &b->shape));
 }
 
-/* --- arithmetic with numbers -------------------------------------------------------------------- */
+/* --- arithmetic with numbers ------------------------------------------------------------------ */
 
 static tl_status want_whole(const tl_tensor *x, double number, const char *what)
 {
@@ -200,7 +200,7 @@ tl_tensor *tl_clip(tl_ctx *c, tl_tensor *x, double low, double high)
     return TL_APPLY(c, clip, &attr, x);
 }
 
-/* --- choice ------------------------------------------------------------------------------------- */
+/* --- choice ----------------------------------------------------------------------------------- */
 
 tl_status tli_infer_where(const tl_node *call)
 {
@@ -233,7 +233,7 @@ tl_tensor *tl_where(tl_ctx *c, tl_tensor *condition, tl_tensor *a, tl_tensor *b)
     return TL_APPLY(c, where, NULL, condition, a, b);
 }
 
-/* --- casts -------------------------------------------------------------------------------------- */
+/* --- casts ------------------------------------------------------------------------------------ */
 
 static const tl_field cast_fields[] = {
     TL_F(tl_cast_attr, dtype, .names = tl_dtype_names, .help = "of the result"),

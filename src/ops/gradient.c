@@ -36,7 +36,7 @@ tl_tensor *tl_sum_to(tl_ctx *c, tl_tensor *g, const tl_shape *shape)
     return tl_reshape(c, g, *shape);
 }
 
-/* --- the walk ----------------------------------------------------------------------------------- */
+/* --- the walk --------------------------------------------------------------------------------- */
 
 /* About a tensor that lies between `by` and `of`. Notes stand beside the tensors: parameters belong to all
  * contexts, and others may differentiate by them at the same time. */
@@ -226,7 +226,7 @@ static tl_status walk_back(walk *w, const tl_node *last)
     return st;
 }
 
-/* --- from outside --------------------------------------------------------------------------------- */
+/* --- from outside ----------------------------------------------------------------------------- */
 
 static tl_status check_args(const tl_ctx *c, const tl_gradient_args *args)
 {

@@ -21,7 +21,7 @@ static tl_status check_size(int64_t size)
     return size >= 0 ? TL_OK : TL_FAIL(TL_EINVAL, "a size of %" PRId64 " for the axis", size);
 }
 
-/* --- gather ------------------------------------------------------------------------------------- */
+/* --- gather ----------------------------------------------------------------------------------- */
 
 // The shape with the axis replaced by the shape of the indices.
 static tl_status gathered_shape(tl_shape *out, const tl_shape *x, const tl_shape *indices, int axis)
@@ -78,7 +78,7 @@ tl_tensor *tl_lookup(tl_ctx *c, tl_tensor *table, tl_tensor *ids)
     return tl_gather(c, table, ids, 0);
 }
 
-/* --- its gradient --------------------------------------------------------------------------------- */
+/* --- its gradient ----------------------------------------------------------------------------- */
 
 static tl_status gather_grad_infer(const tl_node *call)
 {
@@ -154,7 +154,7 @@ tl_tensor *tl_scatter_add(tl_ctx *c, tl_tensor *x, tl_tensor *indices, tl_tensor
     return tl_cast(c, tl_add(c, tli_widen(c, x), sums), dtype);
 }
 
-/* --- take_along_axis ---------------------------------------------------------------------------- */
+/* --- take_along_axis -------------------------------------------------------------------------- */
 
 static tl_status check_along(const tl_tensor *x, const tl_tensor *indices, int axis)
 {
@@ -246,7 +246,7 @@ tl_tensor *tl_take_along_axis_grad(tl_ctx *c, tl_tensor *updates, tl_tensor *ind
     return TL_APPLY(c, take_along_axis_grad, &attr, updates, indices);
 }
 
-/* --- where it is true ------------------------------------------------------------------------------ */
+/* --- where it is true ------------------------------------------------------------------------- */
 
 // Coordinates of the elements that are not 0, into the rows of `out` (NULL: only counted).
 static int64_t find_true(const tl_tensor *t, const void *elements, int64_t *out)

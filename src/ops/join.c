@@ -5,7 +5,7 @@
 #include "ops/axes.h"
 #include "ops/ops.h"
 
-/* --- concat ------------------------------------------------------------------------------------- */
+/* --- concat ----------------------------------------------------------------------------------- */
 
 static tl_status check_alike(const tl_tensor *a, const tl_tensor *b, int axis, int which)
 {
@@ -103,7 +103,7 @@ tl_tensor *tl_stack(tl_ctx *c, tl_tensor *const *x, int count, int64_t axis)
     return tl_concat(c, met, count, at);
 }
 
-/* --- tile --------------------------------------------------------------------------------------- */
+/* --- tile ------------------------------------------------------------------------------------- */
 
 // One axis as the middle one of three: what stands before it, a new one that is stretched, it and
 // all behind it.
@@ -143,7 +143,7 @@ tl_tensor *tl_tile(tl_ctx *c, tl_tensor *x, const int64_t *repeats, int count)
     return x;
 }
 
-/* --- pad ---------------------------------------------------------------------------------------- */
+/* --- pad -------------------------------------------------------------------------------------- */
 
 static const char *const pad_modes[] = {
     [TL_PAD_CONSTANT] = "constant", [TL_PAD_REFLECT] = "reflect", [TL_PAD_REFLECT + 1] = NULL};

@@ -6,7 +6,7 @@
 #include "core/inner/integer.h"
 #include "ops/ops.h"
 
-/* --- floats and bernoulli ------------------------------------------------------------------------ */
+/* --- floats and bernoulli --------------------------------------------------------------------- */
 
 static const tl_field random_fields[] = {
     TL_F(tl_random_attr, key, .help = "of the draws"),
@@ -104,7 +104,7 @@ tl_tensor *tl_random_bernoulli(tl_ctx *c, tl_dtype dtype, tl_shape shape, double
     return draw(c, TL_OP_random_bernoulli, dtype, &shape, probability, 0);
 }
 
-/* --- integers ----------------------------------------------------------------------------------- */
+/* --- integers --------------------------------------------------------------------------------- */
 
 static const tl_field integers_fields[] = {
     TL_F(tl_random_integers_attr, key, .help = "of the draws"),

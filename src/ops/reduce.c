@@ -9,7 +9,7 @@
 #include "ops/axes.h"
 #include "ops/ops.h"
 
-/* --- what they share ---------------------------------------------------------------------------- */
+/* --- what they share -------------------------------------------------------------------------- */
 
 static const tl_field reduce_fields[] = {
     TL_F(tl_reduce_attr, axes, .help = "that are brought together"),
@@ -99,7 +99,7 @@ static int64_t unreduced(tl_ctx *c, const tl_node *n, tl_tensor *gy, tl_tensor *
     return together;
 }
 
-/* --- sum, mean ------------------------------------------------------------------------------------ */
+/* --- sum, mean -------------------------------------------------------------------------------- */
 
 static void sum_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl_tensor **gx,
                          const bool *wanted)
@@ -122,7 +122,7 @@ static void mean_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl_
 REDUCTION(sum, "sum over axes", .infer = number_infer, .gradient = sum_gradient)
 REDUCTION(mean, "mean over axes", .infer = float_infer, .gradient = mean_gradient)
 
-/* --- max, min ------------------------------------------------------------------------------------- */
+/* --- max, min --------------------------------------------------------------------------------- */
 
 static tl_status extreme_infer(const tl_node *call)
 {
@@ -153,7 +153,7 @@ static void extreme_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, 
 REDUCTION(max, "largest over axes", .infer = extreme_infer, .gradient = extreme_gradient)
 REDUCTION(min, "smallest over axes", .infer = extreme_infer, .gradient = extreme_gradient)
 
-/* --- prod ----------------------------------------------------------------------------------------- */
+/* --- prod ------------------------------------------------------------------------------------- */
 
 // Rows moved by some places towards their end, or their start; ones come after them.
 static tl_tensor *shifted(tl_ctx *c, tl_tensor *x, int64_t by, bool to_start)
@@ -219,7 +219,7 @@ static void prod_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl_
 
 REDUCTION(prod, "product over axes", .infer = number_infer, .gradient = prod_gradient)
 
-/* --- logsumexp ------------------------------------------------------------------------------------ */
+/* --- logsumexp -------------------------------------------------------------------------------- */
 
 static void logsumexp_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl_tensor **gx,
                                const bool *wanted)
@@ -243,12 +243,12 @@ static void logsumexp_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy
 REDUCTION(logsumexp, "log of the sum of exponentials over axes", .infer = float_infer,
           .gradient = logsumexp_gradient)
 
-/* --- any, all ------------------------------------------------------------------------------------- */
+/* --- any, all --------------------------------------------------------------------------------- */
 
 REDUCTION(any, "whether any is true, over axes", .flags = TL_OP_CONSTANT, .infer = truth_infer)
 REDUCTION(all, "whether all are true, over axes", .flags = TL_OP_CONSTANT, .infer = truth_infer)
 
-/* --- variance ------------------------------------------------------------------------------------- */
+/* --- variance --------------------------------------------------------------------------------- */
 
 static const tl_field variance_fields[] = {
     TL_F(tl_variance_attr, axes, .help = "that are brought together"),
@@ -315,7 +315,7 @@ tl_tensor *tl_std(tl_ctx *c, tl_tensor *x, tl_axes axes, int64_t correction, boo
                    x->dtype);
 }
 
-/* --- argmax, argmin ------------------------------------------------------------------------------- */
+/* --- argmax, argmin --------------------------------------------------------------------------- */
 
 static const tl_field arg_fields[] = {
     TL_F(tl_arg_attr, axis, .help = "along which it is looked for"),
@@ -357,7 +357,7 @@ static tl_status arg_infer(const tl_node *call)
 ARG_REDUCTION(argmax, "where the largest is along an axis")
 ARG_REDUCTION(argmin, "where the smallest is along an axis")
 
-/* --- cumsum ------------------------------------------------------------------------------------- */
+/* --- cumsum ----------------------------------------------------------------------------------- */
 
 static const tl_field cumsum_fields[] = {
     TL_F(tl_cumsum_attr, axis, .help = "along which it adds up"),

@@ -4,7 +4,7 @@
 #include "ops/axes.h"
 #include "ops/ops.h"
 
-/* --- slice -------------------------------------------------------------------------------------- */
+/* --- slice ------------------------------------------------------------------------------------ */
 
 static const tl_field slice_fields[] = {
     TL_F(tl_slice_attr, starts, .help = "first place of each axis"),
@@ -92,7 +92,7 @@ static tl_tensor *slice(tl_ctx *c, tl_tensor *x, const int64_t *starts, const tl
     return TL_APPLY(c, slice, &attr, x);
 }
 
-/* --- ranges as Python has them -------------------------------------------------------------------- */
+/* --- ranges as Python has them ---------------------------------------------------------------- */
 
 // A place between `low` and `high`; below 0 it counts from the end.
 static int64_t place(int64_t at, int64_t dim, int64_t low, int64_t high)
@@ -172,7 +172,7 @@ tl_tensor *tl_flip(tl_ctx *c, tl_tensor *x, tl_axes axes)
     return tl_slice_with(c, x, ranges, x->shape.rank);
 }
 
-/* --- split -------------------------------------------------------------------------------------- */
+/* --- split ------------------------------------------------------------------------------------ */
 
 static tl_status check_sizes(const tl_tensor *x, int axis, const int64_t *sizes, int64_t count)
 {
@@ -222,7 +222,7 @@ void tl_split_even(tl_ctx *c, tl_tensor *x, int64_t axis, int64_t count, tl_tens
     for (int64_t i = 0; i < count; i++) out[i] = tl_slice(c, x, at, i * size, (i + 1) * size, 1);
 }
 
-/* --- unslice ------------------------------------------------------------------------------------ */
+/* --- unslice ---------------------------------------------------------------------------------- */
 
 static const tl_field unslice_fields[] = {
     TL_F(tl_unslice_attr, shape, .help = "of the result"),

@@ -12,7 +12,7 @@ static void give(tl_tensor *const *from, tl_tensor **values, tl_tensor **indices
     if (indices) *indices = from[1];
 }
 
-/* --- sort --------------------------------------------------------------------------------------- */
+/* --- sort ------------------------------------------------------------------------------------- */
 
 static const tl_field sort_fields[] = {
     TL_F(tl_sort_attr, axis, .help = "along which elements are put in order"),
@@ -59,7 +59,7 @@ void tl_sort(tl_ctx *c, tl_tensor *x, int64_t axis, bool descending, tl_tensor *
     give(out, values, indices);
 }
 
-/* --- top_k -------------------------------------------------------------------------------------- */
+/* --- top_k ------------------------------------------------------------------------------------ */
 
 static const tl_field top_k_fields[] = {
     TL_F(tl_top_k_attr, k, .help = "how many of the last axis"),

@@ -13,7 +13,7 @@ static const tl_field shape_fields[] = {
 static const tl_desc shape_desc = {
     .name = "shape", .help = "a shape", .size = sizeof(tl_shape_attr), .fields = shape_fields};
 
-/* --- copy --------------------------------------------------------------------------------------- */
+/* --- copy ------------------------------------------------------------------------------------- */
 
 static void copy_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl_tensor **gx,
                           const bool *wanted)
@@ -32,7 +32,7 @@ tl_tensor *tl_contiguous(tl_ctx *c, tl_tensor *x)
     return x && x->contiguous ? x : TL_APPLY(c, copy, NULL, x);
 }
 
-/* --- reshape ------------------------------------------------------------------------------------ */
+/* --- reshape ---------------------------------------------------------------------------------- */
 
 // Dimensions of 1 have no say in where elements lie.
 static void without_ones(int64_t *dims, int64_t *strides, const tl_tensor *x)
@@ -168,7 +168,7 @@ tl_tensor *tl_squeeze(tl_ctx *c, tl_tensor *x, tl_axes axes)
     return tl_reshape(c, x, shape);
 }
 
-/* --- transpose ---------------------------------------------------------------------------------- */
+/* --- transpose -------------------------------------------------------------------------------- */
 
 static const tl_field transpose_fields[] = {
     TL_F(tl_transpose_attr, perm, .help = "axis of the input for each axis of the result"),
@@ -236,7 +236,7 @@ tl_tensor *tl_swap_axes(tl_ctx *c, tl_tensor *x, int64_t a, int64_t b)
     return tl_transpose(c, x, perm, x->shape.rank);
 }
 
-/* --- broadcast ---------------------------------------------------------------------------------- */
+/* --- broadcast -------------------------------------------------------------------------------- */
 
 static tl_status broadcast_infer(const tl_node *call)
 {

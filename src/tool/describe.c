@@ -31,7 +31,7 @@ typedef struct thing_list {
     int64_t count, capacity;
 } thing_list;
 
-/* --- finding it --------------------------------------------------------------------------------- */
+/* --- finding it ------------------------------------------------------------------------------- */
 
 static tl_status add_thing(thing_list *list, const tl_registry *r, const tl_kind *kind,
                            const char *name)
@@ -87,7 +87,7 @@ static tl_status find_things(thing_list *out, int64_t *used, tli_run *run)
     return out->count ? TL_OK : no_such_thing(r, run->arena, words.items[0]);
 }
 
-/* --- telling about it --------------------------------------------------------------------------- */
+/* --- telling about it ------------------------------------------------------------------------- */
 
 tl_status tli_describe_experiment(tl_str *out, const tl_registry *registry, const char *name,
                                   const char *path, const tl_help_options *options)

@@ -79,7 +79,7 @@ static tl_status list_all(tli_run *run, bool names)
     return tl_str_status(&run->text);
 }
 
-/* --- for programs ------------------------------------------------------------------------------- */
+/* --- for programs ----------------------------------------------------------------------------- */
 
 static void add_named(tli_json *list, const char *name, const char *help)
 {
@@ -134,7 +134,7 @@ static tl_status kinds_json(tli_run *run)
     return tl_str_status(&run->text);
 }
 
-/* --- the command -------------------------------------------------------------------------------- */
+/* --- the command ------------------------------------------------------------------------------ */
 
 static tl_status run_list(tli_run *run)
 {

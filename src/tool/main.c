@@ -74,7 +74,7 @@ tl_status tli_write_file(const char *path, const tl_str *text)
     return st == TL_OK || st == TL_ENOMEM ? st : tli_tool_damaged();
 }
 
-/* --- streams ------------------------------------------------------------------------------------ */
+/* --- streams ---------------------------------------------------------------------------------- */
 
 void tli_complain(const tli_tool *tool, const char *command, const char *message)
 {
@@ -164,7 +164,7 @@ tl_status tli_tell_now(tli_run *run)
     return TL_OK;
 }
 
-/* --- one command -------------------------------------------------------------------------------- */
+/* --- one command ------------------------------------------------------------------------------ */
 
 typedef struct common {
     common_flags flags;
@@ -270,7 +270,7 @@ done:;
     return code;
 }
 
-/* --- the program -------------------------------------------------------------------------------- */
+/* --- the program ------------------------------------------------------------------------------ */
 
 static void write_usage(tl_str *out, const tli_tool *tool)
 {

@@ -21,7 +21,7 @@ static tl_status add_row(tli_asking *a, const tl_table_answer *row)
     return TL_OK;
 }
 
-/* --- as a table: the rows of the file, with the answers behind them ---------------------------- */
+/* --- as a table: the rows of the file, with the answers behind them --------------------------- */
 
 /* Rows of several files make one table when their columns are the same. */
 static tl_status check_names(const tli_asking *a, const tl_table *t)

@@ -98,7 +98,7 @@ static tl_status collect_arguments(tli_word_list *out, const sweep *s)
     return TL_OK;
 }
 
-/* --- each configuration is tried before the first run begins: what is wrong is told at once ---- */
+/* --- each configuration is tried before the first run begins: what is wrong is told at once --- */
 
 /* Whether a word may change what an experiment finds in its data. */
 static bool is_of_data(const char *word)

@@ -11,7 +11,7 @@
 
 enum { USUAL_BATCH = 256 };
 
-/* --- a table that was not there in the training ------------------------------------------------ */
+/* --- a table that was not there in the training ----------------------------------------------- */
 
 static tl_status open_bound(tl_table **out, tl_table_coder *coder, const tl_query *q, const tl_table_args *args)
 {

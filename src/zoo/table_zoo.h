@@ -18,7 +18,7 @@ TL_NODISCARD tl_status tli_table_open_asked(tl_table **out, tl_table_coder *code
 /* Whether a section names files. */
 bool tli_table_is_named(const tl_data_config *data);
 
-/* --- what an evaluation tells --------------------------------------------------------------------- */
+/* --- what an evaluation tells ----------------------------------------------------------------- */
 
 /* In the step: logs what tli_table_report_keep reads. `labels` and `outputs` as the task has them. */
 TL_NODISCARD tl_status tli_table_report_step(tl_step *s, tl_tensor *labels, tl_tensor *outputs, bool classes);
@@ -33,7 +33,7 @@ TL_NODISCARD tl_status tli_table_report_keep(void **state, const tli_table_repor
 TL_NODISCARD tl_status tli_table_report_tell(void *state, const tli_table_report_of *of, tl_logs *into);
 void tli_table_report_free(void *state);
 
-/* --- predictions: methods of the task ------------------------------------------------------------- */
+/* --- predictions: methods of the task --------------------------------------------------------- */
 
 TL_NODISCARD tl_status tli_table_prepare_query(const tl_task *t, const tl_query *q, void *const *inputs);
 tl_tensor *tli_table_build_answers(const tl_task *t, tl_ctx *c, const tl_tensors *outputs);

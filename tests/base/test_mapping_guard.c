@@ -85,7 +85,7 @@ static void test_several_threads_read_what_is_cut(void **state)
     }
 }
 
-/* --- signals that are no concern of a mapping --------------------------------------------------- */
+/* --- signals that are no concern of a mapping ------------------------------------------------- */
 
 static void leave(int number)
 {

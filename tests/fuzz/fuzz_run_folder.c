@@ -231,7 +231,7 @@ static void unpack(const uint8_t *data, size_t size)
     }
 }
 
-/* --- looking, as `ckpt show` and `compare` do ---------------------------------------------------- */
+/* --- looking, as `ckpt show` and `compare` do ------------------------------------------------- */
 
 static void show_file(const char *path)
 {
@@ -292,7 +292,7 @@ static void read_events(const char *path)
     tl_event_reader_close(&r);
 }
 
-/* --- opening, as `eval` and a training that goes on do ------------------------------------------- */
+/* --- opening, as `eval` and a training that goes on do ---------------------------------------- */
 
 static void read_params(bool no_unknown)
 {

@@ -58,7 +58,7 @@ static tl_tensor *recent(cook *k)
     return below(k, 3) ? k->pool[k->count - 1 - below(k, window)] : any(k);
 }
 
-/* --- ops, each of values that stay near 1 --------------------------------------------------------- */
+/* --- ops, each of values that stay near 1 ----------------------------------------------------- */
 
 static tl_tensor *gelu_exact(tl_ctx *c, tl_tensor *x)
 {
@@ -275,7 +275,7 @@ static tl_tensor *next_op(cook *k)
     }
 }
 
-/* --- a program ------------------------------------------------------------------------------------- */
+/* --- a program -------------------------------------------------------------------------------- */
 
 static tl_tensor *mean_of_all(cook *k)
 {

@@ -76,7 +76,7 @@ static tl_program *program(fixture *f, layer *l, bool copies)
     return p;
 }
 
-/* --- every update renews the copy ------------------------------------------------------------------ */
+/* --- every update renews the copy ------------------------------------------------------------- */
 
 static void by_sgd(tl_ctx *c, const layer *l)
 {
@@ -165,7 +165,7 @@ static void the_reference_renews_it_too(void **state)
     tl_engine_free(&reference.engine);
 }
 
-/* --- a copy is never stale --------------------------------------------------------------------------- */
+/* --- a copy is never stale -------------------------------------------------------------------- */
 
 static void double_the_weights(tl_ctx *c, void *payload)
 {
@@ -230,7 +230,7 @@ static void an_update_that_is_left_out_leaves_the_copy(void **state)
     free_layer(&l);
 }
 
-/* --- what keeps its casts ------------------------------------------------------------------------------ */
+/* --- what keeps its casts --------------------------------------------------------------------- */
 
 BODY(reads_after_the_update)
 {
@@ -287,7 +287,7 @@ static void casts_stay_where_a_copy_would_be_wrong_or_useless(void **state)
     free_layer(&l);
 }
 
-/* --- packed weights ------------------------------------------------------------------------------------- */
+/* --- packed weights --------------------------------------------------------------------------- */
 
 enum { EXAMPLES = 160, FEATURES = 200, UNITS = 136 };
 

@@ -21,7 +21,7 @@
 enum { STEPS = 10, MOST_PARAMS = 32 };
 #define RATE 0.1
 
-/* --- the file ------------------------------------------------------------------------------------- */
+/* --- the file --------------------------------------------------------------------------------- */
 
 typedef struct entry {
     char name[96];
@@ -93,7 +93,7 @@ static tl_tensor *batch(tl_ctx *c, const entry *e, tl_dtype dtype)
     return tl_from_doubles(c, e->kind == 2 ? TL_I64 : dtype, e->shape, values);
 }
 
-/* --- the models ------------------------------------------------------------------------------------- */
+/* --- the models ------------------------------------------------------------------------------- */
 
 typedef struct net {
     tl_model base;
@@ -197,7 +197,7 @@ MODEL(cnn)
 MODEL(resnet)
 MODEL(transformer)
 
-/* --- steps ------------------------------------------------------------------------------------------ */
+/* --- steps ------------------------------------------------------------------------------------ */
 
 static void load(tl_model *m, const char *format, const char *name, int step)
 {

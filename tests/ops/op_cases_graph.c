@@ -25,8 +25,7 @@ static const char *name_of(tl_ctx *c, int64_t number, const char *what, int i)
     return tl_arena_strdup(tl_ctx_arena(c), name);
 }
 
-/* --- the body ------------------------------------------------------------------------------------
- */
+/* --- the body --------------------------------------------------------------------------------- */
 
 static tl_status put(tl_ctx *c, tl_tensors *out, const char *name, tl_tensor *t)
 {
@@ -225,8 +224,7 @@ void oc_check_function(oc_plan *p, int64_t number, const oc_place *place)
     if (oc_is_generic(p) && oc_has_type(p, other)) check_type(p, place, other);
 }
 
-/* --- many rows in one program, compiled ---------------------------------------------------------
- */
+/* --- many rows in one program, compiled ------------------------------------------------------- */
 
 /* Compilers take long to start, so that rows share a program: the first call interprets it, the
  * second compiles it. */

@@ -200,7 +200,7 @@ static const op_case cases[] = {
      .flags = CASE_NO_GRADIENT | CASE_F32_UP, .scale = 4},
 };
 
-/* --- what rows cannot say ------------------------------------------------------------------------- */
+/* --- what rows cannot say --------------------------------------------------------------------- */
 
 static void true_elements_are_listed(void **state)
 {

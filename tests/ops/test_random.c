@@ -97,7 +97,7 @@ static const op_case cases[] = {
     {"integers many", {0}, integers, .p = {TL_I64, 20001, -5, 1000}, .flags = EXACT},
 };
 
-/* --- distributions -------------------------------------------------------------------------------- */
+/* --- distributions ---------------------------------------------------------------------------- */
 
 enum { DRAWS = 200000, BINS = 50 };
 
@@ -293,7 +293,7 @@ static void permutations_are_even(void **state)
     for (int i = 0; i < DRAWS; i++) assert_true(w[i] == 1);
 }
 
-/* --- places ----------------------------------------------------------------------------------------- */
+/* --- places ----------------------------------------------------------------------------------- */
 
 typedef tl_tensor *draw_fn(tl_dtype dtype, int64_t count);
 
@@ -370,7 +370,7 @@ static void types_see_the_same_numbers(void **state)
     }
 }
 
-/* --- keys ------------------------------------------------------------------------------------------- */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 static void draw_in(const char *module, draw_fn *fn, double *out)
 {

@@ -7,7 +7,7 @@
 
 #include "op_cases.h"
 
-/* --- calls: p[0] axes follow it (-1: all), p[8] keeps dimensions, p[9] is the correction ---------- */
+/* --- calls: p[0] axes follow it (-1: all), p[8] keeps dimensions, p[9] is the correction ------ */
 
 static tl_axes axes_of(const op_case *k)
 {
@@ -340,7 +340,7 @@ static const op_case cases[] = {
     {"cumsum blocks", {"60x701:in(0,1)"}, cumsum, .p = {0}, .flags = CASE_NO_GRADIENT},
 };
 
-/* --- what rows cannot say ------------------------------------------------------------------------- */
+/* --- what rows cannot say --------------------------------------------------------------------- */
 
 static double item(tl_tensor *t)
 {

@@ -119,7 +119,7 @@ static const op_case cases[] = {
     {"sort many nan", {"9x601:=3 nan -0 0 inf -2 -inf"}, sort, 2, {1, 1}, CONSTANT},
 };
 
-/* --- what rows cannot say ------------------------------------------------------------------------- */
+/* --- what rows cannot say --------------------------------------------------------------------- */
 
 static void ties_keep_their_order(void **state)
 {

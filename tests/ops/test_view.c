@@ -8,7 +8,7 @@
 
 #include "op_cases.h"
 
-/* --- calls: p holds what the functions take, lists with their length before them ---------------- */
+/* --- calls: p holds what the functions take, lists with their length before them -------------- */
 
 static tl_axes axes_at(const op_case *k, int at)
 {
@@ -396,7 +396,7 @@ static const op_case cases[] = {
     {"pad many last", {"60x70x30"}, pad, .p = {0, 0, 2, 0, 0, 5}, CONSTANT},
 };
 
-/* --- what rows cannot say ------------------------------------------------------------------------- */
+/* --- what rows cannot say --------------------------------------------------------------------- */
 
 static void views_share_their_storage(void **state)
 {

@@ -212,7 +212,7 @@ static void a_long_name_does_not_widen_every_line(void **state)
     child_ended(0, "");
 }
 
-/* --- checkpoints, with their checksum ---------------------------------------------------------- */
+/* --- checkpoints, with their checksum --------------------------------------------------------- */
 
 #define OPENING "{\"__metadata__\":{\"tilth.crc32c\":\""
 
@@ -253,7 +253,7 @@ static void the_list_of_a_checkpoint_is_bounded(void **state)
     child_ended(2, "maximum parsing depth");
 }
 
-/* --- settings and runs ------------------------------------------------------------------------- */
+/* --- settings and runs ------------------------------------------------------------------------ */
 
 static void endless_made_up_data_is_refused(void **state)
 {
@@ -283,7 +283,7 @@ static void lines_of_metrics_are_bounded(void **state)
     child_took_less(100);
 }
 
-/* --- sizes that a file only claims -------------------------------------------------------------- */
+/* --- sizes that a file only claims ------------------------------------------------------------ */
 
 static void add_chunk(tl_str *png, const char *type, const void *data, size_t size)
 {
@@ -372,7 +372,7 @@ static void frames_do_not_believe_their_heads(void **state)
     child_took_less(100);
 }
 
-/* --- TensorBundles ------------------------------------------------------------------------------ */
+/* --- TensorBundles ---------------------------------------------------------------------------- */
 
 static void seal(tl_str *out, size_t begin, char packing)
 {
@@ -447,7 +447,7 @@ static void bundles_do_not_believe_their_index(void **state)
     tl_str_deinit(&value);
 }
 
-/* --- keys that collide --------------------------------------------------------------------------- */
+/* --- keys that collide ------------------------------------------------------------------------ */
 
 static uint64_t hash_of_a_child(void)
 {

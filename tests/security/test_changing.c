@@ -173,7 +173,7 @@ static void random_changes_stay_in_their_room(void **state)
     }
 }
 
-/* --- files that are mapped --------------------------------------------------------------------- */
+/* --- files that are mapped -------------------------------------------------------------------- */
 
 /* Writes over a part of a file, in place: whoever has it mapped sees it at once. */
 static void overwrite(const char *path, size_t at, const void *data, size_t size)
@@ -309,7 +309,7 @@ static void a_checkpoint_may_change(void **state)
     tl_str_deinit(&file);
 }
 
-/* --- while it is read --------------------------------------------------------------------------- */
+/* --- while it is read ------------------------------------------------------------------------- */
 
 /* Somebody who writes one of several contents over some memory, again and again. */
 typedef struct writer {

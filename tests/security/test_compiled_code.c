@@ -11,7 +11,7 @@
 
 enum { OTHER = 12345 };
 
-/* --- folders that others could exchange --------------------------------------------------------- */
+/* --- folders that others could exchange ------------------------------------------------------- */
 
 /* Where the cache is to be: every folder exists, and belongs to the user alone. */
 #define CACHE "above/middle/cache"
@@ -144,7 +144,7 @@ static void test_folders_that_others_could_exchange(void **state)
     unsetenv("TMPDIR");
 }
 
-/* --- the exchange itself ------------------------------------------------------------------------ */
+/* --- the exchange itself ---------------------------------------------------------------------- */
 
 /* A unit that leaves a mark when it is loaded. */
 static const char *const forged = "#include <fcntl.h>\n#include <unistd.h>\n"
@@ -196,7 +196,7 @@ static void test_exchange_between_check_and_load(void **state)
     assert_false(tl_file_exists(mark));
 }
 
-/* --- what is fine ------------------------------------------------------------------------------- */
+/* --- what is fine ----------------------------------------------------------------------------- */
 
 static void test_folders_are_made_for_the_user_alone(void **state)
 {
@@ -263,7 +263,7 @@ static void test_without_proc(void **state)
     as_user(0, load_without_proc);
 }
 
-/* --- variables that name code ------------------------------------------------------------------- */
+/* --- variables that name code ----------------------------------------------------------------- */
 
 /* Tells which cache the variables lead to, or why to none, and which compiler, with this cache. */
 static int look_at_variables(const char *folder)

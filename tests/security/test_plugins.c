@@ -70,7 +70,7 @@ static tl_status load(const char *path)
 
 #define PLUGIN "above/middle/plugin.so"
 
-/* --- files and folders that others could have changed -------------------------------------------- */
+/* --- files and folders that others could have changed ----------------------------------------- */
 
 static void file_of_a_group(void)
 {
@@ -139,7 +139,7 @@ static void test_what_others_could_have_changed(void **state)
     assert_true(tl_file_exists("mark"));
 }
 
-/* --- libraries beside it ------------------------------------------------------------------------- */
+/* --- libraries beside it ---------------------------------------------------------------------- */
 
 /* Where everybody may add files, one of another user lies beside the plug-in of ours. */
 static void test_library_of_another_beside_it(void **state)
@@ -170,7 +170,7 @@ static void test_library_of_ours_beside_it(void **state)
     assert_int_equal(WEXITSTATUS(ended), 99);
 }
 
-/* --- without /proc ------------------------------------------------------------------------------- */
+/* --- without /proc ---------------------------------------------------------------------------- */
 
 static void test_without_proc(void **state)
 {

@@ -137,7 +137,7 @@ static void test_the_folder_itself_may_be_a_link(void **state)
     assert_true(tl_file_exists("disk/real/validation"));
 }
 
-/* --- LiBai's words, and sweeps ------------------------------------------------------------------- */
+/* --- LiBai's words, and sweeps ---------------------------------------------------------------- */
 
 static void train_net(void)
 {
@@ -260,7 +260,7 @@ static void test_logs_of_a_sweep(void **state)
     assert_false(is_link(there.items[0]));
 }
 
-/* --- logs where others write too ----------------------------------------------------------------- */
+/* --- logs where others write too -------------------------------------------------------------- */
 
 /* All names that the log could have in the next minutes. */
 static void test_names_of_logs_that_were_guessed(void **state)
@@ -320,7 +320,7 @@ static void test_logs_in_a_run(void **state)
     assert_int_equal(there.count, 1);
 }
 
-/* --- what takes the place of a folder meanwhile -------------------------------------------------- */
+/* --- what takes the place of a folder meanwhile ----------------------------------------------- */
 
 /* Somebody who can write there exchanges a folder of ours for a link, when it has been made already. */
 static void test_folders_that_become_links(void **state)

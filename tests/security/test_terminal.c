@@ -34,7 +34,7 @@ static void all_is_clean(void)
     is_clean(tl_str_text(&tool_log));
 }
 
-/* --- the cleaner -------------------------------------------------------------------------------- */
+/* --- the cleaner ------------------------------------------------------------------------------ */
 
 static void test_what_is_cleaned(void **state)
 {
@@ -80,7 +80,7 @@ static void test_what_is_cleaned(void **state)
     tl_str_deinit(&word);
 }
 
-/* --- the log ------------------------------------------------------------------------------------ */
+/* --- the log ---------------------------------------------------------------------------------- */
 
 /* Standard error itself, with memory and without. */
 static void test_log_lines(void **state)
@@ -111,7 +111,7 @@ static void test_log_lines(void **state)
     tl_free(text);
 }
 
-/* --- runs --------------------------------------------------------------------------------------- */
+/* --- runs ------------------------------------------------------------------------------------- */
 
 static void write_png(const char *path)
 {
@@ -255,7 +255,7 @@ static void test_curves(void **state)
     has("e\\x1b]0;x\\x07\\u009b2J");
 }
 
-/* --- a terminal itself -------------------------------------------------------------------------- */
+/* --- a terminal itself ------------------------------------------------------------------------ */
 
 /* Runs the command with standard output on a terminal; what arrives there. */
 static void run_on_terminal(char *text, size_t room, int argc, char *const *argv)

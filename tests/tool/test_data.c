@@ -21,7 +21,7 @@ static int teardown(void **state)
 
 #define data(...) run("data", __VA_ARGS__)
 
-/* --- features ---------------------------------------------------------------------------------- */
+/* --- features --------------------------------------------------------------------------------- */
 
 static tl_feature feature(const tl_tfrecord *r, const char *name)
 {

@@ -11,7 +11,7 @@
 
 #define ROOT TEST_DATA "/../"
 
-/* --- what commands need ------------------------------------------------------------------------- */
+/* --- what commands need ----------------------------------------------------------------------- */
 
 /* A command that is not in this table is run as the page has it, and ends with 0. */
 typedef struct need {
@@ -112,7 +112,7 @@ static const need needs[] = {
 };
 static bool needed[TL_COUNT(needs)];
 
-/* --- the folder --------------------------------------------------------------------------------- */
+/* --- the folder ------------------------------------------------------------------------------- */
 
 static void put(const char *path, const char *text)
 {
@@ -177,7 +177,7 @@ static int settle(void **state)
                  "cp '" TEST_DATA "/golden/tensorbundle/part.'$end resnet/ckpt-120.$end; done");
 }
 
-/* --- answers ------------------------------------------------------------------------------------ */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 /* A piece of the bar of a training, three bytes of UTF-8. */
 static bool bar_at(const char *at)
@@ -239,7 +239,7 @@ static void check_answer(const page_command *c, const char *said)
     }
 }
 
-/* --- running ------------------------------------------------------------------------------------ */
+/* --- running ---------------------------------------------------------------------------------- */
 
 static const need *need_of(const char *text)
 {
@@ -311,7 +311,7 @@ static void run_page(const char *page)
     tl_free(text);
 }
 
-/* --- tests -------------------------------------------------------------------------------------- */
+/* --- tests ------------------------------------------------------------------------------------ */
 
 static void test_readme(void **state)
 {
@@ -351,7 +351,7 @@ static void test_no_need_is_left(void **state)
         if (!needed[i]) fail_msg("no page says `%s` any more; the table has it still", needs[i].said);
 }
 
-/* --- flags and keys ----------------------------------------------------------------------------- */
+/* --- flags and keys --------------------------------------------------------------------------- */
 
 static bool flag_in(const char *help, const char *flag, size_t length)
 {

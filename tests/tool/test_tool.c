@@ -18,7 +18,7 @@
 
 #include "tool/tool_run.h"
 
-/* --- running ------------------------------------------------------------------------------------ */
+/* --- running ---------------------------------------------------------------------------------- */
 
 static int end(void **state)
 {
@@ -28,7 +28,7 @@ static int end(void **state)
     return 0;
 }
 
-/* --- the program -------------------------------------------------------------------------------- */
+/* --- the program ------------------------------------------------------------------------------ */
 
 static void test_usage(void **state)
 {
@@ -98,7 +98,7 @@ static void test_unknown_commands_and_flags(void **state)
     failed(2, "unknown command ''");
 }
 
-/* --- list --------------------------------------------------------------------------------------- */
+/* --- list ------------------------------------------------------------------------------------- */
 
 static void test_list(void **state)
 {
@@ -150,7 +150,7 @@ static void test_list_mistakes(void **state)
     failed(2, "tilth list: one kind at most, found also 'tasks'");
 }
 
-/* --- describe ----------------------------------------------------------------------------------- */
+/* --- describe --------------------------------------------------------------------------------- */
 
 static void test_describe(void **state)
 {
@@ -255,7 +255,7 @@ static void test_describe_mistakes(void **state)
     failed(2, "one key at most, found also 'more'");
 }
 
-/* --- params ------------------------------------------------------------------------------------- */
+/* --- params ----------------------------------------------------------------------------------- */
 
 static const char *write_file(const char *name, const char *text)
 {
@@ -435,7 +435,7 @@ static void test_log_file(void **state)
     assert_int_equal(system("rm -rf logs"), 0);
 }
 
-/* --- an application ----------------------------------------------------------------------------- */
+/* --- an application --------------------------------------------------------------------------- */
 
 static const tl_field mine_fields[] = {TL_F_END};
 static const tl_desc mine_task_desc = {
@@ -507,7 +507,7 @@ static void test_application_flag_that_is_taken(void **state)
     failed(2, "the flag --verbosity is defined twice: by 'tilth' and by 'Logging'");
 }
 
-/* --- the process -------------------------------------------------------------------------------- */
+/* --- the process ------------------------------------------------------------------------------ */
 
 /* Starts the program with standard output at `fd` (-1: closed) and standard error in a file; gives
  * its exit code, or minus the signal that ended it. */
@@ -566,7 +566,7 @@ static void test_closed_output(void **state)
     assert_int_equal(system("rm -rf closed"), 0);
 }
 
-/* --- completion --------------------------------------------------------------------------------- */
+/* --- completion ------------------------------------------------------------------------------- */
 
 /* What bash would offer for the line, one a line. */
 static const char *complete(const char *line)

@@ -14,6 +14,7 @@ static inline int setup(void **state)
     (void)state;
     strcpy(toy_folder + sizeof toy_folder - 7, "XXXXXX");
     assert_ok(tl_registry_new_builtin(&all));
+    assert_ok(tl_registry_add(all, &fake_module));
     assert_ok(tl_log_sink_add(&toy_sink, &(tl_log_sink){TL_LEVEL_DEBUG, toy_hear, NULL, NULL}));
     return mkdtemp(toy_folder) && chdir(toy_folder) == 0 ? 0 : -1;
 }

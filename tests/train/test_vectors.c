@@ -10,7 +10,7 @@
 
 #include "train/run/metric_name.h"
 
-/* --- an evaluation takes as many batches as it is told ------------------------------------------ */
+/* --- an evaluation takes as many batches as it is told ---------------------------------------- */
 
 /* The sum of data 0 to 9; each evaluation begins anew, or goes on where the last one ended. */
 static bool recreate;
@@ -98,7 +98,7 @@ static void evaluations_begin_anew_or_go_on(void **state)
     assert_near(evaluated(y, 5), 35, 0);
 }
 
-/* --- the mock task ------------------------------------------------------------------------------ */
+/* --- the mock task ---------------------------------------------------------------------------- */
 
 static tl_status tells_no_loss(tl_task *t, tl_step *s)
 {
@@ -152,7 +152,7 @@ static void the_mock_task_counts_its_batches(void **state)
     tl_logs_free(&logs);
 }
 
-/* --- names in nested logs ----------------------------------------------------------------------- */
+/* --- names in nested logs --------------------------------------------------------------------- */
 
 static void leaves_are_found_by_their_path(void **state)
 {
@@ -171,7 +171,7 @@ static void leaves_are_found_by_their_path(void **state)
     tl_logs_free(&logs);
 }
 
-/* --- the list of parameters --------------------------------------------------------------------- */
+/* --- the list of parameters ------------------------------------------------------------------- */
 
 typedef struct pair {
     tl_model base;
@@ -211,7 +211,7 @@ static void parameters_are_listed(void **state)
     tl_model_free(&m);
 }
 
-/* --- activations -------------------------------------------------------------------------------- */
+/* --- activations ------------------------------------------------------------------------------ */
 
 static void activations_have_the_originals_values(void **state)
 {

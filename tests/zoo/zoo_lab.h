@@ -34,6 +34,7 @@ static inline int lab_open(void **state)
     tl_log_sink_remove(TL_LOG_STDERR);
     strcpy(lab_folder + sizeof lab_folder - 7, "XXXXXX");
     assert_ok(tl_registry_new_builtin(&lab_registry));
+    assert_ok(tl_registry_add(lab_registry, &fake_module));
     assert_ok(tl_arena_new(&lab_arena));
     return mkdtemp(lab_folder) && chdir(lab_folder) == 0 ? 0 : -1;
 }

@@ -46,7 +46,7 @@ TL_API tl_mark tl_ctx_begin(tl_ctx *c);
  * and not left, because something failed in between, are left. */
 TL_API void tl_ctx_end(tl_ctx *c, tl_mark mark);
 
-/* --- errors ------------------------------------------------------------------------------------ */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 /* TL_OK, or the first failure, its message put into the thread's record. */
 TL_API TL_NODISCARD tl_status tl_ctx_status(const tl_ctx *c);
@@ -56,7 +56,7 @@ TL_API tl_tensor *tl_ctx_fail(tl_ctx *c);
 TL_API bool tl_ctx_failed(const tl_ctx *c);
 TL_API void tl_ctx_clear(tl_ctx *c);
 
-/* --- modes -------------------------------------------------------------------------------------- */
+/* --- modes ------------------------------------------------------------------------------------ */
 
 /* Each gives what was set before, to be put back. */
 TL_API bool tl_ctx_set_taping(tl_ctx *c, bool on);
@@ -78,7 +78,7 @@ TL_API tl_tensors *tl_ctx_set_log(tl_ctx *c, tl_tensors *log);
  * becomes an output of the program, read only when somebody asks for it. */
 TL_API void tl_ctx_log(tl_ctx *c, const char *name, tl_tensor *t);
 
-/* --- modules and random numbers ------------------------------------------------------------------- */
+/* --- modules and random numbers --------------------------------------------------------------- */
 
 /* Names the module whose ops follow: for messages, and for the keys of random numbers. */
 TL_API void tl_ctx_enter(tl_ctx *c, const char *name);
@@ -96,7 +96,7 @@ TL_API int64_t tl_ctx_draw_key(tl_ctx *c);
 /* The stream behind a key, for kernels. */
 TL_API void tl_draw_stream(tl_rng *out, const tl_draws *draws, int64_t key);
 
-/* --- for ops ------------------------------------------------------------------------------------- */
+/* --- for ops ---------------------------------------------------------------------------------- */
 
 /* The funnel's pieces: a header of the context, zeroed; storage for a header whose type and shape
  * are set; a record of a call, its arrays and attributes copied. NULL or false: the context failed. */

@@ -256,7 +256,7 @@ TL_BEGIN
 #define TL_DEFAULT_LIST(type, ...)                                                                 \
     .items = TL_STATIC_ITEMS_(type, __VA_ARGS__), .count = TL_COUNT_OF_(const type, __VA_ARGS__)
 
-/* --- what can be done with a description ------------------------------------------------------- */
+/* --- what can be done with a description ------------------------------------------------------ */
 
 /* Finds rows that lie outside the struct or over each other, lack help or have a type that no row
  * can have, defaults that break their own restrictions, rows that refine what they do not fit, and

@@ -22,7 +22,7 @@ typedef tl_ints tl_axes;
     TL_VALUE_(tl_axes, TL_ITEMS_(const int64_t, __VA_ARGS__), TL_COUNT_OF_(const int64_t, __VA_ARGS__))
 #define TL_ALL TL_VALUE_(tl_axes, NULL, 0)
 
-/* --- numbers ------------------------------------------------------------------------------------ */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
 /* 0 of no elements. */
 TL_API tl_tensor *tl_sum(tl_ctx *c, tl_tensor *x, tl_axes axes, bool keep_dims);
@@ -45,13 +45,13 @@ TL_API tl_tensor *tl_std(tl_ctx *c, tl_tensor *x, tl_axes axes, int64_t correcti
  * whose gradient is 0. Floats only. */
 TL_API tl_tensor *tl_logsumexp(tl_ctx *c, tl_tensor *x, tl_axes axes, bool keep_dims);
 
-/* --- truth: the result is bool, numbers count as "not 0" ---------------------------------------- */
+/* --- truth: the result is bool, numbers count as "not 0" -------------------------------------- */
 
 /* Of no elements: false, and true. */
 TL_API tl_tensor *tl_any(tl_ctx *c, tl_tensor *x, tl_axes axes, bool keep_dims);
 TL_API tl_tensor *tl_all(tl_ctx *c, tl_tensor *x, tl_axes axes, bool keep_dims);
 
-/* --- along one axis ----------------------------------------------------------------------------- */
+/* --- along one axis --------------------------------------------------------------------------- */
 
 /* Where along the axis: int64. The first of those that tie; NaN is above, and below, everything. An
  * axis without elements is refused. */

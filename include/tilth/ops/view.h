@@ -20,7 +20,7 @@
 
 TL_BEGIN
 
-/* --- another shape -------------------------------------------------------------------------------- */
+/* --- another shape ---------------------------------------------------------------------------- */
 
 /* One dimension may be -1: it is what the others leave. Copies only when no strides could show the
  * elements so. */
@@ -37,7 +37,7 @@ TL_API tl_tensor *tl_squeeze(tl_ctx *c, tl_tensor *x, tl_axes axes);
 /* The elements in row-major order; the tensor itself when they are. */
 TL_API tl_tensor *tl_contiguous(tl_ctx *c, tl_tensor *x);
 
-/* --- parts ---------------------------------------------------------------------------------------- */
+/* --- parts ------------------------------------------------------------------------------------ */
 
 /* start, start + step, ... up to but without `stop`, as Python's slices: places below 0 count from
  * the end, places outside stop at the ends, TL_OPEN is as far as the step leads. The step is not 0.
@@ -64,7 +64,7 @@ TL_API void tl_split(tl_ctx *c, tl_tensor *x, int64_t axis, const int64_t *sizes
 /* `count` equal parts. */
 TL_API void tl_split_even(tl_ctx *c, tl_tensor *x, int64_t axis, int64_t count, tl_tensor **out);
 
-/* --- put together --------------------------------------------------------------------------------- */
+/* --- put together ----------------------------------------------------------------------------- */
 
 /* One behind the other along an axis; all else must be alike. Types meet (tl_dtype_meet). */
 TL_API tl_tensor *tl_concat(tl_ctx *c, tl_tensor *const *x, int count, int64_t axis);

@@ -42,7 +42,7 @@ static tl_status check_indices(const tl_tensor *indices, int64_t size, int64_t a
     return TL_OK;
 }
 
-/* --- whole places ------------------------------------------------------------------------------- */
+/* --- whole places ----------------------------------------------------------------------------- */
 
 static tl_status gather_kernel(const tl_run *run, const tl_node *n)
 {
@@ -105,7 +105,7 @@ static tl_status gather_grad_kernel(const tl_run *run, const tl_node *n)
     return TL_OK;
 }
 
-/* --- a place for each element --------------------------------------------------------------------- */
+/* --- a place for each element ----------------------------------------------------------------- */
 
 static tl_status take_along_axis_kernel(const tl_run *run, const tl_node *n)
 {

@@ -14,7 +14,7 @@ static int64_t piece_at(const tl_tensor *y, int64_t start)
     return left < PIECE ? left : PIECE;
 }
 
-/* --- floats ------------------------------------------------------------------------------------- */
+/* --- floats ----------------------------------------------------------------------------------- */
 
 double tli_ref_largest_below(tl_dtype dtype, double high)
 {
@@ -89,7 +89,7 @@ static tl_status truncated_normal_kernel(const tl_run *run, const tl_node *n)
     return normal(run, n, 2);
 }
 
-/* --- bernoulli, integers ------------------------------------------------------------------------- */
+/* --- bernoulli, integers ---------------------------------------------------------------------- */
 
 static tl_status bernoulli_kernel(const tl_run *run, const tl_node *n)
 {

@@ -39,7 +39,7 @@ static tl_ints axes_of(const tl_node *n)
     return ((const tl_reduce_attr *)n->attr)->axes;
 }
 
-/* --- numbers ------------------------------------------------------------------------------------ */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
 static tl_status sum_kernel(const tl_run *run, const tl_node *n)
 {
@@ -139,7 +139,7 @@ static tl_status logsumexp_kernel(const tl_run *run, const tl_node *n)
     return TL_OK;
 }
 
-/* --- truth ---------------------------------------------------------------------------------------- */
+/* --- truth ------------------------------------------------------------------------------------ */
 
 // Whether any element is true (or, given false, false).
 static tl_status find_truth(const tl_node *n, bool wanted)
@@ -165,7 +165,7 @@ static tl_status all_kernel(const tl_run *run, const tl_node *n)
     return find_truth(n, false);
 }
 
-/* --- along one axis ----------------------------------------------------------------------------- */
+/* --- along one axis --------------------------------------------------------------------------- */
 
 static tl_status find_extreme(const tl_node *n, bool largest)
 {

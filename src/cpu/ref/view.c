@@ -10,7 +10,7 @@ static tl_status copy_kernel(const tl_run *run, const tl_node *n)
     return TL_OK;
 }
 
-/* --- into a part of the result -------------------------------------------------------------------- */
+/* --- into a part of the result ---------------------------------------------------------------- */
 
 // One row of `count` elements of `size` bytes, each side with a step in elements.
 static void move_row(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t count,
@@ -75,7 +75,7 @@ static tl_status concat_kernel(const tl_run *run, const tl_node *n)
     return TL_OK;
 }
 
-/* --- pad ---------------------------------------------------------------------------------------- */
+/* --- pad -------------------------------------------------------------------------------------- */
 
 static tl_status pad_constant(const tl_node *n)
 {

@@ -58,8 +58,7 @@ static int64_t rows_of_block(const channels *c, int64_t block)
     return left < c->block ? left : c->block;
 }
 
-/* --- sweeps -------------------------------------------------------------------------------------
- */
+/* --- sweeps ----------------------------------------------------------------------------------- */
 
 /* Vectors k of a strip of channels from `first` on: m channels are left at each. */
 #define EACH_VECTOR(k, m, first)                                                                   \
@@ -204,8 +203,7 @@ static tl_status sweep_rows(const tl_run *run, channels *c, tl_parallel_fn *fn)
     return tl_parallel_for(run->threads, c->rows, grain_of(GRAIN, c->width), fn, c);
 }
 
-/* --- bringing partial sums together --------------------------------------------------------------
- */
+/* --- bringing partial sums together ----------------------------------------------------------- */
 
 static double partial_sum(const channels *c, int64_t channel, bool second)
 {
@@ -258,8 +256,7 @@ static tl_status make_room(channels *c, tli_scratch_slot slot)
     return TL_OK;
 }
 
-/* --- batch --------------------------------------------------------------------------------------
- */
+/* --- batch ------------------------------------------------------------------------------------ */
 
 static int64_t rows_before(const tl_tensor *x)
 {

@@ -6,8 +6,7 @@
 #include "cpu/simd/kernels.h"
 #include "cpu/simd/vec.h"
 
-/* --- one value ----------------------------------------------------------------------------------
- */
+/* --- one value -------------------------------------------------------------------------------- */
 
 // A float that rounds to any shorter type as the double would: where it cannot be the double, it is
 // the odd one of the two beside it.
@@ -254,8 +253,7 @@ static void F32_to_I64_vector(void *to, const void *from, int64_t step, int64_t 
 #define F32_to_I64_vector NULL
 #endif
 
-/* --- the table ----------------------------------------------------------------------------------
- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 // clang-format off
 #define COLUMN_F32(id, t, k, r) [TL_##id] = id##_to_F32,

@@ -80,8 +80,7 @@ static tl_status concat_kernel(const tl_run *run, const tl_node *n)
     return TL_OK;
 }
 
-/* --- pack ---------------------------------------------------------------------------------------
- */
+/* --- pack ------------------------------------------------------------------------------------- */
 
 // Elements begin .. end - 1 of the result, from inputs without gaps and the zeros between them.
 static tl_status pack_part(int64_t begin, int64_t end, void *payload)
@@ -135,8 +134,7 @@ static tl_status pack_kernel(const tl_run *run, const tl_node *n)
     return tl_parallel_for(run->threads, a->count, PACK_GRAIN, pack_part, (void *)n);
 }
 
-/* --- pad ----------------------------------------------------------------------------------------
- */
+/* --- pad -------------------------------------------------------------------------------------- */
 
 typedef struct padding {
     const tl_pad_attr *a;
@@ -196,8 +194,7 @@ static tl_status pad_kernel(const tl_run *run, const tl_node *n)
     return tl_parallel_for(run->threads, rows, PACK_GRAIN * 2 / whole, pad_rows, &p);
 }
 
-/* --- from numbers -------------------------------------------------------------------------------
- */
+/* --- from numbers ----------------------------------------------------------------------------- */
 
 static tl_status full_kernel(const tl_run *run, const tl_node *n)
 {

@@ -65,8 +65,7 @@ static bool all_inside(const tl_run *run, job *j)
     return tl_parallel_for(run->threads, j->count, TASK, check_part, j) == TL_OK;
 }
 
-/* --- whole places -------------------------------------------------------------------------------
- */
+/* --- whole places ----------------------------------------------------------------------------- */
 
 // Indices at .. at + n - 1 as int64; `room` is used when they are of another type.
 static const int64_t *indices_at(const job *j, int64_t at, int64_t n, int64_t *room)

@@ -56,8 +56,7 @@ static tl_status run_rows(const tl_run *run, entropy *e, int64_t rows, tl_parall
     return tl_parallel_for(run->threads, rows, e->classes < GRAIN ? GRAIN / e->classes : 1, fn, e);
 }
 
-/* --- rows ---------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 /* The sum of exp(z - top), where `top` is the largest of them; 1 where that is not finite. */
 TLI_INLINE double sum_of_exp(float *top_out, tl_dtype t, const void *z, int64_t n)
@@ -110,8 +109,7 @@ TLI_INLINE double surprises(tl_dtype t, const void *z, int64_t n, float lse)
     return sum;
 }
 
-/* --- labels -------------------------------------------------------------------------------------
- */
+/* --- labels ----------------------------------------------------------------------------------- */
 
 TLI_INLINE void sparse_row(tl_dtype t, const entropy *e, int64_t row, double lse)
 {
@@ -218,8 +216,7 @@ static tl_status sparse_cross_entropy_grad_kernel(const tl_run *run, const tl_no
     return run_rows(run, &e, tl_tensor_count(n->in[1]), sparse_grad_rows);
 }
 
-/* --- shares of all classes ----------------------------------------------------------------------
- */
+/* --- shares of all classes -------------------------------------------------------------------- */
 
 TLI_INLINE vf target_at(tl_dtype t, const entropy *e, int64_t at, int64_t m)
 {
@@ -298,8 +295,7 @@ static tl_status cross_entropy_grad_kernel(const tl_run *run, const tl_node *n)
     return run_rows(run, &e, tl_tensor_count(n->in[3]), dense_grad_rows);
 }
 
-/* --- yes or no ----------------------------------------------------------------------------------
- */
+/* --- yes or no -------------------------------------------------------------------------------- */
 
 typedef struct questions {
     tl_dtype type;

@@ -56,8 +56,7 @@ static const float *floats_of(const tl_tensor *t, float **room)
     return to;
 }
 
-/* --- forward ------------------------------------------------------------------------------------
- */
+/* --- forward ---------------------------------------------------------------------------------- */
 
 /* Sum of the elements, or of the squares of their distances from `middle`. */
 TLI_INLINE double sum_block(tl_dtype t, const void *x, int64_t at, int64_t n, bool squares,
@@ -135,8 +134,7 @@ static tl_status normalize(const tl_run *run, const tl_node *n, bool centered)
     return tl_parallel_for(run->threads, l.rows, rows_a_task(&l), forward_rows, &l);
 }
 
-/* --- gradient -----------------------------------------------------------------------------------
- */
+/* --- gradient --------------------------------------------------------------------------------- */
 
 /* The gradient of a row's items is gy * gamma * rstd - (x - mean) * slope - shift. */
 typedef struct line {

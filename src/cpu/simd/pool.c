@@ -86,8 +86,7 @@ static int64_t grain_of(int64_t each)
     return each >= GRAIN ? 1 : GRAIN / (each > 0 ? each : 1);
 }
 
-/* --- forward ------------------------------------------------------------------------------------
- */
+/* --- forward ---------------------------------------------------------------------------------- */
 
 /* One window, `count` vectors of channels from `c` on; the last one has `m` channels. */
 TLI_INLINE void pool_strip(tl_dtype t, const pooling *p, bool largest, int64_t image, range ys,
@@ -142,8 +141,7 @@ TLI_INLINE void pool_row(tl_dtype t, const pooling *p, bool largest, int64_t row
 POOL(max_pool2d, true)
 POOL(avg_pool2d, false)
 
-/* --- gradients ----------------------------------------------------------------------------------
- */
+/* --- gradients -------------------------------------------------------------------------------- */
 
 static int64_t window_at(const pooling *p, int64_t image, int64_t oy, int64_t ox)
 {

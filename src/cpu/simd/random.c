@@ -38,8 +38,7 @@ static void store(const job *j, int64_t start, const double *values, int64_t n)
     }
 }
 
-/* --- floats -------------------------------------------------------------------------------------
- */
+/* --- floats ----------------------------------------------------------------------------------- */
 
 static tl_status uniform_part(int64_t begin, int64_t end, void *payload)
 {
@@ -112,8 +111,7 @@ static tl_status truncated_normal_kernel(const tl_run *run, const tl_node *n)
     return normal(run, n, 2);
 }
 
-/* --- bernoulli ----------------------------------------------------------------------------------
- */
+/* --- bernoulli -------------------------------------------------------------------------------- */
 
 // clang-format off
 #define TRUTH(type, one)                                                                           \
@@ -150,8 +148,7 @@ static tl_status bernoulli_kernel(const tl_run *run, const tl_node *n)
     return tl_parallel_for(run->threads, tl_tensor_count(n->out[0]), GRAIN, bernoulli_part, &j);
 }
 
-/* --- integers -----------------------------------------------------------------------------------
- */
+/* --- integers --------------------------------------------------------------------------------- */
 
 __extension__ typedef unsigned __int128 u128;
 

@@ -39,8 +39,7 @@ typedef struct reducer {
     combine_fn *combine;
 } reducer;
 
-/* --- float32 ------------------------------------------------------------------------------------
- */
+/* --- float32 ---------------------------------------------------------------------------------- */
 
 TLI_INLINE double larger(double a, double b)
 {
@@ -163,8 +162,7 @@ FLOAT_REDUCER(exps, EXP_FROM, vf_add, vf_sum, plus, 0, sum_combine)
 FLOAT_REDUCER(max, AS_IS, vf_max, vf_hmax, larger, -INFINITY, max_combine)
 FLOAT_REDUCER(min, AS_IS, vf_min, vf_hmin, smaller, INFINITY, min_combine)
 
-/* --- float64, and products of floats, which leave the range of float32 sooner -------------------
- */
+/* --- float64, and products of floats, which leave the range of float32 sooner ----------------- */
 
 TLI_INLINE double times(double a, double b)
 {
@@ -636,8 +634,7 @@ static tl_status run_in_parts(const tl_run *run, plan *p)
     return TL_OK;
 }
 
-/* --- kernels ------------------------------------------------------------------------------------
- */
+/* --- kernels ---------------------------------------------------------------------------------- */
 
 static tl_status reduce(const tl_run *run, plan *p, tl_ints axes)
 {

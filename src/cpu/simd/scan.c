@@ -213,8 +213,7 @@ static tl_status argmin_kernel(const tl_run *run, const tl_node *n)
     return find_best(run, n, false);
 }
 
-/* --- cumsum -------------------------------------------------------------------------------------
- */
+/* --- cumsum ----------------------------------------------------------------------------------- */
 
 static void put(tl_dtype dtype, void *to, int64_t i, double value)
 {

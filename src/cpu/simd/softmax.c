@@ -38,8 +38,7 @@ static rows rows_of(const tl_node *n, bool logarithm)
     return r;
 }
 
-/* --- the last axis ------------------------------------------------------------------------------
- */
+/* --- the last axis ---------------------------------------------------------------------------- */
 
 TLI_INLINE float greatest(tl_dtype t, const void *x, int64_t n)
 {
@@ -177,8 +176,7 @@ static tl_status backward_piece(int64_t begin, int64_t end, void *payload)
     return TL_OK;
 }
 
-/* --- other axes: strips of columns --------------------------------------------------------------
- */
+/* --- other axes: strips of columns ------------------------------------------------------------ */
 
 /* A strip: its first element, how many columns it has, and how many of them vector k has. */
 typedef struct strip {
@@ -260,8 +258,7 @@ TLI_INLINE void backward_strip(tl_dtype t, bool logarithm, const rows *r, strip 
 STRIPS(forward)
 STRIPS(backward)
 
-/* --- kernels ------------------------------------------------------------------------------------
- */
+/* --- kernels ---------------------------------------------------------------------------------- */
 
 static tl_status run_rows(const tl_run *run, rows *r, tl_parallel_fn *by_row,
                           tl_parallel_fn *by_strip)

@@ -39,8 +39,7 @@ static float float_at(const tl_tensor *t, int64_t at)
     }
 }
 
-/* --- keys ---------------------------------------------------------------------------------------
- */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 // Both zeros are one; NaN is above all else.
 TLI_INLINE uint32_t float_key(float x)
@@ -86,8 +85,7 @@ static entry *sort_entries(entry *from, entry *to, int64_t n)
     return from;
 }
 
-/* --- lines --------------------------------------------------------------------------------------
- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 // Place i of a line of the results shows element `from` of the line of x that begins at `first`.
 static void put(const job *j, int64_t line, int64_t first, int64_t i, int64_t from)
@@ -173,8 +171,7 @@ static tl_status find_few(int64_t begin, int64_t end, void *payload)
     return TL_OK;
 }
 
-/* --- kernels ------------------------------------------------------------------------------------
- */
+/* --- kernels ---------------------------------------------------------------------------------- */
 
 static tl_status run_lines(const tl_run *run, const tl_node *n, job *j, tl_parallel_fn *fn)
 {

@@ -59,7 +59,7 @@ void tli_remember(tli_apply *a, tl_place place)
         no_memory(a);
 }
 
-/* --- scalars ------------------------------------------------------------------------------------ */
+/* --- scalars ---------------------------------------------------------------------------------- */
 
 static bool in_range(tli_apply *a, const tl_field *f, const tl_value *v, double number)
 {
@@ -298,7 +298,7 @@ static bool apply_ref(tli_apply *a, const tl_field *f, void *member, const tl_va
     return false;
 }
 
-/* --- structs ------------------------------------------------------------------------------------ */
+/* --- structs ---------------------------------------------------------------------------------- */
 
 static void unknown_key(tli_apply *a, const tl_value_pair *pair, const char *what,
                         const char *const *names, int64_t count)
@@ -401,7 +401,7 @@ static void apply_object(tli_apply *a, const tl_field *f, tl_object *o, const tl
     apply_pointer(a, f, desc, &o->value, v);
 }
 
-/* --- one-ofs ------------------------------------------------------------------------------------ */
+/* --- one-ofs ---------------------------------------------------------------------------------- */
 
 static void apply_type(tli_apply *a, const tl_field *f, tl_oneof *o, const tl_value *v)
 {
@@ -465,7 +465,7 @@ static void apply_oneof(tli_apply *a, const tl_field *f, tl_oneof *o, const tl_v
             apply_branch(a, f, o, &v->pairs[i]);
 }
 
-/* --- lists and the whole ------------------------------------------------------------------------ */
+/* --- lists and the whole ---------------------------------------------------------------------- */
 
 static void apply_list(tli_apply *a, const tl_field *f, tl_structs *list, const tl_value *v)
 {

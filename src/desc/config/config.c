@@ -59,7 +59,7 @@ tl_arena *tl_config_arena(tl_config *c)
     return c->arena;
 }
 
-/* --- sources ------------------------------------------------------------------------------------ */
+/* --- sources ---------------------------------------------------------------------------------- */
 
 tl_status tli_config_open(const tl_config *c)
 {
@@ -157,7 +157,7 @@ tl_status tl_config_mark_base(tl_config *c)
     return TL_OK;
 }
 
-/* --- finishing ---------------------------------------------------------------------------------- */
+/* --- finishing -------------------------------------------------------------------------------- */
 
 tl_status tl_config_restrict(tl_config *c, const char *text)
 {
@@ -181,7 +181,7 @@ tl_status tl_config_finish(tl_config *c)
     return st;
 }
 
-/* --- explaining --------------------------------------------------------------------------------- */
+/* --- explaining ------------------------------------------------------------------------------- */
 
 /* Inside a free-form value each part knows its place itself; the others are remembered. False when
  * there is no memory to find out. */

@@ -231,7 +231,7 @@ static tl_status read_override(reader *r, group *root)
     return TL_OK;
 }
 
-/* --- the groups as a value ---------------------------------------------------------------------- */
+/* --- the groups as a value -------------------------------------------------------------------- */
 
 static tl_status build(const tl_value **out, const reader *r, const group *g);
 

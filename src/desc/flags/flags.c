@@ -66,7 +66,7 @@ const tl_flag_word *tl_flags_words(const tl_flags *f, int64_t *count)
     return f->words.items;
 }
 
-/* --- defining ----------------------------------------------------------------------------------- */
+/* --- defining --------------------------------------------------------------------------------- */
 
 static tl_status check_row(const tl_field *row)
 {
@@ -172,7 +172,7 @@ tl_status tl_flags_alias(tl_flags *f, const char *alias, const char *name)
     return flag->alias ? tl_map_set(&f->aliases, alias, flag) : TL_ENOMEM;
 }
 
-/* --- help --------------------------------------------------------------------------------------- */
+/* --- help ------------------------------------------------------------------------------------- */
 
 /* "--[no]verbose", "--port=N", "--host=TEXT ...", "-v, --verbosity=N" */
 static void write_head(tl_str *out, const tli_flag *flag)

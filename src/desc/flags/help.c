@@ -11,7 +11,7 @@
 #include "desc/config/apply.h"
 #include "desc/yaml/out.h"
 
-/* --- layout ------------------------------------------------------------------------------------- */
+/* --- layout ----------------------------------------------------------------------------------- */
 
 int tl_help_width(int fd)
 {
@@ -115,7 +115,7 @@ void tl_help_range(tl_str *out, const tl_field *f)
     }
 }
 
-/* --- fields ------------------------------------------------------------------------------------- */
+/* --- fields ----------------------------------------------------------------------------------- */
 
 typedef struct writer {
     tl_str *out;
@@ -281,7 +281,7 @@ static tl_status write_struct(writer *w, const tl_desc *desc, const void *value)
     return TL_OK;
 }
 
-/* --- one part ----------------------------------------------------------------------------------- */
+/* --- one part --------------------------------------------------------------------------------- */
 
 static tl_status write_part(writer *w, const tl_desc *desc, const void *value, char *path);
 
@@ -382,7 +382,7 @@ tl_status tl_help_config(tl_str *out, const tl_desc *desc, const void *value, co
     return st;
 }
 
-/* --- kinds -------------------------------------------------------------------------------------- */
+/* --- kinds ------------------------------------------------------------------------------------ */
 
 tl_status tl_help_kind(tl_str *out, const tl_registry *registry, const tl_kind *kind,
                        const tl_help_options *options)

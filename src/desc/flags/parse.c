@@ -49,7 +49,7 @@ typedef struct parser {
     int64_t known_count;
 } parser;
 
-/* --- messages ----------------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 /* The text made fit for a message: not too long, and without bytes that a terminal would obey. NULL
  * when there is no memory. */
@@ -81,7 +81,7 @@ static tl_status place_of(tl_place *out, parser *p, const char *name)
     return source ? TL_OK : TL_ENOMEM;
 }
 
-/* --- arguments ---------------------------------------------------------------------------------- */
+/* --- arguments -------------------------------------------------------------------------------- */
 
 static const char *next_argument(parser *p)
 {
@@ -173,7 +173,7 @@ static tl_status push_file(parser *p, const char *path)
     return TL_OK;
 }
 
-/* --- values ------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 /* absl's words, beside those of YAML. */
 static bool read_bool(const char *text, bool *out)
@@ -238,7 +238,7 @@ static tl_status give(parser *p, tli_flag *flag, const char *text)
     return TL_OK;
 }
 
-/* --- flags -------------------------------------------------------------------------------------- */
+/* --- flags ------------------------------------------------------------------------------------ */
 
 static tl_status add_word(parser *p, const char *text, const char *flag)
 {
@@ -373,7 +373,7 @@ static tl_status parse_arguments(parser *p)
     return TL_OK;
 }
 
-/* --- when all arguments are read ---------------------------------------------------------------- */
+/* --- when all arguments are read -------------------------------------------------------------- */
 
 static tl_status collect_known(parser *p)
 {

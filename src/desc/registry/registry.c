@@ -45,7 +45,7 @@ void tl_registry_free(tl_registry **registry)
     *registry = NULL;
 }
 
-/* --- finding ------------------------------------------------------------------------------------ */
+/* --- finding ---------------------------------------------------------------------------------- */
 
 static table *table_of(const tl_registry *r, const tl_kind *kind)
 {
@@ -169,7 +169,7 @@ tl_status tl_registry_find_by_config(const tl_class **out, const tl_registry *r,
                    kind->name, config->name, kind->name);
 }
 
-/* --- adding ------------------------------------------------------------------------------------- */
+/* --- adding ----------------------------------------------------------------------------------- */
 
 static tl_status check_name(const tl_kind *kind, const char *name)
 {
@@ -304,7 +304,7 @@ tl_status tl_registry_load(tl_registry *r, const char *path)
     return st;
 }
 
-/* --- listing ------------------------------------------------------------------------------------ */
+/* --- listing ---------------------------------------------------------------------------------- */
 
 bool tl_registry_has_module(const tl_registry *r, const char *name)
 {

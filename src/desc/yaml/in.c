@@ -91,7 +91,7 @@ static tl_status next_event(reader *r)
     return TL_OK;
 }
 
-/* --- tags and anchors --------------------------------------------------------------------------- */
+/* --- tags and anchors ------------------------------------------------------------------------- */
 
 typedef enum node_tag { TAG_NONE, TAG_STRING, TAG_TUPLE, TAG_OTHER_STANDARD } node_tag;
 
@@ -162,7 +162,7 @@ static tl_status read_alias(const tl_value **out, reader *r)
     return TL_OK;
 }
 
-/* --- nodes -------------------------------------------------------------------------------------- */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 static tl_status read_node(const tl_value **out, reader *r);
 

@@ -243,7 +243,7 @@ static void put_value(writer *w, const tl_value *v)
     }
 }
 
-/* --- described structs -------------------------------------------------------------------------- */
+/* --- described structs ------------------------------------------------------------------------ */
 
 /* Each goes together with `base`, what a reader has in its place before it reads: the same type, or NULL where the
  * reader makes a fresh one. */
@@ -395,7 +395,7 @@ static void put_struct(writer *w, const tl_desc *desc, const void *value, const 
     end_map(w);
 }
 
-/* --- documents ---------------------------------------------------------------------------------- */
+/* --- documents -------------------------------------------------------------------------------- */
 
 enum { WIDTH = 80, UNLIMITED = -1 };
 

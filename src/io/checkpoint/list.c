@@ -71,7 +71,7 @@ void tli_checkpoint_list_pack(tli_checkpoint_list *l)
     l->count = kept;
 }
 
-/* --- what an item means -------------------------------------------------------------------------- */
+/* --- what an item means ----------------------------------------------------------------------- */
 
 // Steps are written without zeros in front.
 static bool is_step(const char *text)

@@ -220,7 +220,7 @@ const char *tl_checkpoint_manager_saved(tl_checkpoint_manager *m, bool wait)
     return tli_checkpoint_saver_is_done(m->saver) ? tli_checkpoint_saver_path(m->saver) : NULL;
 }
 
-/* --- what leads nowhere ------------------------------------------------------------------------- */
+/* --- what leads nowhere ----------------------------------------------------------------------- */
 
 int64_t tli_checkpoint_manager_own_latest(tl_checkpoint_manager *m)
 {

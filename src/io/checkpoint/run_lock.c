@@ -40,7 +40,7 @@ static bool is_ours(const char *path)
     return false;
 }
 
-/* --- who has it --------------------------------------------------------------------------------- */
+/* --- who has it ------------------------------------------------------------------------------- */
 
 static void write_holder(int fd)
 {
@@ -88,7 +88,7 @@ static tl_status refuse(const char *path, const char *folder, int fd)
                                "(on %s: kill %s), or name another folder", folder, pid, host, since, host, pid);
 }
 
-/* --- taking it ---------------------------------------------------------------------------------- */
+/* --- taking it -------------------------------------------------------------------------------- */
 
 typedef enum outcome { TAKEN, HELD, NO_LOCKS } outcome;
 

@@ -12,7 +12,7 @@
 /* What time it is; tests set it. */
 extern double (*tli_checkpoint_clock)(void);
 
-/* --- which is meant (checkpoint_locate.c) -------------------------------------------------------- */
+/* --- which is meant (checkpoint_locate.c) ----------------------------------------------------- */
 
 typedef struct tli_checkpoint_place {
     const char *path; /* of the file, or the prefix of the bundle; of the file when there is neither */

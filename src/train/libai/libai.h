@@ -13,7 +13,7 @@ TL_NODISCARD tl_status tli_libai_check_params(const void *value);
 /* What stands behind the last dot. */
 const char *tli_last_part(const char *dotted);
 
-/* --- sections `model` and `dataloader`, from a file or a word ---------------------------------- */
+/* --- sections `model` and `dataloader`, from a file or a word --------------------------------- */
 
 /* `map` with all keys but these two; NULL when there is no memory. */
 const tl_value *tli_libai_without(tl_arena *arena, const tl_value *map, const char *one, const char *two);

@@ -378,7 +378,7 @@ void tl_metrics_file_end(tl_hook *h, tl_status status)
     tl_error_restore(&error);
 }
 
-/* --- evaluations that are no run's -------------------------------------------------------------- */
+/* --- evaluations that are no run's ------------------------------------------------------------ */
 
 /* A process that was killed may have left half a line. */
 static bool ends_amid_a_line(int fd, off_t size)

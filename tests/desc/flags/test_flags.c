@@ -90,7 +90,7 @@ static const char *write_file(const char *name, const char *text)
     return name;
 }
 
-/* --- forms -------------------------------------------------------------------------------------- */
+/* --- forms ------------------------------------------------------------------------------------ */
 
 static void test_defaults(void **state)
 {
@@ -281,7 +281,7 @@ static void test_no_arguments_at_all(void **state)
     assert_ok(tl_flags_parse(&rest, flags, 0, (char *[]){NULL}));
 }
 
-/* --- mistakes ----------------------------------------------------------------------------------- */
+/* --- mistakes --------------------------------------------------------------------------------- */
 
 static void test_unknown_flags_together(void **state)
 {
@@ -442,7 +442,7 @@ static void test_huge_command_line(void **state)
     free(argv);
 }
 
-/* --- defining ----------------------------------------------------------------------------------- */
+/* --- defining --------------------------------------------------------------------------------- */
 
 typedef struct other {
     int64_t steps;
@@ -525,7 +525,7 @@ static void test_check_of_the_struct(void **state)
     assert_fails(parse("--fast"), TL_EINVAL, "exclude each other");
 }
 
-/* --- flag files --------------------------------------------------------------------------------- */
+/* --- flag files ------------------------------------------------------------------------------- */
 
 static void test_flagfile(void **state)
 {
@@ -624,7 +624,7 @@ static void test_flagfile_limits(void **state)
     unlink("nul.flags");
 }
 
-/* --- help --------------------------------------------------------------------------------------- */
+/* --- help ------------------------------------------------------------------------------------- */
 
 static void test_help_is_asked_for(void **state)
 {
@@ -674,7 +674,7 @@ static void test_help_text(void **state)
     tl_str_deinit(&text);
 }
 
-/* --- memory ------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 /* `text` gets the help; what was parsed is checked here. */
 static tl_status everything(tl_str *text)

@@ -273,8 +273,7 @@ static void test_query(void **state)
     assert_fails(tl_gin_query(&v, gin, "a b"), TL_EINVAL, "not the key");
 }
 
-/* --- parameters of every type -------------------------------------------------------------------
- */
+/* --- parameters of every type ----------------------------------------------------------------- */
 
 typedef struct holder {
     tl_ref maker;

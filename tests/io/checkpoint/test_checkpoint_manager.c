@@ -817,7 +817,7 @@ static void test_allocation_failures(void **state)
     assert_true(lost <= 6);
 }
 
-/* --- readers beside it -------------------------------------------------------------------------- */
+/* --- readers beside it ------------------------------------------------------------------------ */
 
 static const char *candidates(const tl_checkpoint_manager *m)
 {

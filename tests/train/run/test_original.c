@@ -329,7 +329,7 @@ static void initializing(void **state)
     tl_model_free(&whole);
 }
 
-/* --- a run that goes on ------------------------------------------------------------------------ */
+/* --- a run that goes on ----------------------------------------------------------------------- */
 
 #define MOMENTUM "optimizer: {type: sgd, sgd: {momentum: 0.9}}\n" \
                  "learning_rate: {type: constant, constant: {learning_rate: 0.125}}\n"

@@ -328,7 +328,7 @@ static void an_older_failure_does_not_prevent_the_last_save(void **state)
     }
 }
 
-/* --- what is forgiven -------------------------------------------------------------------------- */
+/* --- what is forgiven ------------------------------------------------------------------------- */
 
 static bool fails_at_the_end;
 

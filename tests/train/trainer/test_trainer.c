@@ -1,5 +1,6 @@
 /* Trainers on a real model: eager and compiled, accumulated, resumed, blown up, exchanged. */
 #include "test.h"
+#include "engine.h"
 
 #include <ftw.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static int remove_one(const char *path, const struct stat *info, int type, struc
     return remove(path);
 }
 
-/* --- a task: two classes, dropout and running statistics --------------------------------------- */
+/* --- a task: two classes, dropout and running statistics -------------------------------------- */
 
 enum { EXAMPLES = 48, WIDTH = 6 };
 
@@ -166,6 +167,7 @@ static void open_two(two *w, const char *override, const tl_trainer_class *cls)
     make_examples();
     assert_ok(tl_registry_new_builtin(&w->registry));
     assert_ok(tl_registry_add(w->registry, &two_module));
+    assert_ok(tl_registry_add(w->registry, &fake_module));
     assert_ok(tl_experiment_parse(&w->config, w->registry, &o));
     const tl_experiment_config *e = tl_config_value(w->config);
     assert_ok(tl_get_distribution_strategy(&w->strategy, &(tl_strategy_args){.registry = w->registry, .threads = 2}));
@@ -469,7 +471,7 @@ static void numbers_that_blow_up_are_found(void **state)
     close_two(&w);
 }
 
-/* --- steps that come to nothing ----------------------------------------------------------------- */
+/* --- steps that come to nothing --------------------------------------------------------------- */
 
 static double counted, loss_counted; /* examples, at the end of the last loop */
 
@@ -554,7 +556,7 @@ static void what_recovery_went_back_from_does_not_count(void **state)
     assert_int_equal(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
 }
 
-/* --- steps that are left between their batches ---------------------------------------------------- */
+/* --- steps that are left between their batches ------------------------------------------------ */
 
 static int64_t fails_at; /* this batch cannot be read, once; counted down */
 
@@ -593,7 +595,7 @@ static void half_a_step_leaves_nothing(void **state)
     }
 }
 
-/* --- the best checkpoint -------------------------------------------------------------------------- */
+/* --- the best checkpoint ---------------------------------------------------------------------- */
 
 /* It is made while averages are in the model, and is as any other all the same. */
 static void the_best_checkpoint_is_as_any_other(void **state)

@@ -150,7 +150,7 @@ static void the_other_one_writes_all_kinds(void **state)
     assert_events("b", "loss@0=0.5 image/input@0=3x2*1 image/batch@0=2x2*2 image/count@0=25 weights@0=7/5 note@0='hi' ");
 }
 
-/* --- managers of one's own ---------------------------------------------------------------------- */
+/* --- managers of one's own -------------------------------------------------------------------- */
 
 // Overrides one method, and calls that of its base.
 static tl_status doubled_entry(tl_summary_manager *m, tl_event_file *file, int64_t step, const tl_logs_entry *entry)

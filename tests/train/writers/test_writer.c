@@ -188,7 +188,7 @@ static void without_a_listener_it_is_logged(void **state)
     tl_event_writer_free(&w);
 }
 
-/* --- metrics.json ------------------------------------------------------------------------------ */
+/* --- metrics.json ----------------------------------------------------------------------------- */
 
 static void lines_have_sorted_keys(void **state)
 {
@@ -307,7 +307,7 @@ static void half_a_line_is_mended(void **state)
     }
 }
 
-/* --- TensorBoard ------------------------------------------------------------------------------- */
+/* --- TensorBoard ------------------------------------------------------------------------------ */
 
 static void tensorboard_gets_all_kinds(void **state)
 {
@@ -374,7 +374,7 @@ static void open_writers_go_back(void **state)
     assert_events("tb", "x@1=1 x@3=3 START@4 x@4=40 ");
 }
 
-/* --- writers of one's own ----------------------------------------------------------------------- */
+/* --- writers of one's own --------------------------------------------------------------------- */
 
 typedef struct counter {
     tl_event_writer base;

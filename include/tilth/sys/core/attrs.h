@@ -13,7 +13,7 @@
 
 TL_BEGIN
 
-/* --- elementwise, create ------------------------------------------------------------------------ */
+/* --- elementwise, create ---------------------------------------------------------------------- */
 typedef struct tl_cast_attr {
     tl_dtype dtype;
 } tl_cast_attr;
@@ -50,7 +50,7 @@ typedef struct tl_one_hot_attr {
     tl_dtype dtype;
 } tl_one_hot_attr;
 
-/* --- random --------------------------------------------------------------------------------------- */
+/* --- random ----------------------------------------------------------------------------------- */
 typedef struct tl_random_attr {
     int64_t key; /* tl_ctx_draw_key */
     double a, b; /* low and high; mean and deviation; probability and nothing */
@@ -68,7 +68,7 @@ typedef struct tl_permutation_attr {
     int64_t key, count;
 } tl_permutation_attr;
 
-/* --- reduce -------------------------------------------------------------------------------------- */
+/* --- reduce ----------------------------------------------------------------------------------- */
 typedef struct tl_reduce_attr {
     tl_ints axes; /* from 0, increasing; never empty unless the input is a scalar */
     bool keep_dims;
@@ -90,7 +90,7 @@ typedef struct tl_cumsum_attr {
     bool exclusive, reverse;
 } tl_cumsum_attr;
 
-/* --- sort ---------------------------------------------------------------------------------------- */
+/* --- sort ------------------------------------------------------------------------------------- */
 typedef struct tl_sort_attr {
     int64_t axis; /* from 0 */
     bool descending;
@@ -100,7 +100,7 @@ typedef struct tl_top_k_attr {
     int64_t k;
 } tl_top_k_attr;
 
-/* --- view ---------------------------------------------------------------------------------------- */
+/* --- view ------------------------------------------------------------------------------------- */
 typedef struct tl_shape_attr {
     tl_ints shape;
 } tl_shape_attr;
@@ -135,12 +135,12 @@ typedef struct tl_pad_attr {
     tl_pad_mode mode;
 } tl_pad_attr;
 
-/* --- index --------------------------------------------------------------------------------------- */
+/* --- index ------------------------------------------------------------------------------------ */
 typedef struct tl_scatter_attr {
     int64_t axis, size; /* from 0; of the axis of the result */
 } tl_scatter_attr;
 
-/* --- norm ---------------------------------------------------------------------------------------- */
+/* --- norm ------------------------------------------------------------------------------------- */
 typedef struct tl_norm_attr {
     double epsilon;       /* added to the variance */
     int64_t axes;         /* layer and rms: how many of the last axes are normalised together */
@@ -148,7 +148,7 @@ typedef struct tl_norm_attr {
     bool scaled, shifted; /* whether there are inputs gamma and beta */
 } tl_norm_attr;
 
-/* --- softmax and losses ------------------------------------------------------------------------- */
+/* --- softmax and losses ----------------------------------------------------------------------- */
 typedef struct tl_softmax_attr {
     int64_t axis; /* from 0 */
 } tl_softmax_attr;
@@ -158,7 +158,7 @@ typedef struct tl_entropy_attr {
     tl_opt_int ignored;  /* the label whose loss is 0 */
 } tl_entropy_attr;
 
-/* --- attention, dropout -------------------------------------------------------------------------- */
+/* --- attention, dropout ----------------------------------------------------------------------- */
 typedef struct tl_attend_attr {
     double scale, rate;  /* of the scores; of the dropout of weights */
     int64_t key;         /* of the dropout's draws */
@@ -173,7 +173,7 @@ typedef struct tl_dropout_attr {
     bool per_example; /* one draw for each index of the first axis */
 } tl_dropout_attr;
 
-/* --- update -------------------------------------------------------------------------------------- */
+/* --- update ----------------------------------------------------------------------------------- */
 /* Where two libraries write the same rule differently, whose way is followed. */
 typedef enum tl_update_form { TL_FORM_KERAS, TL_FORM_PYTORCH } tl_update_form;
 
@@ -236,7 +236,7 @@ typedef struct tl_assign_attr {
     bool add; /* to what is there; else in its place */
 } tl_assign_attr;
 
-/* --- matmul -------------------------------------------------------------------------------------- */
+/* --- matmul ----------------------------------------------------------------------------------- */
 typedef struct tl_matmul_attr {
     bool transpose_a, transpose_b;
 } tl_matmul_attr;
@@ -256,7 +256,7 @@ typedef struct tl_linear_attr {
     bool keep_sum; /* output 1 is what the activation was given; otherwise it is empty */
 } tl_linear_attr;
 
-/* --- conv ---------------------------------------------------------------------------------------- */
+/* --- conv ------------------------------------------------------------------------------------- */
 /* Shared by the three products of an image [n, h, w, in], a filter [kh, kw, in / groups, out] and
  * the result [n, oh, ow, out] of their convolution. */
 typedef struct tl_conv_attr {
@@ -266,7 +266,7 @@ typedef struct tl_conv_attr {
     int64_t height, width; /* gradients: of the image or filter that they give; else 0 */
 } tl_conv_attr;
 
-/* --- pool ---------------------------------------------------------------------------------------- */
+/* --- pool ------------------------------------------------------------------------------------- */
 typedef struct tl_pool_attr {
     int64_t size_y, size_x, stride_y, stride_x;
     int64_t top, bottom, left, right; /* places around the image that windows may cover */

@@ -1,9 +1,9 @@
 /* Plans: how a loop nest is walked.
  *
  *     tl_nest_plan *p;
- *     TL_TRY(tl_nest_plan_new(&p, arena, &nest));              // TL_EUNSUPPORTED: compute it
- * otherwise void *scratch = ... p->scratch_bytes, aligned to 64 ... TL_TRY(tl_nest_run(p, NULL,
- * buffers, scratch, pool));     // interpreted
+ *     TL_TRY(tl_nest_plan_new(&p, arena, &nest));              // TL_EUNSUPPORTED: compute it otherwise
+ *     void *scratch = ...;                                     // p->scratch_bytes, aligned to 64
+ *     TL_TRY(tl_nest_run(p, NULL, buffers, scratch, pool));    // interpreted
  *
  * Axes that every access walks alike are joined and put in the order kept | reduced | row, where
  * the row is the one that most accesses walk element by element. A row is computed in stages: a

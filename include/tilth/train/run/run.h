@@ -121,7 +121,7 @@ TL_API TL_NODISCARD tl_status tl_create_trainer(tl_trainer **out, const tl_exper
                                                 bool evaluate, tl_exporter *exporter,
                                                 const tl_trainer_class *cls, uint64_t seed);
 
-/* --- what people ask of a model ---------------------------------------------------------------- */
+/* --- what people ask of a model --------------------------------------------------------------- */
 
 /* Floating-point operations of one example, as TensorFlow's profiler counts them (normalisations and most activations not
  * at all); 0 when they cannot be counted. */

@@ -122,7 +122,7 @@ TL_API TL_NODISCARD tl_status tl_event_storage_scalar(tl_event_scalar **out, tl_
 TL_API TL_NODISCARD tl_status tl_event_scalar_put(tl_event_scalar *scalar, double value);
 TL_API TL_NODISCARD tl_status tl_event_scalar_put_tensor(tl_event_scalar *scalar, const tl_tensor *t);
 
-/* --- reading: here devices are waited for ------------------------------------------------------- */
+/* --- reading: here devices are waited for ----------------------------------------------------- */
 
 /* A scalar as it was put last. */
 typedef struct tl_event_latest {

@@ -119,7 +119,7 @@ typedef struct tl_console_writer_instance {
 } tl_console_writer_instance;
 TL_API extern const tl_event_writer_class tl_console_writer;
 
-/* --- metrics.json ------------------------------------------------------------------------------ */
+/* --- metrics.json ----------------------------------------------------------------------------- */
 
 /* A line for each iteration that has something new, with sorted keys:
  *
@@ -149,7 +149,7 @@ typedef struct tl_json_writer_instance {
 } tl_json_writer_instance;
 TL_API extern const tl_event_writer_class tl_json_writer;
 
-/* --- TensorBoard ------------------------------------------------------------------------------- */
+/* --- TensorBoard ------------------------------------------------------------------------------ */
 
 /* Scalars, images, histograms and text as events whose step is the iteration. The file is made when
  * there is something to write. */

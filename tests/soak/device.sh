@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# All tests that compute, on the fake device (tests/fake/fake_device.h): with three orders of its queues, and once
+# waiting after each call. Tests that look at when a failure shows, which differs there, run in the last way alone.
+# shellcheck source-path=SCRIPTDIR/../.. source=build.sh
+source "$(dirname "$0")/../../build.sh"
+
+need_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+compile build/test -DCMAKE_C_COMPILER=gcc -DTILTH_TESTS=ON -DTILTH_WERROR=ON
+layers='^(core|ops|graph|nn|data|train|zoo)_'
+# What these hold is of the host: how errors are told at once, memory that is guarded, what is allocated, programs
+# that are started.
+host='^(core_engine|train_faults)$'
+at_once='^(nn_metric|nn_metric_golden)$'
+export TILTH_DEVICE=fake
+for seed in 1 2 3; do
+    echo "device: order $seed"
+    TILTH_FAKE_SEED=$seed ctest --test-dir build/test -j "$(nproc)" -R "$layers" -E "$host|$at_once" --output-on-failure
+done
+echo "device: waiting after each call"
+TILTH_DEVICE_SYNC=1 ctest --test-dir build/test -j "$(nproc)" -R "$layers" -E "$host" --output-on-failure
+echo "device: all green, in $SECONDS s"
