@@ -118,23 +118,40 @@ static const functions all[] = {
 #include <tilth/core/elementwise.def>
 };
 
-static tl_status each_kernel(const tl_run *run, const tl_node *n)
+static tl_status one_kernel(const tl_run *run, const tl_node *n)
 {
-    const functions *f = &all[n->op->op];
-    const tl_tensor *a = n->in[0], *b = n->in[n->inputs - 1], *y = n->out[0];
+    const functions f = all[n->op->op];
+    const tl_tensor *x = n->in[0], *y = n->out[0];
+    const bool floats = tl_dtype_is_float(x->dtype);
+    double numbers[TLI_ATTR_NUMBERS];
+    (void)run;
+    tli_attr_numbers(numbers, n->op->attr, n->attr);
+    const double p = numbers[0], q = numbers[1];
+    for (int64_t i = 0, count = tl_tensor_count(y); i < count; i++) {
+        const int64_t at = tli_ref_offset(x, &y->shape, i);
+        if (floats)
+            tli_ref_set(y, i, f.of_doubles(tli_ref_get(x, at), 0, p, q));
+        else
+            tli_ref_set_int(y, i, f.of_ints(tli_ref_get_int(x, at), 0, p, q));
+    }
+    return TL_OK;
+}
+
+static tl_status two_kernel(const tl_run *run, const tl_node *n)
+{
+    const functions f = all[n->op->op];
+    const tl_tensor *a = n->in[0], *b = n->in[1], *y = n->out[0];
     const bool floats = tl_dtype_is_float(a->dtype);
     double numbers[TLI_ATTR_NUMBERS];
     (void)run;
     tli_attr_numbers(numbers, n->op->attr, n->attr);
     const double p = numbers[0], q = numbers[1];
     for (int64_t i = 0, count = tl_tensor_count(y); i < count; i++) {
-        int64_t at_a = tli_ref_offset(a, &y->shape, i);
-        int64_t at_b = b == a ? at_a : tli_ref_offset(b, &y->shape, i);
+        const int64_t u = tli_ref_offset(a, &y->shape, i), v = tli_ref_offset(b, &y->shape, i);
         if (floats)
-            tli_ref_set(y, i, f->of_doubles(tli_ref_get(a, at_a), tli_ref_get(b, at_b), p, q));
+            tli_ref_set(y, i, f.of_doubles(tli_ref_get(a, u), tli_ref_get(b, v), p, q));
         else
-            tli_ref_set_int(y, i,
-                            f->of_ints(tli_ref_get_int(a, at_a), tli_ref_get_int(b, at_b), p, q));
+            tli_ref_set_int(y, i, f.of_ints(tli_ref_get_int(a, u), tli_ref_get_int(b, v), p, q));
     }
     return TL_OK;
 }
@@ -202,17 +219,17 @@ static tl_status cast_kernel(const tl_run *run, const tl_node *n)
 
 /* --- the table -------------------------------------------------------------------------------- */
 
-#define KERNEL_UNARY each_kernel
-#define KERNEL_BINARY each_kernel
-#define KERNEL_TEST each_kernel
-#define KERNEL_COMPARE each_kernel
-#define KERNEL_LOGIC each_kernel
-#define KERNEL_NOT each_kernel
-#define KERNEL_NUMBER each_kernel
-#define KERNEL_NUMBERS each_kernel
-#define KERNEL_EITHER each_kernel
-#define KERNEL_SLOPE each_kernel
-#define KERNEL_SLOPE_EITHER each_kernel
+#define KERNEL_UNARY one_kernel
+#define KERNEL_BINARY two_kernel
+#define KERNEL_TEST one_kernel
+#define KERNEL_COMPARE two_kernel
+#define KERNEL_LOGIC two_kernel
+#define KERNEL_NOT one_kernel
+#define KERNEL_NUMBER one_kernel
+#define KERNEL_NUMBERS one_kernel
+#define KERNEL_EITHER one_kernel
+#define KERNEL_SLOPE two_kernel
+#define KERNEL_SLOPE_EITHER two_kernel
 #define KERNEL_WHERE where_kernel
 #define KERNEL_CAST cast_kernel
 static const tl_kernel rows[] = {
