@@ -259,22 +259,24 @@ static bool can_call(tl_ctx *c, const tl_layer *l, bool with_input)
 
 tl_layer *tli_layer_enter(tl_ctx *c, tl_layer *l)
 {
-    tl_net *net = l->net;
-    tl_layer *outer = net->current;
+    tli_net_call *call = tli_net_call_of(l->net, c);
+    tl_layer *outer = call ? call->current : NULL;
     const char *name = l->path;
     if (outer && *outer->path && outer != l && tli_path_under(name, outer->path))
         name += strlen(outer->path) + 1;
+    if (!call) tl_ctx_fail(c);
     if (l->parent)
         tl_ctx_enter(c, name);
-    else
-        net->losses.count = net->updates.count = 0; // the model's own call begins
-    net->current = l;
+    else if (call)
+        call->losses.count = call->updates.count = 0; // the model's own call begins
+    if (call) call->current = l;
     return outer;
 }
 
 void tli_layer_leave(tl_ctx *c, tl_layer *l, tl_layer *outer)
 {
-    l->net->current = outer;
+    tli_net_call *call = tli_net_call_find(l->net, c);
+    if (call) call->current = outer;
     if (l->parent) tl_ctx_leave(c);
 }
 
@@ -393,11 +395,13 @@ void tl_layer_update(tl_ctx *c, tl_layer *l, tl_tensor *average, tl_tensor *valu
         tl_update_ema(c, average, value, momentum);
         return;
     }
-    if (value && !TL_VEC_PUSH(&l->net->updates, ((tli_update){average, value, momentum})))
+    tli_net_call *call = value ? tli_net_call_of(l->net, c) : NULL;
+    if (value && (!call || !TL_VEC_PUSH(&call->updates, ((tli_update){average, value, momentum}))))
         tl_ctx_fail(c);
 }
 
 void tl_layer_add_loss(tl_ctx *c, tl_layer *l, tl_tensor *loss)
 {
-    if (loss && !TL_VEC_PUSH(&l->net->losses, loss)) tl_ctx_fail(c);
+    tli_net_call *call = loss ? tli_net_call_of(l->net, c) : NULL;
+    if (loss && (!call || !TL_VEC_PUSH(&call->losses, loss))) tl_ctx_fail(c);
 }

@@ -75,7 +75,7 @@ static tl_status rehearse(tl_net *net)
     else
         tl_call_all(c, net->root, &in, &out);
     net->rehearsing = false;
-    net->losses.count = net->updates.count = 0; // they belonged to the rehearsal
+    tli_net_calls_free(net); // they belonged to the rehearsal
     tl_status st = tl_ctx_status(c);
     tl_ctx_free(&c);
     return st;
@@ -106,8 +106,7 @@ static void net_free(tl_net *net)
     TL_VEC_FREE(&net->params);
     TL_VEC_FREE(&net->items);
     TL_VEC_FREE(&net->aliases);
-    TL_VEC_FREE(&net->losses);
-    TL_VEC_FREE(&net->updates);
+    tli_net_calls_free(net);
     tl_registry_free(&net->own_registry);
     tl_arena_free(&net->arena);
     tl_free(net);
@@ -245,16 +244,16 @@ bool tl_model_hold_updates(tl_model *m, bool hold)
 {
     bool before = m->net->holding;
     m->net->holding = hold;
-    m->net->updates.count = 0;
+    tli_net_calls_drop_updates(m->net);
     return before;
 }
 
 void tl_model_apply_updates(tl_ctx *c, tl_model *m, tl_tensor *finite)
 {
-    tl_net *net = m->net;
+    tli_net_call *call = tli_net_call_find(m->net, c);
     bool taping = tl_ctx_set_taping(c, false);
-    for (int64_t i = 0; i < net->updates.count; i++) {
-        const tli_update *u = &net->updates.items[i];
+    for (int64_t i = 0; call && i < call->updates.count; i++) {
+        const tli_update *u = &call->updates.items[i];
         if (!finite) {
             tl_update_ema(c, u->average, u->value, u->momentum);
             continue;
@@ -265,7 +264,7 @@ void tl_model_apply_updates(tl_ctx *c, tl_model *m, tl_tensor *finite)
         tl_tensor *one = tl_full(c, dtype, TL_SCALAR, 1);
         tl_update_ema_by(c, u->average, u->value, tl_where(c, finite, momentum, one));
     }
-    net->updates.count = 0;
+    if (call) call->updates.count = 0;
     tl_ctx_set_taping(c, taping);
 }
 
@@ -278,7 +277,8 @@ tl_tensor *tl_model_losses(tl_ctx *c, tl_model *m)
 {
     tl_net *net = m->net;
     tl_tensor *sum = NULL;
-    for (int64_t i = 0; i < net->losses.count; i++) sum = add_term(c, sum, net->losses.items[i]);
+    const tli_net_call *call = tli_net_call_find(net, c);
+    for (int64_t i = 0; call && i < call->losses.count; i++) sum = add_term(c, sum, call->losses.items[i]);
     for (int64_t i = 0; i < net->params.count; i++) {
         const tl_param *p = net->params.items[i];
         if (!p->regularizer.type || !p->trainable) continue;

@@ -4,6 +4,7 @@
 #ifndef TLI_NN_NET_H
 #define TLI_NN_NET_H
 
+#include <stdatomic.h>
 #include <tilth/base/vec.h>
 #include <tilth/nn/model.h>
 
@@ -25,6 +26,15 @@ typedef struct tli_update {
     double momentum;
 } tli_update;
 
+/* What the last call of the model in one context has come to: contexts may call a model side by side. */
+typedef struct tli_net_call {
+    const tl_ctx *ctx;
+    tl_layer *current; /* the innermost one that is being called; NULL: none */
+    struct { tl_tensor **items; int64_t count, capacity; } losses;
+    struct { tli_update *items; int64_t count, capacity; } updates;
+    struct tli_net_call *next;
+} tli_net_call;
+
 typedef struct tli_blocks {
     tl_block *items;
     int64_t count, capacity;
@@ -34,7 +44,6 @@ struct tl_net {
     tl_arena *arena;
     tl_engine *engine;
     tl_layer *root;
-    tl_layer *current;         /* the innermost one that is being called; NULL: none */
     tl_model_args args;      /* copied, for tl_model_copy; config and inputs in the arena */
     const tl_registry *registry;
     tl_registry *own_registry; /* when none was given */
@@ -44,10 +53,17 @@ struct tl_net {
     tli_blocks blocks;
     struct { tli_item *items; int64_t count, capacity; } items;
     struct { tli_alias *items; int64_t count, capacity; } aliases;
-    struct { tl_tensor **items; int64_t count, capacity; } losses; /* of the last call */
     bool holding;              /* updates wait for tl_model_apply_updates */
-    struct { tli_update *items; int64_t count, capacity; } updates; /* of the last call */
+    _Atomic(tli_net_call *) calls; /* one for each context that has called, none is removed */
 };
+
+/* Of a context; NULL: it has not called yet. */
+tli_net_call *tli_net_call_find(tl_net *net, const tl_ctx *c);
+/* The same, a new one if need be; NULL: there is no memory. */
+tli_net_call *tli_net_call_of(tl_net *net, const tl_ctx *c);
+/* Of all of them. */
+void tli_net_calls_drop_updates(tl_net *net);
+void tli_net_calls_free(tl_net *net);
 
 struct tl_scope {
     tl_net *net;
