@@ -443,9 +443,56 @@ static void programs_need_less_than_their_tensors(void **state)
     tl_program_free(&p);
 }
 
+/* --- gaps ------------------------------------------------------------------------------------------- */
+
+static bool collide(const tli_room *a, const tli_room *b)
+{
+    return a->first <= b->last && b->first <= a->last && a->offset < b->offset + b->bytes
+           && b->offset < a->offset + a->bytes;
+}
+
+// Whether a room could lie there when those that were placed before it are there.
+static bool fits_at(const tli_room *rooms, int64_t count, tli_room r, int64_t offset)
+{
+    r.offset = offset;
+    for (int64_t i = 0; i < count; i++) {
+        bool earlier = rooms[i].bytes > r.bytes || (rooms[i].bytes == r.bytes && rooms[i].at < r.at);
+        if (earlier && collide(&rooms[i], &r)) return false;
+    }
+    return true;
+}
+
+// The largest first, and of equal ones the first: each lies where it fits, and would fit nowhere below.
+static void rooms_lie_in_the_lowest_gaps(void **state)
+{
+    enum { ROOMS = 60, STEP = 64 };
+    tl_rng rng;
+    (void)state;
+    tl_rng_init(&rng, 5);
+    for (int round = 0; round < 200; round++) {
+        tli_plan plan = {0};
+        int64_t calls = 1 + tl_rng_below(&rng, 100);
+        for (int64_t i = 0; i < ROOMS; i++) {
+            int64_t first = tl_rng_below(&rng, calls), last = first + tl_rng_below(&rng, calls - first);
+            tli_room r = {.first = first, .last = tl_rng_below(&rng, 2) ? first : last, .inside = -1, .at = i,
+                          .bytes = tl_rng_below(&rng, 4) ? 1 + tl_rng_below(&rng, 500) : tl_rng_below(&rng, 3) * 64};
+            assert_true(TL_VEC_PUSH(&plan.rooms, r));
+        }
+        assert_ok(tli_plan_place(&plan, calls));
+        for (int64_t i = 0; i < ROOMS; i++) {
+            const tli_room *r = &plan.rooms.items[i];
+            assert_true(fits_at(plan.rooms.items, ROOMS, *r, r->offset));
+            for (int64_t at = 0; at < r->offset; at += STEP) assert_false(fits_at(plan.rooms.items, ROOMS, *r, at));
+            assert_true(r->offset % STEP == 0 && r->offset + r->bytes <= plan.bytes);
+        }
+        tli_plan_free(&plan);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rooms_lie_in_the_lowest_gaps),
         cmocka_unit_test_setup_teardown(a_chain_needs_room_for_two, setup, teardown),
         cmocka_unit_test_setup_teardown(what_lives_together_lies_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(overlaps_are_found, setup, teardown),
