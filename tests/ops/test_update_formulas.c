@@ -395,7 +395,7 @@ static void a_copy_is_an_attribute(void **state)
     double w[2] = {1, 2}, h[TL_HYPER_COUNT] = {0.5, 1, 1, 1}, got[2];
     tl_tensor *none[1] = {NULL};
     tl_sgd_attr plain = {.momentum = 0}, copied = {.update.copy = true}, slow = {.update.copy = true, .momentum = 0.5};
-    assert_ok(tl_cpu_engine_new(&e, 1));
+    assert_ok(test_engine_new(&e, NULL, 1));
     assert_ok(tl_ctx_new(&c, e));
     tl_tensor *grad = tl_from_doubles(c, TL_F32, TL_SHAPE(2), w);
     tl_tensor *hyper = tl_from_doubles(c, TL_F32, TL_SHAPE(TL_HYPER_COUNT), h);
