@@ -2,6 +2,7 @@
  * fake device, whose memory the host cannot touch. */
 #include "test.h"
 
+#include <stdlib.h>
 #include <tilth/core/ctx.h>
 #include <tilth/core/state.h>
 #include <tilth/graph/function.h>
@@ -269,6 +270,7 @@ static void engines_are_opened_by_name(void **state)
 
 int main(void)
 {
+    unsetenv("TILTH_DEVICE_SYNC"); // what waits is what is tested
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(work_waits_until_somebody_looks),

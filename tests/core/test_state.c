@@ -1,3 +1,4 @@
+/* runs: fake device */
 #include "core/lab.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Plain datasets: what comes in which order, short batches, what is refused. Where a restored one
- * goes on is in test_dataset_resume.c. */
+ * goes on is in test_dataset_resume.c. runs: fake device */
 #include "data/dataset_lab.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* needs: threads
  *
  * Training steps as functions have the same bits with any number of threads, interpreted or
- * compiled, by whichever compiler, from an empty cache or a full one. */
+ * compiled, by whichever compiler, from an empty cache or a full one. runs: fake device */
 #include "test.h"
 #include "engine.h"
 

@@ -1,4 +1,4 @@
-/* Functions against the same callback run eagerly, and what they refuse. */
+/* Functions against the same callback run eagerly, and what they refuse. runs: fake device */
 #include "test.h"
 #include "engine.h"
 

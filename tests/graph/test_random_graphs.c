@@ -1,7 +1,7 @@
 /* Random programs of 5 to 60 ops, with gradients: captured, optimised and replayed, against the same
  * ops run one by one on the reference backend. TILTH_GRAPHS is how many are interpreted,
  * TILTH_COMPILED_GRAPHS how many of them are compiled as well (the soak asks for more), and
- * TILTH_GRAPH_SEED where they begin; a failure names its seed. */
+ * TILTH_GRAPH_SEED where they begin; a failure names its seed. runs: fake device */
 #include "test.h"
 #include "engine.h"
 

@@ -1,7 +1,7 @@
 /* needs: threads
  *
  * Training steps that compute again what they could keep: the bits of those that keep it, in less
- * memory. */
+ * memory. runs: fake device */
 #include "test.h"
 #include "engine.h"
 

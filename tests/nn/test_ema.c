@@ -1,5 +1,5 @@
 /* Averages of the weights: what they are after each update, and exchanging them with the
- * weights. */
+ * weights. runs: fake device */
 #include "test.h"
 
 #include "weights.h"

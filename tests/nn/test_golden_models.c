@@ -1,6 +1,6 @@
 /* Ten steps of SGD on four small models, against PyTorch's (tests/golden/models.py): in float64 one run
  * from the same weights; in float32 each step from PyTorch's weights of that step. Both eagerly and as a
- * compiled function. */
+ * compiled function. runs: fake device */
 #include "test.h"
 
 #include <tilth/base/file.h>

@@ -1,5 +1,6 @@
 /* Every layer against the formula that its header gives, written with ops: results and gradients.
- * Then what random layers draw, and attention with masks, keys and shared heads. */
+ * Then what random layers draw, and attention with masks, keys and shared heads.
+ * runs: fake device */
 #include "nn/lab.h"
 
 typedef tl_tensor *formula(const tl_model *m, tl_tensor *x);

@@ -1,5 +1,5 @@
 /* Losses as objects: functions and classes of the program's own, reductions, weights, shapes, what
- * is refused. What each computes is in test_loss_golden.c. */
+ * is refused. What each computes is in test_loss_golden.c. runs: fake device */
 #include "nn/lab.h"
 
 #include <tilth/base/alloc.h>

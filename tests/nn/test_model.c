@@ -1,5 +1,5 @@
 /* Models: parameters and their blocks, gradients, freezing, state, copies, losses, the table for
- * people, types of computation, and memory that runs out. */
+ * people, types of computation, and memory that runs out. runs: fake device */
 #include "nn/lab.h"
 
 #include <tilth/base/alloc.h>

@@ -1,5 +1,6 @@
 /* Optimizers: what leaves them untouched, weights, accumulation, groups, state, classes of one's
- * own, and what they refuse. That their rules are right is in test_optimizer_golden.c. */
+ * own, and what they refuse. That their rules are right is in test_optimizer_golden.c.
+ * runs: fake device */
 #include "test.h"
 
 #include <tilth/base/alloc.h>

@@ -1,5 +1,5 @@
 /* The task image_classification: losses by their formulas, metrics, data of every kind, runs that go on, weights of
- * other runs, images for people. */
+ * other runs, images for people. runs: fake device */
 #include "zoo/zoo_lab.h"
 
 #include <tilth/io/checkpoint/checkpoint.h>

@@ -1,4 +1,5 @@
-/* Actions: the best so far, numbered exports, averaged weights, recovery, early stopping, epochs. */
+/* Actions: the best so far, numbered exports, averaged weights, recovery, early stopping, epochs.
+ * runs: fake device */
 #include "train/toy.h"
 
 #include <float.h>

@@ -1,4 +1,5 @@
-/* The controller: Orbit's acceptance vectors one by one, and what Tilth promises beyond them. */
+/* The controller: Orbit's acceptance vectors one by one, and what Tilth promises beyond them.
+ * runs: fake device */
 #include "train/toy.h"
 
 #include <signal.h>

@@ -1,4 +1,5 @@
-/* LiBai's hooks: at which iterations they do what, and what a resumed run finds. */
+/* LiBai's hooks: at which iterations they do what, and what a resumed run finds.
+ * runs: fake device */
 #include "train/toy.h"
 
 #include <jansson.h>

@@ -1,4 +1,5 @@
-/* LiBai's configuration, and the numbers, schedules and groups that follow from it. */
+/* LiBai's configuration, and the numbers, schedules and groups that follow from it.
+ * runs: fake device */
 #include "train/mock.h"
 #include "nn/rate.h"
 

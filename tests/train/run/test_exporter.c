@@ -1,4 +1,5 @@
-/* The best checkpoint: when there is a new one, what is told of it, what a restart and a failure leave. */
+/* The best checkpoint: when there is a new one, what is told of it, what a restart and a failure leave.
+ * runs: fake device */
 #include "train/toy.h"
 
 #include <tilth/train/run/exporter.h>

@@ -1,4 +1,5 @@
-/* Checkpoints that lead nowhere, checkpoints by time, what is written when, and signals that are answered. */
+/* Checkpoints that lead nowhere, checkpoints by time, what is written when, and signals that are answered.
+ * runs: fake device */
 #include "train/toy.h"
 
 #include <signal.h>

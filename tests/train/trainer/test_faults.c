@@ -1,4 +1,5 @@
-/* What goes wrong around a training: damaged checkpoints, disks that are full, signals at bad moments. */
+/* What goes wrong around a training: damaged checkpoints, disks that are full, signals at bad moments.
+ * runs: fake device */
 #include "train/toy.h"
 
 #include <signal.h>

@@ -1,4 +1,5 @@
-/* Trainers on a real model: eager and compiled, accumulated, resumed, blown up, exchanged. */
+/* Trainers on a real model: eager and compiled, accumulated, resumed, blown up, exchanged.
+ * runs: fake device */
 #include "test.h"
 #include "engine.h"
 
