@@ -63,8 +63,8 @@ all_mistakes()
     cat <<'TEXT'
 # Ten mistakes, and what the program says
 
-Written by `tests/tool/mistakes.sh`, which the test command runs to see that it is still true. Each one ends with exit
-code 2 (the command line or the configuration is wrong), and nothing is written to standard output.
+`tests/tool/mistakes.sh` writes this page, and the test command checks that it is still true. Each mistake ends with exit
+code 2 (the command line or the configuration is wrong), and the program writes nothing to standard output.
 
 | mistake | command | what it says |
 |---|---|---|
@@ -72,7 +72,7 @@ TEXT
     mistake "a typo" "${mock[@]}" --params_override=trainer.train_stps=100
     mistake "a wrong type" "${mock[@]}" --config_file=type.yaml
     mistake "out of range" "${mock[@]}" --config_file=range.yaml
-    mistake "a file that is not there" "${mock[@]}" --config_file=missing.yaml
+    mistake "a missing file" "${mock[@]}" --config_file=missing.yaml
     mistake "a key given twice" "${mock[@]}" --config_file=twice.yaml
     mistake "a bad list index" "${mock[@]}" \
         trainer.optimizer_config.learning_rate.stepwise.boundaries=[100,200] \
