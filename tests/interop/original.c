@@ -61,7 +61,7 @@ static tl_status make_data(tl_dataset **out, const tl_state *in)
     if (st == TL_OK)
         st = tl_dataset_from_arrays(out, &(tl_arrays_args){.arrays = arrays, .count = 2, .copy = true, .repeat = true,
                                                            .batch_size = arrays[0].shape.dims[0]});
-    for (int i = 0; i < 2; i++) assert_ok(tl_lease_end(&leases[i]));
+    for (int i = 0; i < 2; i++) tl_lease_drop(&leases[i]);
     return st;
 }
 
