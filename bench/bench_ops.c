@@ -26,6 +26,7 @@
 #include <tilth/ops/softmax.h>
 #include <tilth/ops/update.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/ops/apply.h>
 
 #include "limits.h"
 

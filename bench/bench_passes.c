@@ -13,6 +13,7 @@
 #include <time.h>
 #include <tilth/base/clock.h>
 #include <tilth/base/vec.h>
+#include <tilth/sys/graph/program.h>
 
 #include "step_work.h"
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tilth/base/clock.h>
+#include <tilth/sys/graph/program.h>
 
 #include "limits.h"
 #include "step_work.h"

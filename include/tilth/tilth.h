@@ -1,5 +1,5 @@
-/* All public headers at once, from the lowest layer up. One noun, one header: those who want less
- * include what they use.
+/* All public headers at once, from the lowest layer up, but for those of authors of backends and compilers
+ * (sys/sys.h). One noun, one header: include what you use if you want less.
  *
  * Thread word: see each header. */
 #ifndef TILTH_TILTH_H
@@ -33,12 +33,10 @@
 #include <tilth/desc/yaml.h>
 
 #include <tilth/sys/core/attrs.h>
-#include <tilth/sys/core/backend.h>
 #include <tilth/core/ctx.h>
 #include <tilth/core/dtype.h>
 #include <tilth/core/engine.h>
 #include <tilth/core/logs.h>
-#include <tilth/sys/core/op.h>
 #include <tilth/core/shape.h>
 #include <tilth/core/spec.h>
 #include <tilth/core/state.h>
@@ -46,7 +44,6 @@
 #include <tilth/core/tensors.h>
 
 #include <tilth/ops/activation.h>
-#include <tilth/sys/ops/apply.h>
 #include <tilth/ops/attention.h>
 #include <tilth/ops/conv.h>
 #include <tilth/ops/create.h>
@@ -66,19 +63,8 @@
 #include <tilth/ops/view.h>
 
 #include <tilth/check/check.h>
-#include <tilth/sys/cpu/cpu.h>
-#include <tilth/sys/cpu/limits.h>
-#include <tilth/sys/cpu/limits.h>
-
-#include <tilth/sys/nest/interpret.h>
-#include <tilth/sys/nest/jit.h>
-#include <tilth/sys/nest/nest.h>
-#include <tilth/sys/nest/plan.h>
-#include <tilth/sys/nest/print_c.h>
 
 #include <tilth/graph/function.h>
-#include <tilth/sys/graph/graph.h>
-#include <tilth/sys/graph/program.h>
 
 #include <tilth/comm/layout.h>
 

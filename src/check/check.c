@@ -5,6 +5,7 @@
 #include <string.h>
 #include <tilth/base/alloc.h>
 #include <tilth/base/log.h>
+#include <tilth/sys/core/backend.h>
 
 #include "check/scan.h"
 #include "core/inner/number.h"

@@ -4,6 +4,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/clock.h>
 #include <tilth/base/log.h>
+#include <tilth/sys/graph/program.h>
 
 #include "graph/graph.h"
 

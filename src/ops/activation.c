@@ -1,6 +1,7 @@
 #include <tilth/ops/activation.h>
 
 #include <tilth/ops/create.h>
+#include <tilth/sys/ops/apply.h>
 
 #include "ops/elementwise.h"
 

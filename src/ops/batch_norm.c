@@ -2,6 +2,7 @@
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/norm.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/ops/apply.h>
 
 #include "ops/norm.h"
 #include "ops/ops.h"

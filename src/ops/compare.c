@@ -1,5 +1,6 @@
 /* Shape rules of ops whose result is bool, and comparisons that are others the other way round. */
 #include "ops/elementwise.h"
+#include <tilth/sys/core/op.h>
 
 tl_status tli_infer_mask(const tl_node *call)
 {

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/ops/apply.h>
 
 #include "ops/ops.h"
 #include "ops/window.h"

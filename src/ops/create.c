@@ -1,4 +1,5 @@
 #include <tilth/ops/create.h>
+#include <tilth/sys/ops/apply.h>
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,4 +1,5 @@
 #include <tilth/ops/attention.h>
+#include <tilth/sys/ops/apply.h>
 
 #include "ops/ops.h"
 

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <tilth/ops/create.h>
+#include <tilth/sys/ops/apply.h>
 
 tl_status tli_infer_float(const tl_node *call)
 {

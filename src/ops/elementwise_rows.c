@@ -1,5 +1,6 @@
 /* Classes of the elementwise ops and their functions, from the rows of core/elementwise.def. */
 #include <tilth/ops/activation.h>
+#include <tilth/sys/ops/apply.h>
 
 #include "core/inner/attr_numbers.h"
 #include "ops/elementwise.h"

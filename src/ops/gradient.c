@@ -5,6 +5,7 @@
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/reduce.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/core/op.h>
 
 #include "base/inner/pointer_map.h"
 #include "core/inner/ctx.h"

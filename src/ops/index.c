@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
+#include <tilth/sys/ops/apply.h>
 
 #include "core/inner/element.h"
 #include "ops/axes.h"

@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/ops/apply.h>
 
 #include "ops/axes.h"
 #include "ops/ops.h"

@@ -4,6 +4,7 @@
 #include <tilth/ops/activation.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/ops/apply.h>
 
 #include "ops/ops.h"
 

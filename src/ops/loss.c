@@ -6,6 +6,7 @@
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/reduce.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/ops/apply.h>
 
 #include "ops/ops.h"
 #include "ops/wide.h"

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/ops/apply.h>
 
 #include "ops/norm.h"
 #include "ops/ops.h"

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <tilth/ops/elementwise.h>
+#include <tilth/sys/core/op.h>
 
 tl_status tli_infer_same(const tl_node *call)
 {

@@ -4,6 +4,7 @@
 
 #include <tilth/sys/core/attrs.h>
 #include <tilth/ops/gradient.h>
+#include <tilth/sys/core/op.h>
 
 /* What the class of an op begins with, and that of its fused gradient. */
 #define TLI_OP_HEAD(name_, help_, attr_, inputs_min_, inputs_max_, outputs_)                       \

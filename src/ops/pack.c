@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <tilth/ops/pack.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/ops/apply.h>
 
 #include "ops/ops.h"
 

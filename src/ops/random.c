@@ -1,4 +1,6 @@
 #include <tilth/ops/random.h>
+#include <tilth/sys/core/op.h>
+#include <tilth/sys/ops/apply.h>
 
 #include <inttypes.h>
 #include <math.h>

@@ -5,6 +5,8 @@
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/core/op.h>
+#include <tilth/sys/ops/apply.h>
 
 #include "ops/axes.h"
 #include "ops/ops.h"

@@ -1,4 +1,5 @@
 #include <tilth/ops/pool.h>
+#include <tilth/sys/ops/apply.h>
 
 #include <inttypes.h>
 

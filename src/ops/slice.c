@@ -1,5 +1,6 @@
 #include <inttypes.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/ops/apply.h>
 
 #include "ops/axes.h"
 #include "ops/ops.h"

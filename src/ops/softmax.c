@@ -2,6 +2,7 @@
 
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/reduce.h>
+#include <tilth/sys/ops/apply.h>
 
 #include "ops/ops.h"
 #include "ops/wide.h"

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <tilth/ops/index.h>
+#include <tilth/sys/ops/apply.h>
 
 #include "ops/axes.h"
 #include "ops/ops.h"

@@ -1,4 +1,6 @@
 #include <tilth/ops/update.h>
+#include <tilth/sys/core/op.h>
+#include <tilth/sys/ops/apply.h>
 
 #include <inttypes.h>
 

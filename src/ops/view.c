@@ -1,4 +1,5 @@
 #include <tilth/ops/view.h>
+#include <tilth/sys/ops/apply.h>
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # layers.sh [ROOT]: every #include goes to its own layer or to a lower one. The list below is that
 # of docs/design.md; layers on one line do not know each other. include/tilth/X/, include/tilth/sys/X/ and
-# src/X/ are X; include/tilth/tilth.h gathers all and is for users and the tool. A header of src/X/ is X's own,
-# but for those in src/X/inner/, which the layers above may include. Prints what breaks the rule.
+# src/X/ are X; include/tilth/tilth.h and sys/sys.h gather all and are for users and the tool. A header of src/X/ is
+# X's own, but for those in src/X/inner/, which the layers above may include. Headers outside of sys/ include none of
+# sys/. Prints what breaks the rule.
 set -euo pipefail
 root=${1:-$(dirname "$0")/../..}
 cd "$root"
@@ -59,7 +60,7 @@ function straighten(path,   parts, n, i, out, top) {
 
 # The layer a path belongs to: "" for what is not ours, "*" for the header that gathers all.
 function layer_of(path,   parts) {
-    if (path == "include/tilth/tilth.h") return "*"
+    if (path == "include/tilth/tilth.h" || path == "include/tilth/sys/sys.h") return "*"
     split(path, parts, "/")
     if (parts[1] == "tool") return "tool"
     if (parts[1] == "src") return parts[2]
@@ -90,9 +91,11 @@ own != "*" && /^[ \t]*#[ \t]*include[ \t]*[<"]/ {
     sub(/[>"].*/, "", name)
     path = target_of(name, quoted)
     to = layer_of(path)
+    if (FILENAME ~ /^include\// && FILENAME !~ /^include\/tilth\/sys\// && path ~ /^include\/tilth\/sys\//)
+        offend(name " is for authors of backends; headers outside of sys/ include none of it")
     if (to == "" || to == own) next
     if (to == "*") {
-        if (own != "tool") offend(own " includes tilth.h, which gathers all layers")
+        if (own != "tool") offend(own " includes " name ", which gathers all layers")
     } else if (!(to in rank)) {
         offend("\"" name "\" is in no layer")
     } else if (rank[to] == rank[own]) {

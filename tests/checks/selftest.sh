@@ -97,10 +97,12 @@ layers_cases()
     refuses layers 'src/io/file/x.c:1: io includes core/b.h, a private header of core'
     put include/tilth/sys/base/x.h '#include <tilth/core/b.h>'
     refuses layers 'include/tilth/sys/base/x.h:1: base (layer 1) includes core'
+    put include/tilth/core/x.h '#include <tilth/sys/base/s.h>'
+    refuses layers 'include/tilth/core/x.h:1: tilth/sys/base/s.h is for authors of backends'
     put src/data/x.c '#include "nn/n.h"'
     refuses layers 'src/data/x.c:1: data includes nn (nn/n.h), its neighbour'
     put src/io/x.c '#include <tilth/tilth.h>'
-    refuses layers 'src/io/x.c:1: io includes tilth.h'
+    refuses layers 'src/io/x.c:1: io includes tilth/tilth.h'
     mkdir "$tree/src/misc"
     put src/misc/x.c ''
     refuses layers 'the folder "misc" is in no layer'

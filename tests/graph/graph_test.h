@@ -21,6 +21,7 @@
 #include <tilth/ops/softmax.h>
 #include <tilth/ops/update.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/graph/graph.h>
 
 typedef struct fixture {
     tl_engine *engine;

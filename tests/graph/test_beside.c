@@ -3,6 +3,7 @@
  * Clusters that need nothing from each other: which of them become one nest, which stay apart, and
  * that results stay what they were. */
 #include "engine.h"
+#include <tilth/sys/graph/graph.h>
 #include "graph/graph_test.h"
 
 static int64_t nests_of(fixture *f, tl_graph_fn *body, void *self)

@@ -24,6 +24,7 @@
 #include <tilth/ops/reduce.h>
 #include <tilth/ops/update.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/graph/program.h>
 #include <unistd.h>
 
 /* --- the model -------------------------------------------------------------------------------- */

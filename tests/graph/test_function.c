@@ -18,6 +18,7 @@
 #include <tilth/ops/reduce.h>
 #include <tilth/ops/update.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/graph/program.h>
 
 typedef struct fixture {
     tl_engine *engine;

@@ -1,5 +1,6 @@
 /* Each pass alone, on small graphs: what it changes, and what it leaves. */
 #include "graph/graph_test.h"
+#include <tilth/sys/graph/program.h>
 
 static void before_and_after(void **state, tl_graph_fn *body, void *self, const char *pass,
                              int64_t changes, const char *before, const char *after)

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <tilth/base/rng.h>
+#include <tilth/sys/graph/program.h>
 
 #include "graph/plan.h"
 

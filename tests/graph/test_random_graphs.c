@@ -23,6 +23,7 @@
 #include <tilth/ops/softmax.h>
 #include <tilth/ops/update.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/graph/graph.h>
 
 enum { LEAVES = 4, MOST_TENSORS = 80, MOST_ELEMENTS = 4096, USUAL_GRAPHS = 1000, USUAL_COMPILED = 8 };
 

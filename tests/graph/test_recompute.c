@@ -21,6 +21,7 @@
 #include <tilth/ops/reduce.h>
 #include <tilth/ops/update.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/graph/program.h>
 
 enum { BATCH = 4, TOKENS = 16, WIDTH = 32, LAYERS = 9, CLASSES = 8, STEPS = 3 };
 

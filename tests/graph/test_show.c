@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <tilth/desc/yaml.h>
 #include <tilth/ops/gradient.h>
+#include <tilth/sys/graph/program.h>
 
 #include "graph/graph.h"
 

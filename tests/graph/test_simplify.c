@@ -3,6 +3,7 @@
 #include "graph/graph_test.h"
 
 #include <math.h>
+#include <tilth/sys/graph/graph.h>
 
 /* One rule on one type: `x` and `y` of float32[4, 6] come cast to it. */
 typedef struct rule_case {

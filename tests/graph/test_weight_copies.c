@@ -1,6 +1,7 @@
 /* What programs keep of weights from run to run: copies in half precision, read instead of casts and renewed by
  * updates, and panels for the kernels of products. Neither is ever stale. */
 #include "graph_test.h"
+#include <tilth/sys/graph/program.h>
 
 enum { ROWS = 6, COLUMNS = 4, WEIGHTS = ROWS * COLUMNS, BIAS = 8, COUNT = WEIGHTS + BIAS };
 

@@ -17,6 +17,7 @@
 #include <tilth/ops/reduce.h>
 #include <tilth/ops/update.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/graph/program.h>
 
 enum { STEPS = 10, MOST_PARAMS = 32 };
 #define RATE 0.1

@@ -1,5 +1,6 @@
 /* Which ops the rows of a table run: seen in what a capture of each row holds. */
 #include <inttypes.h>
+#include <tilth/sys/core/op.h>
 
 #include "op_cases_impl.h"
 

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <tilth/graph/function.h>
+#include <tilth/sys/graph/program.h>
 
 #include "op_cases_impl.h"
 

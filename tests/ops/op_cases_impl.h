@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <tilth/ops/gradient.h>
+#include <tilth/sys/core/op.h>
 
 #include "op_cases.h"
 

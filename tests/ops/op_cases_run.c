@@ -2,6 +2,7 @@
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/reduce.h>
+#include <tilth/sys/ops/apply.h>
 
 #include "op_cases_impl.h"
 

@@ -2,6 +2,8 @@
 
 #include <tilth/ops/conv.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/core/op.h>
+#include <tilth/sys/ops/apply.h>
 
 /* Numbers of a row, down before across: strides, dilations, padding, pads, groups. */
 static void convolve(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out)

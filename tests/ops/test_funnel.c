@@ -5,6 +5,7 @@
 #include <tilth/ops/gradient.h>
 #include <tilth/ops/reduce.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/ops/apply.h>
 
 static void first_and_second_derivative(void **state)
 {

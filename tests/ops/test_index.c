@@ -5,6 +5,7 @@
 #include <tilth/ops/index.h>
 #include <tilth/ops/reduce.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/ops/apply.h>
 
 #include "op_cases.h"
 

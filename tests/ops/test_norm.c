@@ -1,6 +1,7 @@
 #include <tilth/ops/norm.h>
 
 #include <tilth/sys/core/attrs.h>
+#include <tilth/sys/ops/apply.h>
 
 #include "op_cases.h"
 

@@ -7,6 +7,7 @@
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/reduce.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/core/backend.h>
 #include <unistd.h>
 
 static char told[16384];

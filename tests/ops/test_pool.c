@@ -2,6 +2,8 @@
 
 #include <tilth/ops/pool.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/core/op.h>
+#include <tilth/sys/ops/apply.h>
 
 /* Numbers of a row, down before across: sizes, strides, padding, pads. */
 #define ARGS                                                                                       \

@@ -6,6 +6,7 @@
 #include <tilth/sys/cpu/cpu.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/random.h>
+#include <tilth/sys/ops/apply.h>
 
 OP_CALL(uniform, tl_random_uniform(c, (tl_dtype)k->p[0], tl_shape_of((int)k->p[1], k->p + 2),
                                    k->q[0], k->q[1]))

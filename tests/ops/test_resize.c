@@ -1,6 +1,7 @@
 #include "op_cases.h"
 
 #include <tilth/ops/pool.h>
+#include <tilth/sys/ops/apply.h>
 
 /* Numbers of a row: height, width, method, align_corners. */
 OP_CALL(resize, tl_resize(c, in[0], k->p[0], k->p[1], .method = (tl_resize_method)k->p[2],

@@ -1,6 +1,7 @@
 #include <tilth/ops/update.h>
 
 #include <tilth/ops/create.h>
+#include <tilth/sys/ops/apply.h>
 
 #include "op_cases.h"
 

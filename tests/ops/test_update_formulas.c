@@ -6,6 +6,7 @@
 #include <tilth/sys/cpu/cpu.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/update.h>
+#include <tilth/sys/ops/apply.h>
 
 enum { N = 11, STEPS = 6, SLOTS = 3 };
 static const int64_t begins[] = {0, 4, 9}, decayed[] = {1, 0, 1}, adapted[] = {0, 1, 1};

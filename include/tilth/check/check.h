@@ -30,7 +30,8 @@
 #ifndef TILTH_CHECK_CHECK_H
 #define TILTH_CHECK_CHECK_H
 
-#include <tilth/sys/core/backend.h>
+#include <tilth/core/engine.h>
+#include <tilth/desc/desc.h>
 
 TL_BEGIN
 

@@ -19,11 +19,13 @@
 #ifndef TILTH_CORE_CTX_H
 #define TILTH_CORE_CTX_H
 
+#include <tilth/base/arena.h>
 #include <tilth/base/rng.h>
-#include <tilth/sys/core/backend.h>
+#include <tilth/core/tensor.h>
 
 TL_BEGIN
 
+typedef struct tl_ctx tl_ctx;
 typedef struct tl_tensors tl_tensors; /* named tensors: tensors.h */
 
 TL_API TL_NODISCARD tl_status tl_ctx_new(tl_ctx **out, tl_engine *engine);
@@ -85,6 +87,12 @@ TL_API void tl_ctx_enter(tl_ctx *c, const char *name);
 TL_API void tl_ctx_leave(tl_ctx *c);
 /* "encoder/layer_0"; "" outside. Valid until the module is left. */
 TL_API const char *tl_ctx_path(const tl_ctx *c);
+
+/* What changes from step to step: an input of every random op. */
+typedef struct tl_draws {
+    uint64_t seed;
+    int64_t step, microbatch, replica;
+} tl_draws;
 
 /* Seed, step, microbatch and replica of what is drawn from now on. Starts the ordinals of random
  * calls again, so that each step numbers them alike. */

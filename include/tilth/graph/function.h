@@ -25,11 +25,27 @@
 #ifndef TILTH_GRAPH_FUNCTION_H
 #define TILTH_GRAPH_FUNCTION_H
 
-#include <tilth/sys/graph/program.h>
+#include <tilth/core/tensors.h>
 
 TL_BEGIN
 
 typedef struct tl_function tl_function;
+typedef struct tl_program tl_program;   /* sys/graph/program.h */
+typedef struct tl_optimize tl_optimize; /* sys/graph/graph.h */
+
+/* What is captured: runs ops of `c` on `in` and puts what it gives into `out`. Whatever it wants to
+ * keep from call to call lies in tensors from outside that ops write in place. Reading elements is
+ * refused: they are computed when the program runs. */
+typedef tl_status tl_graph_fn(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out);
+
+/* What the backward pass computes again instead of keeping it: less memory, more time, the same
+ * draws and bits. */
+typedef enum tl_recompute {
+    TL_RECOMPUTE_NONE,
+    TL_RECOMPUTE_SELECTIVE, /* cheap results that are needed again much later */
+    TL_RECOMPUTE_FULL /* all but what passes from one stretch of the forward pass to the next; where
+                       * it is cut into stretches follows from the sizes of what would be kept */
+} tl_recompute;
 
 typedef struct tl_function_args {
     tl_engine *engine;

@@ -15,7 +15,7 @@
 #ifndef TILTH_OPS_ATTENTION_H
 #define TILTH_OPS_ATTENTION_H
 
-#include <tilth/sys/ops/apply.h>
+#include <tilth/core/ctx.h>
 
 TL_BEGIN
 

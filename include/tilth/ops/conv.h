@@ -11,7 +11,7 @@
 #define TILTH_OPS_CONV_H
 
 #include <tilth/sys/core/attrs.h>
-#include <tilth/sys/ops/apply.h>
+#include <tilth/core/ctx.h>
 
 TL_BEGIN
 

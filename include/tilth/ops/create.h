@@ -7,7 +7,7 @@
 #ifndef TILTH_OPS_CREATE_H
 #define TILTH_OPS_CREATE_H
 
-#include <tilth/sys/ops/apply.h>
+#include <tilth/core/ctx.h>
 
 TL_BEGIN
 

@@ -14,7 +14,7 @@
 #ifndef TILTH_OPS_ELEMENTWISE_H
 #define TILTH_OPS_ELEMENTWISE_H
 
-#include <tilth/sys/ops/apply.h>
+#include <tilth/core/ctx.h>
 
 TL_BEGIN
 

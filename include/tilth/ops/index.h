@@ -13,7 +13,7 @@
 #ifndef TILTH_OPS_INDEX_H
 #define TILTH_OPS_INDEX_H
 
-#include <tilth/sys/ops/apply.h>
+#include <tilth/core/ctx.h>
 
 TL_BEGIN
 

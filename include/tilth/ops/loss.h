@@ -14,7 +14,7 @@
 #define TILTH_OPS_LOSS_H
 
 #include <tilth/sys/core/attrs.h>
-#include <tilth/sys/ops/apply.h>
+#include <tilth/core/ctx.h>
 
 TL_BEGIN
 

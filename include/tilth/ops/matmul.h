@@ -12,7 +12,7 @@
 #define TILTH_OPS_MATMUL_H
 
 #include <tilth/sys/core/attrs.h>
-#include <tilth/sys/ops/apply.h>
+#include <tilth/core/ctx.h>
 
 TL_BEGIN
 

@@ -4,7 +4,7 @@
 #ifndef TILTH_OPS_PACK_H
 #define TILTH_OPS_PACK_H
 
-#include <tilth/sys/ops/apply.h>
+#include <tilth/core/ctx.h>
 
 TL_BEGIN
 

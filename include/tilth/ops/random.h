@@ -15,7 +15,7 @@
 #ifndef TILTH_OPS_RANDOM_H
 #define TILTH_OPS_RANDOM_H
 
-#include <tilth/sys/ops/apply.h>
+#include <tilth/core/ctx.h>
 
 TL_BEGIN
 

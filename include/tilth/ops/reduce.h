@@ -12,7 +12,7 @@
 #ifndef TILTH_OPS_REDUCE_H
 #define TILTH_OPS_REDUCE_H
 
-#include <tilth/sys/ops/apply.h>
+#include <tilth/core/ctx.h>
 
 TL_BEGIN
 

@@ -8,7 +8,7 @@
 #ifndef TILTH_OPS_SOFTMAX_H
 #define TILTH_OPS_SOFTMAX_H
 
-#include <tilth/sys/ops/apply.h>
+#include <tilth/core/ctx.h>
 
 TL_BEGIN
 

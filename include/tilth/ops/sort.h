@@ -11,7 +11,7 @@
 #ifndef TILTH_OPS_SORT_H
 #define TILTH_OPS_SORT_H
 
-#include <tilth/sys/ops/apply.h>
+#include <tilth/core/ctx.h>
 
 TL_BEGIN
 

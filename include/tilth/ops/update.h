@@ -21,7 +21,7 @@
 #define TILTH_OPS_UPDATE_H
 
 #include <tilth/sys/core/attrs.h>
-#include <tilth/sys/ops/apply.h>
+#include <tilth/core/ctx.h>
 
 TL_BEGIN
 

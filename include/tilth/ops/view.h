@@ -15,7 +15,7 @@
 #define TILTH_OPS_VIEW_H
 
 #include <tilth/sys/core/attrs.h>
-#include <tilth/sys/ops/apply.h>
+#include <tilth/core/ctx.h>
 #include <tilth/ops/reduce.h>
 
 TL_BEGIN

@@ -22,7 +22,7 @@
 
 #include <tilth/data/config.h>
 #include <tilth/desc/config.h>
-#include <tilth/sys/graph/graph.h>
+#include <tilth/graph/function.h>
 #include <tilth/nn/optimization.h>
 
 TL_BEGIN

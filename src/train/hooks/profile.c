@@ -4,6 +4,7 @@
 
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
+#include <tilth/sys/graph/program.h>
 
 /* --- kernels ---------------------------------------------------------------------------------- */
 

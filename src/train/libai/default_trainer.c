@@ -5,6 +5,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/log.h>
 #include <tilth/base/machine.h>
+#include <tilth/sys/core/backend.h>
 #include <tilth/train/writers/metrics_file.h>
 
 #include "train/run/finished.h"

@@ -5,6 +5,7 @@
 
 #include <tilth/base/file.h>
 #include <tilth/sys/core/backend.h>
+#include <tilth/sys/graph/program.h>
 
 #include "train/trainer/trainer.h"
 

@@ -6,6 +6,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/log.h>
 #include <tilth/base/vec.h>
+#include <tilth/sys/core/backend.h>
 #include <tilth/train/run/finished.h>
 #include <tilth/train/writers/metrics_file.h>
 

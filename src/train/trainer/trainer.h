@@ -5,6 +5,7 @@
 #define TLI_TRAIN_TRAINER_H
 
 #include <tilth/train/trainer/trainer.h>
+#include <tilth/sys/graph/graph.h>
 
 #include "train/trainer/guard.h"
 

@@ -12,6 +12,7 @@
 #ifndef TILTH_CORE_BACKEND_H
 #define TILTH_CORE_BACKEND_H
 
+#include <tilth/core/ctx.h>
 #include <tilth/desc/class.h>
 #include <tilth/sys/core/device.h>
 #include <tilth/sys/core/op.h>
@@ -19,12 +20,6 @@
 TL_BEGIN
 
 typedef struct tl_nest_methods tl_nest_methods; /* sys/nest/methods.h */
-
-/* What changes from step to step: an input of every random op. */
-typedef struct tl_draws {
-    uint64_t seed;
-    int64_t step, microbatch, replica;
-} tl_draws;
 
 /* What a kernel runs with. */
 typedef struct tl_run {

@@ -17,16 +17,13 @@
 #define TILTH_GRAPH_GRAPH_H
 
 #include <tilth/core/spec.h>
-#include <tilth/core/tensors.h>
+#include <tilth/graph/function.h>
+#include <tilth/sys/core/op.h>
+#include <tilth/sys/graph/graph.h>
 
 TL_BEGIN
 
 typedef struct tl_graph tl_graph;
-
-/* What is captured: runs ops of `c` on `in` and puts what it gives into `out`. Whatever it wants to
- * keep from call to call lies in tensors from outside that ops write in place. Reading elements is
- * refused: they are computed when the program runs. */
-typedef tl_status tl_graph_fn(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out);
 
 typedef struct tl_capture {
     tl_engine *engine;
@@ -49,23 +46,14 @@ typedef struct tl_pass {
 /* In the order in which they run, then one whose name is NULL. */
 TL_API extern const tl_pass tl_graph_passes[];
 
-/* What the backward pass computes again instead of keeping it: less memory, more time, the same
- * draws and bits. */
-typedef enum tl_recompute {
-    TL_RECOMPUTE_NONE,
-    TL_RECOMPUTE_SELECTIVE, /* cheap results that are needed again much later */
-    TL_RECOMPUTE_FULL /* all but what passes from one stretch of the forward pass to the next; where
-                       * it is cut into stretches follows from the sizes of what would be kept */
-} tl_recompute;
-
-typedef struct tl_optimize {
+struct tl_optimize {
     const char *const *skip; /* (optional) names of passes that are left out, then NULL */
     tl_recompute recompute;  /* (optional: none) */
     bool verify; /* (optional) tl_graph_verify after each pass, not only of the calls that it has changed */
     /* (optional) Called before the first pass with NULL, and after each with how much it changed. */
     void (*watch)(const tl_graph *g, const tl_pass *pass, int64_t changes, void *payload);
     void *payload;
-} tl_optimize;
+};
 /* Runs the passes, checks the calls that each has changed, and all of them in the end. `how` may be NULL. */
 TL_API TL_NODISCARD tl_status tl_graph_optimize(tl_graph *g, const tl_optimize *how);
 

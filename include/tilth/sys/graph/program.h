@@ -14,12 +14,11 @@
 #ifndef TILTH_GRAPH_PROGRAM_H
 #define TILTH_GRAPH_PROGRAM_H
 
+#include <tilth/sys/core/backend.h>
 #include <tilth/sys/graph/graph.h>
 #include <tilth/sys/nest/jit.h>
 
 TL_BEGIN
-
-typedef struct tl_program tl_program;
 
 typedef struct tl_program_args {
     const char *name; /* (optional: "program") in messages and reports */

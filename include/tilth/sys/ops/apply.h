@@ -8,6 +8,8 @@
 #define TILTH_OPS_APPLY_H
 
 #include <tilth/core/ctx.h>
+#include <tilth/sys/core/op.h>
+#include <tilth/sys/ops/apply.h>
 
 TL_BEGIN
 
