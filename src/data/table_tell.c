@@ -108,7 +108,7 @@ tl_status tli_table_tell(tl_table_findings *found, const tli_table_search *s, co
     tell_columns(&out, s, schema, "\n  categories: ", 1 << TLI_COLUMN_CATEGORY);
     tell_columns(&out, s, schema, "\n  left out: ", 1 << TLI_COLUMN_LEFT_OUT);
     if (s->args->held_out > 0)
-        tl_str_addf(&out, "\n  for validation: %" PRId64 " of the rows, by what stands in them", s->rows - s->training);
+        tl_str_addf(&out, "\n  for validation: %" PRId64 " of the rows, chosen by their contents", s->rows - s->training);
     found->report = tl_str_copy(&out, s->args->arena);
     tl_str_deinit(&out);
     return found->report ? TL_OK : TL_ENOMEM;

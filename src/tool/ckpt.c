@@ -22,10 +22,10 @@ static const tl_field ckpt_fields[] = {
                  "are not finite"),
     TL_F(ckpt_flags, json, .help = "show: a JSON object, {\"checkpoints\": [{\"file\", ..., \"entries\": [...]}, ...]}"),
     TL_F(ckpt_flags, tolerance,
-         .help = "diff: numbers that are apart by no more than this are equal"),
+         .help = "diff: numbers that differ by no more than this count as equal"),
     TL_F(ckpt_flags, overwrite, .help = "convert: replaces files that exist"),
     TL_F(ckpt_flags, experiment, .flags = TL_FIELD_NULLABLE,
-         .help = "convert: of which experiment the run is, when its folder does not say so"),
+         .help = "convert: the experiment of the run, if its folder does not name it"),
     TL_F_END};
 static const tl_desc ckpt_flags_desc = {
     .name = "ckpt",
@@ -428,9 +428,9 @@ const tli_command tli_command_ckpt = {
         "suffix; a folder stands for its latest checkpoint. They end with 1 when a "
         "file is damaged, or when two differ. convert turns a TensorBundle into a checkpoint, "
         "when TO ends with .safetensors, or a checkpoint into the TensorBundle with the prefix "
-        "TO. When FROM lies in the folder of a run, or in one below it (params.yaml; --experiment says of "
-        "what, where the folder does not), weights and slots get the names that they have in Model Garden, "
-        "or here; FROM must then be of that model, and what it becomes here is for eval, predict and "
+        "TO. When FROM is in the folder of a run, or in a folder below it, weights and slots get the names that "
+        "they have in Model Garden, or in Tilth. --experiment names the experiment if the folder does not. FROM "
+        "must then belong to that model, and the new checkpoint is for eval, predict and "
         "task.init_checkpoint. Otherwise a/b/kernel is a/b/kernel/.ATTRIBUTES/VARIABLE_VALUE.",
     .flags = {{"Checkpoints", &ckpt_flags_desc}},
     .run = run_ckpt,

@@ -216,7 +216,7 @@ static tl_status check_name(const char *to)
     size_t length = strlen(to);
     if (length && to[length - 1] != '/' && !tl_dir_exists(to)) return TL_OK;
     return TL_FAIL(TL_EINVAL, "'%s' is %s: TO is the name of a file that ends with " TL_CHECKPOINT_SUFFIX
-                   ", or what the names of a TensorBundle's files begin with, as out/ckpt-1", to,
+                   ", or the prefix of a TensorBundle, such as out/ckpt-1", to,
                    length ? "a folder" : "no name");
 }
 

@@ -271,7 +271,7 @@ static tl_status write_table(comparison *c, bool csv)
     if (st == TL_OK && csv) tli_sheet_write_csv(&c->run->text, &t);
     else if (st == TL_OK) tli_sheet_write(&c->run->text, &t, c->run->tool->width);
     if (st == TL_OK && !csv && c->keys.count > MOST_SETTINGS)
-        tl_str_addf(&c->run->text, "\n%" PRId64 " more settings differ: --json and --csv tell all\n",
+        tl_str_addf(&c->run->text, "\n%" PRId64 " more settings differ: --json and --csv show all\n",
                     c->keys.count - MOST_SETTINGS);
     TL_VEC_FREE(&t.columns);
     return st == TL_OK ? tl_str_status(&c->run->text) : st;
@@ -370,11 +370,11 @@ typedef struct compare_flags {
     bool json, csv;
 } compare_flags;
 static const tl_field compare_fields[] = {
-    TL_F(compare_flags, metric, .help = "a metric to be told; may be repeated. Else it is the one that chooses the "
+    TL_F(compare_flags, metric, .help = "a metric to show; may be repeated. The default is the metric that chooses the "
                                         "best checkpoint, or a loss"),
     TL_F(compare_flags, sort, .flags = TL_FIELD_NULLABLE,
          .help = "what the runs are sorted by: name, time, step, a setting that differs, or a metric, best first; "
-                 "else the first metric"),
+                 "the default is the first metric"),
     TL_F(compare_flags, json, .help = "a JSON object, with all metrics"),
     TL_F(compare_flags, csv, .help = "values with commas between them, for spreadsheets"),
     TL_F_END,
@@ -402,8 +402,8 @@ static tl_status run_compare(tli_run *run)
 {
     const compare_flags *given = run->given[0];
     tli_past_runs runs;
-    if (!run->words.count) return TL_FAIL(TL_EINVAL, "no run is named: say the folders of some");
-    if (given->json && given->csv) return TL_FAIL(TL_EINVAL, "--json and --csv: one of them");
+    if (!run->words.count) return TL_FAIL(TL_EINVAL, "no run is named: give the folders of some runs");
+    if (given->json && given->csv) return TL_FAIL(TL_EINVAL, "--json and --csv cannot be combined");
     tl_status st = tli_past_runs_read(&runs, run->arena, run->words);
     if (st == TL_OK) st = compare_read(run, &runs, given);
     tli_past_runs_free(&runs);
@@ -412,12 +412,12 @@ static tl_status run_compare(tli_run *run)
 
 const tli_command tli_command_compare = {
     .name = "compare",
-    .brief = "runs side by side: the settings that differ, and what they have come to",
+    .brief = "shows runs side by side: the settings that differ, and their results",
     .usage = "RUN... [flags]\n\n"
-             "Each RUN is the folder of a run of `train` or `train_net`. Told are the settings that are not the same "
-             "in all of them, the best value of a metric with its step, its last value, the last step, the time, and "
-             "how the run ended. A run that cannot be read does not keep the others from it; the command then ends "
-             "with 1.",
+             "Each RUN is the folder of a run of `train` or `train_net`. Shows the settings that "
+             "differ, the best value of a metric with its step, its last value, the last step, the time, and "
+             "how the run ended. A run that cannot be read is reported, and the others are still shown; the command "
+             "then ends with 1.",
     .flags = {{"Comparison", &compare_flags_desc}},
     .run = run_compare,
 };

@@ -159,8 +159,8 @@ void tli_confusion_svg(tl_str *out, const tli_confusion *k)
                      "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"%g\" fill=\"#222222\">\n"
                      "<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n", width, height, width, height, l.font);
     tl_str_addf(out, "<text x=\"16\" y=\"28\" font-size=\"16\" font-weight=\"bold\">Confusion matrix</text>\n"
-                     "<text x=\"16\" y=\"48\" font-size=\"12\" fill=\"#666666\">%.0f examples, %.2f%% recognised; rows: what "
-                     "they are, columns: what they are taken for</text>\n", total, right * 100);
+                     "<text x=\"16\" y=\"48\" font-size=\"12\" fill=\"#666666\">%.0f examples, %.2f%% recognised; rows: "
+                     "true class, columns: predicted class</text>\n", total, right * 100);
     for (int64_t i = 0; i < k->classes; i++) add_column_name(out, k, &l, i);
     for (int64_t i = 0; i < k->classes; i++) add_row(out, k, &l, i);
     tl_str_addf(out, "<path d=\"");
@@ -169,6 +169,6 @@ void tli_confusion_svg(tl_str *out, const tli_confusion *k)
         tl_str_addf(out, "M%.1f %.1fh%.1fM%.1f %.1fv%.1f", l.left, l.top + at, side, l.left + at, l.top, side);
     }
     tl_str_add(out, "\" stroke=\"#dddddd\" fill=\"none\"/>\n");
-    tl_str_addf(out, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"12\" fill=\"#666666\">shares right of the rows: of each class, how "
-                     "many are recognised</text>\n</svg>\n", l.left, l.top + side + 24);
+    tl_str_addf(out, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"12\" fill=\"#666666\">numbers to the right of the rows: the share "
+                     "of each class that is recognised</text>\n</svg>\n", l.left, l.top + side + 24);
 }

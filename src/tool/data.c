@@ -13,7 +13,7 @@ static const tl_field data_fields[] = {
     TL_F(tli_data_flags, examples, .i = 1, TL_AT_LEAST(0),
          .help = "show: how many of the first examples are shown"),
     TL_F(tli_data_flags, out, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
-         .help = "convert: beginning of the names of what is written, as in out/train, which gives "
+         .help = "convert: beginning of the names of the new files, such as out/train, which gives "
                  "out/train-00000-of-00004"),
     TL_F(tli_data_flags, shards, .i = 1, TL_AT_LEAST(1), .help = "convert: number of files"),
     TL_F(tli_data_flags, gzip, .help = "convert: the files are compressed"),
@@ -21,13 +21,13 @@ static const tl_field data_fields[] = {
          .help = "convert: files of an earlier conversion are replaced, or removed"),
     TL_F(tli_data_flags, shuffle, .b = true,
          .help = "convert: examples are written in random order"),
-    TL_F(tli_data_flags, seed, .i = 0, .help = "convert: of the random order"),
+    TL_F(tli_data_flags, seed, .i = 0, .help = "convert: seed of the random order"),
     TL_F(tli_data_flags, encoding, .names = encoding_names,
          .help =
              "convert: how the images of an idx file are stored; files of images stay as they are"),
     TL_F(tli_data_flags, classes, .flags = TL_FIELD_NULLABLE,
-         .help = "convert: file with the names of the classes, one a line, that says their numbers; that of training for "
-                 "the records of validation"),
+         .help = "convert: file with the names of the classes, one on each line, which numbers them; for the records of "
+                 "validation, use the file of training"),
     TL_F(tli_data_flags, skip_bad, .help = "convert: images that cannot be decoded are left out"),
     TL_F(tli_data_flags, json, .help = "show: an object of JSON for each file, one a line"),
     TL_F_END};
@@ -141,10 +141,10 @@ const tli_command tli_command_data = {
              "writes TFRecord files of tf.train.Example with image/encoded and image/class/label, "
              "from a folder "
              "of images or from an idx file of images and one of their labels; the names of a "
-             "folder's classes go to PREFIX.classes.txt. Images that cannot be decoded are told all "
-             "together, and nothing is written, unless --skip_bad leaves them out. show goes on behind a file that cannot be "
-             "shown, and ends with 1 when the first such file is damaged, with 2 when it is not "
-             "there or of no kind that is known.",
+             "folder's classes go to PREFIX.classes.txt. If images cannot be decoded, convert names all "
+             "of them and writes nothing, unless --skip_bad leaves them out. show continues after a file that cannot "
+             "be shown. It ends with 1 when the first such file is damaged, and with 2 when that file is missing "
+             "or of an unknown kind.",
     .flags = {{"Data", &data_flags_desc}},
     .run = run_data,
 };

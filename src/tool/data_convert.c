@@ -138,8 +138,8 @@ static tl_status check_all_free(converting *c)
     TL_TRY(find_others(c));
     if (!c->others.count || g->overwrite) return TL_OK;
     return TL_FAIL(TL_EEXISTS,
-                   "'%s' exists, of an earlier conversion; who reads '%s-*' would read it beside the new "
-                   "files. --overwrite removes it",
+                   "'%s' exists, from an earlier conversion; a reader of '%s-*' would take it for one of the "
+                   "new files. --overwrite removes it",
                    c->others.items[0], g->out);
 }
 
@@ -200,8 +200,8 @@ static tl_status finish_folder(converting *c)
     tli_data_add_notes(out, f);
     for (int64_t i = 0; i < f->count; i++) turned += f->files[i].turned;
     if (turned)
-        tl_str_addf(out, "%" PRId64 " %s turned by EXIF, which records are not unless exif_orientation is true\n", turned,
-                    turned == 1 ? "is" : "are");
+        tl_str_addf(out, "%" PRId64 " %s turned by EXIF; training on records ignores that unless exif_orientation is "
+                         "true\n", turned, turned == 1 ? "is" : "are");
     return tl_str_status(out);
 }
 
@@ -223,7 +223,7 @@ static tl_status finish(converting *c, int64_t count)
 static tl_status check_out(converting *c)
 {
     if (c->given->shards > MOST_SHARDS)
-        return TL_FAIL(TL_EINVAL, "--shards is at most %d, for all files are open at once",
+        return TL_FAIL(TL_EINVAL, "--shards is at most %d, because all files are open at once",
                        MOST_SHARDS);
     TL_TRY(name_files(c));
     return check_all_free(c);
@@ -282,7 +282,7 @@ static tl_status convert_pair(tli_run *run, const tli_data_flags *given,
     converting c = {.run = run, .given = given, .images = &images->array, .labels = &labels,
                     .images_path = images->path};
     if (st == TL_OK && given->classes)
-        st = TL_FAIL(TL_EINVAL, "--classes says the numbers of a folder's classes; idx files have numbers");
+        st = TL_FAIL(TL_EINVAL, "--classes numbers the classes of a folder; the labels of idx files are numbers already");
     if (st == TL_OK) st = check_out(&c);
     if (st == TL_OK) st = convert(&c, labels.shape.dims[0]);
     tl_idx_close(&labels);
@@ -309,7 +309,7 @@ tl_status tli_data_convert(tli_run *run, const void *flags)
     tli_data_input in;
     if (!given->out || !*given->out)
         return TL_FAIL(TL_EINVAL,
-                       "`convert` needs --out, the beginning of the names of what is written");
+                       "`convert` needs --out, the beginning of the names of the new files");
     if (tl_dir_exists(path)) return convert_folder(run, given);
     tl_status st = tli_data_open(&in, run->arena, path, &(tl_image_folder_args){0});
     if (st == TL_OK && in.kind == TLI_DATA_IDX)

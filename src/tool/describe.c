@@ -231,7 +231,7 @@ static tl_status several(const tli_run *run, const thing_list *list)
     for (int64_t i = 0; i < list->count; i++)
         tl_str_addf(&names, "%s%s:%s", i == 0 ? "" : i + 1 == list->count ? " or " : ", ",
                     list->items[i].kind->name, list->items[i].cls->name);
-    tl_status st = TL_FAIL(TL_EINVAL, "'%s' is the name of several things: say %s",
+    tl_status st = TL_FAIL(TL_EINVAL, "'%s' is the name of several things: write %s",
                            run->words.items[0], tl_str_text(&names));
     tl_str_deinit(&names);
     return st;
@@ -261,7 +261,7 @@ static tl_status run_describe(tli_run *run)
         return TL_FAIL(TL_EINVAL, "a name is missing: `%s list` tells what there is",
                        run->tool->program);
     const tl_kind *kind = tli_peek_kind(run->registry, run->words.items[0]);
-    if (given->names && given->json) return TL_FAIL(TL_EINVAL, "--names and --json: one of them");
+    if (given->names && given->json) return TL_FAIL(TL_EINVAL, "--names and --json cannot be combined");
     if (kind && run->words.count == 1)
         return given->json ? tli_list_json(run, kind) : describe_kind(run, kind, given->names);
 
@@ -285,11 +285,11 @@ const tli_command tli_command_describe = {
     .name = "describe",
     .brief = "the fields of something: type, default and help of each",
     .usage = "[KIND] NAME [KEY] [flags]\n\n"
-             "Tells what is registered under a name and its fields: the key, its type, its "
-             "default, and what it does. An experiment has its whole configuration. A KEY such as "
+             "Shows what is registered under a name and its fields: the key, its type, its "
+             "default, and what it does. For an experiment it shows the whole configuration. A KEY such as "
              "trainer.optimizer_config shows that part alone, also one that is not chosen by "
-             "default. When several kinds have the name, an experiment is meant, or else write KIND "
-             "NAME or KIND:NAME.",
+             "default. When several kinds have the name, the experiment is shown; KIND NAME or "
+             "KIND:NAME chooses another.",
     .flags = {{"Description", &describe_flags_desc}},
     .run = run_describe,
 };

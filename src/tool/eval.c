@@ -20,7 +20,7 @@ typedef struct eval_flags {
 } eval_flags;
 static const tl_field eval_fields[] = {
     TL_F(eval_flags, mistakes, .i = 5, TL_AT_LEAST(0),
-         .help = "of classifications: how many kinds of mistakes are told, the most frequent first"),
+         .help = "for classifications: how many kinds of mistakes are printed, the most frequent first"),
     TL_F(eval_flags, confusion, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .help = "of classifications: which classes are taken for which, all of it, to standard output in place of the "
                  "rest (csv, svg, json), or to a file whose name ends so"),
@@ -120,7 +120,7 @@ static tl_status evaluate(outcome *o, const destination *to)
     tl_metric *counted;
     TL_TRY(count_mistakes(&counted, o->f));
     if (to->form && !counted)
-        return TL_FAIL(TL_EINVAL, "--confusion: the task '%s' does not tell one class of several", o->f->task->name);
+        return TL_FAIL(TL_EINVAL, "--confusion: the task '%s' does not choose one of several classes", o->f->task->name);
     int64_t begin = tl_clock_ns();
     TL_TRY(tl_trainer_evaluate(o->f->trainer, t->validation_steps, o->logs));
     o->seconds = (double)(tl_clock_ns() - begin) * 1e-9;
@@ -273,9 +273,9 @@ const tli_command tli_command_eval = {
     .brief = "evaluates a run that was trained before",
     .usage = "--model_dir=FOLDER [--checkpoint=latest|best|PATH] [--json] [--confusion=csv|svg|FILE] [--config_file=FILE] "
              "[--params_override=PAIRS] [WORD...]\n\n"
-             "Evaluates the model of a run with its validation data, and tells the metrics, and which classes "
-             "are taken for each other. Nothing is written but the file of --confusion, and a line of the run's metrics.jsonl unless something is "
-             "changed. Words change the configuration, such as "
+             "Evaluates the model of a run with its validation data, and prints the metrics, and which classes "
+             "are taken for each other. It writes only the file of --confusion, and a line of the run's "
+             "metrics.jsonl unless the configuration is changed. Words change the configuration, such as "
              "task.validation_data.input_path=FILES:\n"
              TLI_WORDS_HELP,
     .flags = {{"Output", &eval_flags_desc}, {"Run", &tli_finished_flags_desc}},

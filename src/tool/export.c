@@ -186,12 +186,12 @@ static tl_status run_export(tli_run *run)
 
 const tli_command tli_command_export = {
     .name = "export",
-    .brief = "writes the weights of a run, and all that it takes to use them",
+    .brief = "writes the weights of a run, and everything needed to use them",
     .usage = "--model_dir=FOLDER --to=FOLDER [--checkpoint=latest|best|PATH]\n\n"
              "Writes model.safetensors, which Python's `safetensors` reads, model.json (every layer with its "
              "configuration), preprocessing.json (how images are made ready), classes.txt (names of the classes), of "
              "tables schema.yaml (what their columns are) and "
-             "config.yaml. When the run has kept averages of the weights it is these that are written. `predict` and "
+             "config.yaml. If the run has kept averages of the weights, the averages are written. `predict` and "
              "`eval` take the folder as --model_dir, task.init_checkpoint of another run takes model.safetensors.",
     .flags = {{"Output", &export_flags_desc}, {"Run", &tli_finished_flags_desc}},
     .run = run_export,

@@ -11,7 +11,7 @@ static const tl_field fields[] = {
     TL_F(tli_finished_flags, checkpoint, .s = "latest", .flags = TL_FIELD_PATH,
          .help = "latest (of those that can be read), best, the path of a checkpoint, or its name in the folder"),
     TL_F(tli_finished_flags, experiment, .flags = TL_FIELD_NULLABLE,
-         .help = "which experiment it was, when the folder does not say so"),
+         .help = "the experiment of the run, if the folder does not name it"),
     TL_F_END,
 };
 const tl_desc tli_finished_flags_desc = {.name = "finished", .help = "which run",

@@ -139,7 +139,7 @@ static tl_status kinds_json(tli_run *run)
 static tl_status run_list(tli_run *run)
 {
     const list_flags *given = run->given[0];
-    if (given->names && given->json) return TL_FAIL(TL_EINVAL, "--names and --json: one of them");
+    if (given->names && given->json) return TL_FAIL(TL_EINVAL, "--names and --json cannot be combined");
     if (run->words.count > 1)
         return TL_FAIL(TL_EINVAL, "one kind at most, found also '%s'", run->words.items[1]);
     if (run->words.count == 0) return given->json ? tli_list_json(run, NULL) : list_all(run, given->names);

@@ -284,7 +284,7 @@ static void write_usage(tl_str *out, const tli_tool *tool)
     tl_help_row(out, 2, "1", 5, "the work failed: a file, memory, or a defect of the program",
                 tool->width);
     tl_help_row(out, 2, "2", 5, "the command line or the configuration is wrong", tool->width);
-    tl_help_row(out, 2, "3", 5, "a signal ended it; what was done is saved, and the same command goes on",
+    tl_help_row(out, 2, "3", 5, "a signal ended it; the work is saved, and the same command resumes",
                 tool->width);
 }
 

@@ -16,8 +16,8 @@ typedef struct plot_flags {
     int64_t height;
 } plot_flags;
 static const tl_field plot_fields[] = {
-    TL_F(plot_flags, metric, .help = "a metric to be drawn; may be repeated. Else the losses of training and of "
-                                     "evaluations"),
+    TL_F(plot_flags, metric, .help = "a metric to draw; may be repeated. The default is the losses of training "
+                                     "and of evaluations"),
     TL_F(plot_flags, svg, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH, .help = "file to draw into, instead of the terminal"),
     TL_F(plot_flags, height, .i = 18, TL_RANGE(4, 200), .help = "rows of the drawing in the terminal"),
     TL_F_END,
@@ -160,7 +160,7 @@ static tl_status run_plot(tli_run *run)
 {
     const plot_flags *given = run->given[0];
     tli_past_runs runs;
-    if (!run->words.count) return TL_FAIL(TL_EINVAL, "no run is named: say the folders of some");
+    if (!run->words.count) return TL_FAIL(TL_EINVAL, "no run is named: give the folders of some runs");
     if (given->svg && !*given->svg) return TL_FAIL(TL_EINVAL, "--svg: the name of a file is missing");
     tl_status st = tli_past_runs_read(&runs, run->arena, run->words);
     plot p = {.run = run, .runs = &runs};
@@ -175,9 +175,9 @@ const tli_command tli_command_plot = {
     .name = "plot",
     .brief = "curves of runs, in the terminal or as SVG",
     .usage = "RUN... [--metric=NAME] [--svg=FILE] [flags]\n\n"
-             "Draws what runs of `train` or `train_net` have told while they trained, over their steps. Each RUN is "
-             "the folder of one. In a terminal that has them curves are dots in colours, elsewhere signs. A run that "
-             "cannot be read does not keep the others from it; the command then ends with 1.",
+             "Draws the metrics of runs of `train` or `train_net` over their steps. Each RUN is the folder of one. "
+             "In a terminal with UTF-8 curves are coloured dots, elsewhere characters. A run that cannot be read is "
+             "reported, and the others are still drawn; the command then ends with 1.",
     .flags = {{"Drawing", &plot_flags_desc}},
     .run = run_plot,
 };

@@ -12,7 +12,7 @@
 #include "tool/finished.h"
 
 static const tl_field predict_fields[] = {
-    TL_F(tli_predict_flags, top, .i = 3, TL_AT_LEAST(1), .help = "classes that are told of each image"),
+    TL_F(tli_predict_flags, top, .i = 3, TL_AT_LEAST(1), .help = "classes that are printed for each image"),
     TL_F(tli_predict_flags, count, .i = 0, TL_AT_LEAST(0),
          .help = "images that are taken from each file with several (idx, TFRecord); 0: all"),
     TL_F(tli_predict_flags, csv, .help = "a table: file, class, probability, and the next classes; of a table, its rows with the answers behind them"),
@@ -207,7 +207,7 @@ static tl_status ask_all(tli_asking *a)
     }
     TL_TRY(tli_ask_flush(a));
     if (!a->failed) return TL_OK;
-    return TL_FAIL(TL_EIO, "%" PRId64 " could not be read, as told above; %" PRId64 " could", a->failed, a->told);
+    return TL_FAIL(TL_EIO, "%" PRId64 " could not be read (see above); %" PRId64 " could", a->failed, a->told);
 }
 
 static tl_status run_predict(tli_run *run)
@@ -219,7 +219,7 @@ static tl_status run_predict(tli_run *run)
     if (!run->words.count)
         return TL_FAIL(TL_EINVAL, "no image is named: say one or more files (PNG, JPEG, idx, TFRecord; CSV, TSV or npy for a "
                                   "run of a table) or folders");
-    if (flags->csv && flags->json) return TL_FAIL(TL_EINVAL, "--csv and --json are two forms: say one of them");
+    if (flags->csv && flags->json) return TL_FAIL(TL_EINVAL, "--csv and --json cannot be combined");
     TL_TRY_DONE(st, tl_predictor_open(&a.p, run->registry, which->model_dir,
                                       &(tl_predictor_args){.checkpoint = which->checkpoint,
                                                            .experiment = which->experiment, .top = flags->top}));
@@ -234,13 +234,13 @@ done:
 
 const tli_command tli_command_predict = {
     .name = "predict",
-    .brief = "tells what a trained model makes of images, or of the rows of a table",
+    .brief = "predicts the classes of images, or the target of the rows of a table",
     .usage = "--model_dir=FOLDER [--checkpoint=latest|best|PATH] [--csv|--json] FILE...\n\n"
-             "Gives images to the model of a run, or of an exported one, and tells the likeliest classes of each with their "
-             "probabilities, as it goes. Files are PNG or JPEG, idx or TFRecord files with several images, or folders, of "
-             "which all images in them and below them are taken; of a run of a table they are CSV, TSV or npy, whose rows are "
-             "told as FILE:LINE. A file that cannot be read is told on standard error, "
-             "and the others go on; the exit code is then 1.",
+             "Gives images to the model of a run, or to an exported model, and prints the likeliest classes of each "
+             "with their probabilities, as it goes. Files are PNG or JPEG, idx or TFRecord files with several "
+             "images, or folders, of which all images in them and below them are taken. For a run of a table they "
+             "are CSV, TSV or npy, and rows are named FILE:LINE. A file that cannot be read is reported on standard "
+             "error, and the others are still read; the exit code is then 1.",
     .flags = {{"Output", &predict_flags_desc}, {"Run", &tli_finished_flags_desc}},
     .run = run_predict,
 };

@@ -241,7 +241,7 @@ static tl_status note_folder(walk *w, const char *path, bool *is_new)
     if (stat(path, &info) != 0) return TL_FAIL(TL_EIO, "cannot look into '%s': %s", path, strerror(errno));
     snprintf(key, sizeof key, "%" PRIuMAX " %" PRIuMAX, (uintmax_t)info.st_dev, (uintmax_t)info.st_ino);
     *is_new = !tl_map_has(&w->seen, key);
-    if (!*is_new) TL_LOG_INFO("'%s' is passed over: it leads to a folder that was taken already", path);
+    if (!*is_new) TL_LOG_INFO("'%s' is skipped: it leads to a folder that was read already", path);
     return tl_map_set(&w->seen, key, NULL);
 }
 

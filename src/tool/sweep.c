@@ -26,16 +26,16 @@
 #include "train/inner/experiment.h"
 
 static const tl_field sweep_fields[] = {
-    TL_F(tli_sweep_flags, grid, .help = "KEY=V1,V2,...: values of a key that are all tried; with several keys, all "
-                                        "that go together. May be repeated"),
+    TL_F(tli_sweep_flags, grid, .help = "KEY=V1,V2,...: values of a key that are all tried; with several keys, "
+                                        "all combinations. May be repeated"),
     TL_F(tli_sweep_flags, random,
          .help = "KEY=log(A,B), uniform(A,B), int(A,B) or choice(V1,V2,...): a key that is drawn for each run. May be "
                  "repeated"),
-    TL_F(tli_sweep_flags, runs, TL_RANGE(0, 10000), .help = "how often is drawn, for each point of the grid"),
+    TL_F(tli_sweep_flags, runs, TL_RANGE(0, 10000), .help = "number of draws for each point of the grid"),
     TL_F(tli_sweep_flags, jobs, .i = 1, TL_RANGE(1, 1000),
          .help = "runs at a time; they share the machine's threads"),
-    TL_F(tli_sweep_flags, seed, .help = "of what is drawn; that of the runs themselves is tilth.seed"),
-    TL_F(tli_sweep_flags, metric, .help = "of the table at the end, as in `compare`"),
+    TL_F(tli_sweep_flags, seed, .help = "seed of the draws; the runs themselves use tilth.seed"),
+    TL_F(tli_sweep_flags, metric, .help = "metric of the table at the end, as in `compare`"),
     TL_F_END,
 };
 const tl_desc tli_sweep_flags_desc = {
@@ -476,8 +476,8 @@ const tli_command tli_command_sweep = {
     .usage = "--experiment=NAME --model_dir=FOLDER --grid KEY=V1,V2 | --random 'KEY=log(A,B)' --runs=N "
              "[--jobs=N] [flags] [WORD...]\n\n"
              "Each run is a `train` of its own in a folder below FOLDER, with a log.txt; --mode is train_and_eval when "
-             "it is not given. FOLDER/" TLI_SWEEP_FILE " holds what each run sets. The same command goes on: runs that "
-             "are done are passed over, others resumed. A run that fails does not stop the others; the command then "
+             "it is not given. FOLDER/" TLI_SWEEP_FILE " holds what each run sets. The same command resumes: runs that "
+             "are done are skipped, others resumed. A run that fails does not stop the others; the command then "
              "ends with 1. SIGTERM, SIGINT (Ctrl-C), SIGHUP and SIGUSR1 let all runs save and end with exit code 3. At "
              "the end comes the table of `compare`. Words change the configuration of all runs:\n"
              TLI_WORDS_HELP,

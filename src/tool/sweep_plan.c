@@ -140,7 +140,7 @@ static tl_status read_axes(axes *out, tl_arena *arena, const tli_sweep_flags *fl
         if (i < flags->grid.count) TL_TRY(read_grid(&a, arena, flags->grid.items[i]));
         else TL_TRY(read_random(&a, arena, flags->random.items[i - flags->grid.count]));
         if (strstr(a.key, "notify"))
-            return TL_FAIL(TL_EINVAL, "'%s' is a command, which is not varied: give it as a word", a.key);
+            return TL_FAIL(TL_EINVAL, "'%s' is a command, which cannot be varied: give it as a word", a.key);
         for (int64_t k = 0; k < out->count; k++)
             if (strcmp(out->items[k].key, a.key) == 0)
                 return TL_FAIL(TL_EINVAL, "the key '%s' is varied twice", a.key);
@@ -227,9 +227,9 @@ static tl_status count_runs(int64_t *out, const axes *all, const tli_sweep_flags
 {
     if (!all->count) return TL_FAIL(TL_EINVAL, "nothing is varied: say --grid KEY=V1,V2 or --random 'KEY=log(A,B)'");
     if (flags->runs && !flags->random.count)
-        return TL_FAIL(TL_EINVAL, "--runs says how often is drawn, and nothing is: say --random 'KEY=log(A,B)'");
+        return TL_FAIL(TL_EINVAL, "--runs is the number of draws, and nothing is drawn: add --random 'KEY=log(A,B)'");
     if (!flags->runs && flags->random.count)
-        return TL_FAIL(TL_EINVAL, "--random needs --runs=N: how often is drawn");
+        return TL_FAIL(TL_EINVAL, "--random needs --runs=N, the number of draws");
     *out = flags->random.count ? flags->runs : 1;
     for (int64_t i = 0; i < all->count && *out <= MOST_RUNS; i++)
         if (all->items[i].kind == GRID) *out *= all->items[i].values.count;

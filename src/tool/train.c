@@ -144,8 +144,8 @@ static tl_status tell_end(tli_run *run, const tl_experiment_config *params, cons
     tl_progress_time(out, seconds);
     tl_str_addf(out, "%s%s\n", *end->why ? "\nstopped: " : "", end->why);
     if (end->began >= t->train_steps)
-        tl_str_addf(out, "nothing was trained: the run had come to its end, trainer.train_steps=%" PRId64
-                         ", before; a greater one goes on\n", t->train_steps);
+        tl_str_addf(out, "nothing was trained: the run has already reached its end, trainer.train_steps=%" PRId64
+                         "; a greater number trains on\n", t->train_steps);
     TL_TRY(tli_add_numbers(out, logs, 2, 4, "steps_per_second"));
     TL_TRY(tl_logs_walk(logs, add_text, out));
     TL_TRY(tell_files(run, t, model_dir));
@@ -176,7 +176,7 @@ static tl_status tell_trial(tli_run *run, const tl_experiment_config *params, co
     tl_str *out = &run->text;
     double memory = tl_logs_number_or(logs, TL_TRIAL_MEMORY, 0);
     char steps[40];
-    tl_str_add(out, "\ndry run: all is there, and nothing was kept\n");
+    tl_str_add(out, "\ndry run: everything works, and nothing was kept\n");
     tell_time(out, "the first step", logs, TL_TRIAL_FIRST_STEP);
     tell_time(out, "a step after that", logs, TL_TRIAL_STEP);
     tell_time(out, "one batch evaluated", logs, TL_TRIAL_EVALUATION);
@@ -291,8 +291,8 @@ const tli_command tli_command_train = {
     .name = "train",
     .brief = "trains, evaluates or both",
     .usage = "--experiment=NAME --mode=MODE --model_dir=FOLDER [flags] [WORD...]\n\n"
-             "Runs an experiment. A folder that holds checkpoints is gone on with: the same command "
-             "resumes, with the same results as if it had never stopped. SIGTERM, SIGINT (Ctrl-C), "
+             "Runs an experiment. A run in a folder that holds checkpoints is resumed, "
+             "with the same results as if it had never stopped. SIGTERM, SIGINT (Ctrl-C), "
              "SIGUSR1 and SIGHUP save a checkpoint and end with exit code 3; a second one ends at once. Words "
              "change the configuration:\n"
              TLI_WORDS_HELP,

@@ -54,7 +54,7 @@ const tli_command tli_command_train_net = {
         "--config-file=FILE [--resume] [--eval-only] [--fast-dev-run] [flags] [WORD...]\n\n"
         "Runs LiBai's DefaultTrainer: `model` names a task and its model, `dataloader` its data, "
         "`optim`, `graph` "
-        "and `train` are as they are there. Everything is written to train.output_dir. A run that "
+        "and `train` are as in LiBai. Everything is written to train.output_dir. A run that "
         "is not resumed "
         "begins anew; what the folder held is moved aside. SIGTERM, SIGINT (Ctrl-C), SIGUSR1 "
         "and SIGHUP save a checkpoint "

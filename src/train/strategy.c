@@ -30,8 +30,8 @@ tl_status tli_strategy_find(tli_strategy_kind *out, const char *name)
     }
     // Readers of YAML 1.1 take a bare `off` for false, and write it down so.
     if (strcasecmp(name, "false") == 0)
-        return TL_FAIL(TL_EINVAL, "distribution_strategy: 'false' is what became of an unquoted "
-                                  "off; write 'off' in quotes");
+        return TL_FAIL(TL_EINVAL, "distribution_strategy: YAML reads an unquoted off as false; "
+                                  "write 'off' in quotes");
     const char *near = tl_nearest(name, names, TL_COUNT(names));
     return TL_FAIL(TL_EINVAL,
                    "distribution_strategy: expected off, one_device, mirrored, "

@@ -330,7 +330,7 @@ static tl_status base_prepare_query(const tl_task *t, const tl_query *q, void *c
 {
     (void)q;
     (void)inputs;
-    return TL_FAIL(TL_EUNSUPPORTED, "the task '%s' cannot be asked about anything: its class has no prepare_query",
+    return TL_FAIL(TL_EUNSUPPORTED, "the task '%s' cannot predict: its class has no prepare_query",
                    t->name);
 }
 

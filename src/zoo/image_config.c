@@ -116,30 +116,30 @@ static const tl_field data_fields[] = {
          .help = "type of images; whatever it is, the model computes in that of the runtime"),
     TL_F(tl_image_data_config, file_type, .names = file_types,
          .help = "tfrecord; idx (input_path: images, then labels), image_folder (input_path: a folder "
-                 "with one for each class), synthetic (nothing is read). sstable and tfds are not there"),
+                 "with a folder for each class), synthetic (nothing is read). sstable and tfds are not supported"),
     TL_F(tl_image_data_config, image_field_key, .s = "image/encoded",
          .help = "feature of an example that holds the encoded image"),
     TL_F(tl_image_data_config, label_field_key, .s = "image/class/label",
          .help = "feature of an example that holds the class"),
     TL_F(tl_image_data_config, decode_jpeg_only, .b = true,
-         .help = "Model Garden's decoder for JPEG alone; here JPEG and PNG are told apart"),
+         .help = "Model Garden's decoder for JPEG alone; Tilth tells JPEG and PNG apart by itself"),
     TL_F(tl_image_data_config, is_multilabel,
          .help = "examples may have several classes, or none; that of train_data holds for both"),
     TL_F(tl_image_data_config, aug_crop, .b = true,
-         .help = "in training, a part of random size and shape"),
+         .help = "in training, cut out a part of random size and shape"),
     TL_F(tl_image_data_config, crop_area_range, TL_DEFAULT_LIST(double, 0.08, 1), TL_RANGE(0, 1),
          .help = "least and largest share of the image that aug_crop takes"),
     TL_F(tl_image_data_config, aug_rand_hflip, .b = true,
-         .help = "in training, left and right change sides at random"),
+         .help = "in training, flip left and right at random"),
     TL_F(tl_image_data_config, center_crop_fraction, .d = 0.875, TL_RANGE(0, 1),
-         .help = "in evaluation, the square in the middle with this share of the shorter side; 0 for "
-                 "all of the image"),
+         .help = "in evaluation, cut out the square in the middle with this share of the shorter side; 0 "
+                 "takes the whole image"),
     TL_F(tl_image_data_config, tf_resize_method, .names = resize_methods,
          .help = "how images get the size of the model's input"),
     TL_F(tl_image_data_config, color_jitter, TL_RANGE(0, 1000),
-         .help = "in training, factors of brightness, contrast and colour lie so far around 1"),
+         .help = "in training, multiply brightness, contrast and colour by factors up to this far from 1"),
     TL_F(tl_image_data_config, aug_policy, .flags = TL_FIELD_NULLABLE,
-         .help = "autoaug or randaug, from before there was aug_type, which goes before it"),
+         .help = "autoaug or randaug; the older form of aug_type, which overrides it"),
     TL_F(tl_image_data_config, randaug_magnitude, .set = true, .i = 10, TL_RANGE(0, 100),
          .help = "magnitude of an aug_policy that is randaug; null is 10"),
     TL_F(tl_image_data_config, aug_type, .flags = TL_FIELD_NULLABLE, .branches = augmentations,
@@ -150,30 +150,30 @@ static const tl_field data_fields[] = {
     TL_F_OPTIONAL(tl_image_data_config, mixup_and_cutmix, &tl_mixup_and_cutmix_desc,
                   .help = "in training, mixtures of two images; labels become shares of the classes"),
     TL_F(tl_image_data_config, repeated_augment, TL_RANGE(1, 64),
-         .help = "in training, each example comes so often in a pass, changed in other ways each time; null: once"),
+         .help = "in training, how often each example comes in a pass, augmented anew each time; null: once"),
     TL_F(tl_image_data_config, weights, .flags = TL_FIELD_NULLABLE, .accept = TL_ACCEPT_MAP,
-         .help = "shares of the names of an input_path that is a map"),
+         .help = "shares of the parts of an input_path that is a map"),
     TL_F(tl_image_data_config, decoder, .s = "simple_decoder", .branches = decoders, .flags = TL_FIELD_UNREAD,
-         .help = "how examples with boxes and masks are read; of images, image_field_key and label_field_key say it"),
+         .help = "how examples with boxes and masks are read; for images, set image_field_key and label_field_key"),
     TL_F(tl_image_data_config, mean, OURS, TL_AT_LEAST(0),
-         .help = "taken from the bytes of each channel; empty: that of ImageNet"),
+         .help = "subtracted from the bytes of each channel; empty: that of ImageNet"),
     TL_F(tl_image_data_config, stddev, OURS, TL_AT_LEAST(1e-6),
-         .help = "what is left is divided by it; empty: that of ImageNet"),
+         .help = "each channel is divided by it, after mean is subtracted; empty: that of ImageNet"),
     TL_F(tl_image_data_config, aug_pad, OURS, TL_RANGE(0, 4096),
-         .help = "in training, move the image by up to so many pixels, zeros around it"),
+         .help = "in training, move the image by up to this many pixels, with zeros around it"),
     TL_F(tl_image_data_config, synthetic_examples, .i = 1024, OURS, TL_RANGE(1, 100000000),
          .help = "examples that file_type synthetic makes"),
     TL_F(tl_image_data_config, shorter_side, OURS, TL_RANGE(0, 65536),
-         .help = "encoded images whose shorter side is longer are brought down to it before all else, every pixel "
-                 "counting, and so they are cached; 0: as they are"),
+         .help = "if the shorter side of an encoded image is longer than this, reduce the image to it first, with every "
+                 "pixel counted; `cache` keeps the reduced images; 0: leave them"),
     TL_F(tl_image_data_config, holdout, OURS, TL_RANGE(0, 0.999),
-         .help = "share of the images that is held out of training, for validation; which ones follows from their "
+         .help = "share of the images that is held out of training, for validation; they are chosen by their "
                  "bytes"),
     TL_F(tl_image_data_config, holdout_part, OURS, .names = holdout_parts,
          .help = "which part is read: train (what is left), validation (what is held out); auto is train for "
                  "train_data and validation for validation_data"),
     TL_F(tl_image_data_config, skip_bad, OURS,
-         .help = "images that cannot be decoded are left out, and told; otherwise they end the run"),
+         .help = "images that cannot be decoded are left out and reported; otherwise they end the run"),
     TL_F(tl_image_data_config, exif_orientation, OURS,
          .help = "turn images as their EXIF orientation says; null is true for image_folder and for single files, "
                  "false for all else, as Model Garden has it"),
@@ -185,7 +185,7 @@ static tl_status check_data(const void *value)
     const tl_image_data_config *d = value;
     const tl_doubles *area = &d->crop_area_range;
     if (d->file_type == TL_IMAGES_SSTABLE || d->file_type == TL_IMAGES_TFDS)
-        return TL_FAIL(TL_EUNSUPPORTED, "file_type: %s is not there; write TFRecords, or use "
+        return TL_FAIL(TL_EUNSUPPORTED, "file_type: %s is not supported; write TFRecords, or use "
                                         "image_folder or idx", file_types[d->file_type]);
     if (area->count != 2 || area->items[0] > area->items[1])
         return TL_FAIL(TL_EINVAL, "crop_area_range: expected two shares, the smaller first");
@@ -223,7 +223,7 @@ static const tl_field losses_fields[] = {
     TL_F(tl_image_losses, l2_weight_decay, TL_AT_LEAST(0),
          .help = "half of it times the squares of the weights is added to the loss"),
     TL_F(tl_image_losses, soft_labels, .help = "labels are shares of the classes already"),
-    TL_F(tl_image_losses, use_binary_cross_entropy, .help = "each class is a question of its own"),
+    TL_F(tl_image_losses, use_binary_cross_entropy, .help = "each class is a yes-or-no question of its own"),
     TL_F_END,
 };
 static const tl_desc losses_desc = {.name = "losses", .help = "how answers are judged",
@@ -238,8 +238,8 @@ static const tl_field evaluation_fields[] = {
     TL_F(tl_image_evaluation, report_per_class_precision_and_recall,
          .help = "precision and recall of each class"),
     TL_F(tl_image_evaluation, report_mistakes, .flags = TL_FIELD_QUIET, TL_RANGE(0, 1000),
-         .help = "tell which classes were taken for which, and so many of the worst mistakes with the names of their "
-                 "files; 0: not"),
+         .help = "print which classes were taken for which, and this many of the worst mistakes with the names of "
+                 "their files; 0 prints none"),
     TL_F_END,
 };
 static const tl_desc evaluation_desc = {.name = "evaluation", .help = "what is told of an evaluation",
@@ -272,7 +272,7 @@ static const tl_field task_fields[] = {
     TL_F(tl_image_task_config, model_output_keys, LATER, .help = "which answers of several"),
     TL_F(tl_image_task_config, freeze_backbone, .help = "train the head alone"),
     TL_F(tl_image_task_config, class_names, OURS,
-         .help = "of the classes, in order; empty: the folders of train_data, or the list of classes beside its "
+         .help = "names of the classes, in order; empty: the folders of train_data, or the list of classes beside its "
                  "records"),
     TL_F_END,
 };
@@ -288,7 +288,7 @@ static tl_status check_task(const void *value)
     if (l->label_smoothing > 0 && !vectors)
         return TL_FAIL(TL_EINVAL, "losses.label_smoothing: it needs losses.one_hot");
     if (validation && validation->is_multilabel && !(train && train->is_multilabel))
-        return TL_FAIL(TL_EINVAL, "validation_data.is_multilabel: train_data.is_multilabel says it for both, and is "
+        return TL_FAIL(TL_EINVAL, "validation_data.is_multilabel: train_data.is_multilabel holds for both, and is "
                                   "not set: set it too");
     if (m && t->class_names.count && t->class_names.count != m->num_classes)
         return TL_FAIL(TL_EINVAL, "class_names: there are %lld names for %lld classes",

@@ -257,7 +257,7 @@ tl_status tli_mistakes_tell(const void *state, tl_strings names, tl_logs *into)
     tl_str text = TL_STR_INIT;
     bool table = m->matrix && m->classes <= MOST_COLUMNS, pairs = m->matrix && !table && m->wrong;
     tl_str_addf(&text, "%lld of %lld images have a wrong answer%s", (long long)m->wrong, (long long)m->seen,
-                table ? "; rows are what they are, columns what they were taken for" : pairs ? ", most often:" : "");
+                table ? "; rows: true class, columns: predicted class" : pairs ? ", most often:" : "");
     if (table) add_table(&text, m, names);
     if (pairs) add_pairs(&text, m, names);
     tl_status st = tl_str_status(&text);

@@ -107,7 +107,7 @@ static tl_status find_parts(filling *f)
         bool free = !tl_config_is_given(f->config, "task.validation_data.input_path")
                     || is_path(task->validation_data->input_path, other);
         if (!free || !tl_dir_exists(other) || !has_folders(f->arena, other)) continue;
-        TL_LOG_INFO("'%s' is divided: '%s' is trained with, '%s' is for validation", path->text, train, other);
+        TL_LOG_INFO("'%s' is divided: training uses '%s', validation uses '%s'", path->text, train, other);
         const tl_place place = {.source = TLI_THE_DATA};
         TL_TRY(put(f, "train_data", "input_path", tl_value_new_scalar(f->arena, place, train, true)));
         return put(f, "validation_data", "input_path", tl_value_new_scalar(f->arena, place, other, true));
@@ -300,7 +300,7 @@ static void warn_of_imbalance(const tli_survey *s)
     }
     if (s->class_count < 2 || s->counts[most] < TIMES * s->counts[least]) return;
     TL_LOG_WARNING("classes are of different sizes: '%s' has %" PRId64 " images and '%s' %" PRId64
-                   ". The accuracy says little of the small ones; look at them in the table of what was taken for what",
+                   ". The accuracy says little about the small ones; look at them in the table of mistakes",
                    name_of(s, most, room), s->counts[most], name_of(s, least, other), s->counts[least]);
 }
 

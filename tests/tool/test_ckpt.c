@@ -401,8 +401,8 @@ static void test_convert_another_model(void **state)
     ckpt("convert", in_folder("ckpt-12"), in_folder("b"), "--experiment=image_classification");
     ended(0, "");
     ckpt("convert", in_folder("b"), in_folder("c.safetensors"), "--experiment=image_classification");
-    ended(2, "b' is a checkpoint of another model: of the ");
-    text_has(err, " are not in it: 'backbone/layer_with_weights-");
+    ended(2, "b' is a checkpoint of another model: it lacks ");
+    text_has(err, " layers of this one: 'backbone/layer_with_weights-");
     assert_false(tl_file_exists(in_folder("c.safetensors")));
     ckpt("convert", in_folder("ckpt-1"), in_folder("d"), "--experiment=image_classification");
     ended(2, "ckpt-1.safetensors': the weight 'kernel' has no name in Model Garden");

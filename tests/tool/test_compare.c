@@ -47,7 +47,7 @@ static void test_metrics_and_order(void **state)
     run("compare");
     ended(2, "no run is named");
     run("compare", "runs/a", "--json", "--csv");
-    ended(2, "one of them");
+    ended(2, "--json and --csv cannot be combined");
 }
 
 static void test_csv_and_json(void **state)

@@ -270,7 +270,7 @@ static void damaged_images_are_told_together(void **state)
     went_well();
     has("wrote 2 examples to ");
     has("2 images cannot be read and are left out: ");
-    has("1 is turned by EXIF, which records are not unless exif_orientation is true\n");
+    has("1 is turned by EXIF; training on records ignores that unless exif_orientation is true\n");
     size_t size;
     char *names = bytes_of(in_folder("made/m.classes.txt"), &size);
     assert_string_equal(names, "a\nc\n");
@@ -354,7 +354,7 @@ static void a_list_says_the_numbers_of_records(void **state)
     put_pair();
     data("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("listed/x"), "--classes",
          in_folder("list.txt"));
-    ended(2, "--classes says the numbers of a folder's classes");
+    ended(2, "--classes numbers the classes of a folder");
 }
 
 /* --- what is made ----------------------------------------------------------------------------- */
@@ -460,7 +460,7 @@ static void earlier_conversions_do_not_stay(void **state)
     put_bytes(in_folder("again/t-notes-of-mine"), "x", 1);
     data("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("again/t"),
          "--shards=2");
-    ended(2, "t-00000-of-00003' exists, of an earlier conversion");
+    ended(2, "t-00000-of-00003' exists, from an earlier conversion");
     assert_false(tl_file_exists(in_folder("again/t-00000-of-00002")));
     data("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("again/t"),
          "--shards=2", "--gzip", "--overwrite");

@@ -51,7 +51,7 @@ static void test_list(void **state)
     assert_non_null(with(json_object_get(all, "kinds"), "name", "experiments"));
     json_decref(all);
     run("list", "--json", "--names");
-    ended(2, "--names and --json: one of them");
+    ended(2, "--names and --json cannot be combined");
 }
 
 static void test_describe(void **state)

@@ -86,12 +86,12 @@ static void test_it_goes_on_past_bad_files(void **state)
     run("predict", "--model_dir=run", "one.png", "text.png", "nowhere.png", "two.png");
     ended(1, "tilth predict: text.png: ");
     ended(1, "nowhere.png");
-    ended(1, "tilth predict: 2 could not be read, as told above; 2 could");
+    ended(1, "tilth predict: 2 could not be read (see above); 2 could");
     assert_int_equal(lines_of(out), 2);
     told_of("one.png");
     told_of("two.png");
     run("predict", "--model_dir=run", "text.png", "--json");
-    ended(1, "1 could not be read, as told above; 0 could");
+    ended(1, "1 could not be read (see above); 0 could");
     assert_string_equal(out, "");
 }
 
@@ -137,7 +137,7 @@ static void test_folders_with_links(void **state)
     ended(0, "");
     assert_int_equal(lines_of(out), 1);
     told_of("pictures/b/one.png");
-    logged("'pictures/here' is passed over");
+    logged("'pictures/here' is skipped");
     run("predict", "--model_dir=run", "pictures", "pictures/b"); // who names one is told of it
     ended(0, "");
     assert_int_equal(lines_of(out), 2);
@@ -243,7 +243,7 @@ static void test_json(void **state)
     assert_true(r <= p && r > 0);
     json_decref(j);
     run("predict", "--model_dir=run", "--json", "--csv", "a.png");
-    ended(2, "--csv and --json are two forms");
+    ended(2, "--csv and --json cannot be combined");
 }
 
 static void test_csv(void **state)
@@ -578,7 +578,7 @@ static void test_a_run_of_train_net_has_notes(void **state)
     write_png("one.png", 0);
     assert_int_equal(rename("pictures/ant", "pictures/cow"), 0);
     run(NET, "train.train_iter=6");
-    ended(2, "net/classes.txt: the run in this folder was begun with another one (it differs in line 1)");
+    ended(2, "net/classes.txt: the run in this folder was begun with another text (line 1 differs)");
     assert_int_equal(rename("pictures", "elsewhere"), 0);
     char last[1024];
     int before = events_of("net/metrics.jsonl", last);

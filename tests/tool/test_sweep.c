@@ -114,7 +114,7 @@ static void test_bad_flags(void **state)
         {"rate", NULL, 0, "--grid 'rate': KEY=V1,V2 was expected"},
         {"=1,2", NULL, 0, "--grid '=1,2'"},
         {"rate=1,,2", NULL, 0, "a value is empty"},
-        {"rate=1", NULL, 3, "--runs says how often is drawn"},
+        {"rate=1", NULL, 3, "--runs is the number of draws"},
         {NULL, "rate=log(1,2)", 0, "--random needs --runs=N"},
         {NULL, "rate=log(0,2)", 1, "log(A,B) needs 0 < A < B"},
         {NULL, "rate=uniform(2,2)", 1, "uniform(A,B) needs A < B"},
@@ -125,7 +125,7 @@ static void test_bad_flags(void **state)
         {NULL, "rate=log(1,2", 1, "was expected"},
         {"rate=1,2", "rate=log(1,2)", 1, "the key 'rate' is varied twice"},
         {"rate=1,2", "x=log(1,2)", 10000, "more than 10000 runs"},
-        {"tilth.notify=a,b", NULL, 0, "'tilth.notify' is a command, which is not varied"},
+        {"tilth.notify=a,b", NULL, 0, "'tilth.notify' is a command, which cannot be varied"},
     };
     for (size_t i = 0; i < TL_COUNT(cases); i++) {
         tli_sweep s;

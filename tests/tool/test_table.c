@@ -76,7 +76,7 @@ static void test_tables_that_are_asked_about(void **state)
     ended(1, "bad.csv:4: the row has 1 cell, and the first line has 2");
     has("\nclay,0.9,");
     has("\nsand,0.1,");
-    assert_non_null(strstr(err, "1 could not be read, as told above; 2 could"));
+    assert_non_null(strstr(err, "1 could not be read (see above); 2 could"));
     put_text("empty.csv", "soil,height\n");
     run("predict", "--model_dir=run", "--csv", "empty.csv");
     ended(0, "");

@@ -327,7 +327,7 @@ static void test_a_dry_run_keeps_nothing(void **state)
 {
     (void)state;
     ends(0, TRAIN "--mode=train_and_eval --dry_run ++trainer.optimizer_config.ema.average_decay=0.99",
-         "dry run: all is there, and nothing was kept\n");
+         "dry run: everything works, and nothing was kept\n");
     has("  the first step ");
     has("  a step after that ");
     has("  one batch evaluated ");
@@ -339,7 +339,7 @@ static void test_a_dry_run_keeps_nothing(void **state)
     ends(2, TRAIN "--mode=eval --dry_run", "");
     ends(0, TRAIN "--mode=train_and_eval", "done: step 4");
     char *before = snapshot();
-    ends(0, TRAIN "--mode=train_and_eval --dry_run trainer.train_steps=40", "dry run: all is there");
+    ends(0, TRAIN "--mode=train_and_eval --dry_run trainer.train_steps=40", "dry run: everything works");
     ends(2, TRAIN "--mode=train --dry_run 'task.model.backbone.cnn.filters=[4]'", "does not fit");
     unchanged(before);
 }

@@ -25,8 +25,8 @@ static void test_a_finished_run_is_not_evaluated_again(void **state)
             ended(0, "");
             has("\ndone: step 4, in ");
             if (again) {
-                has("\nnothing was trained: the run had come to its end, trainer.train_steps=4, before; a greater one "
-                    "goes on\n");
+                has("\nnothing was trained: the run has already reached its end, trainer.train_steps=4; a greater "
+                    "number trains on\n");
                 has_not("accuracy");
             } else {
                 has_not("nothing was trained");

@@ -30,7 +30,7 @@ static void test_every_event_is_a_line(void **state)
     char letters[64];
     run("train", LOCAL, "--model_dir=run", "--dry_run");
     ended(0, "");
-    has("dry run: all is there, and nothing was kept");
+    has("dry run: everything works, and nothing was kept");
     assert_false(tl_dir_exists("run"));
     run("train", LOCAL, "--model_dir=run", "tilth.notify=cat >> told.jsonl");
     ended(0, "");

@@ -29,7 +29,7 @@ static void test_one_command(void **state)
     train("trainer.train_steps=6");
     ended(0, "");
     has("\n  accuracy ");
-    has("images have a wrong answer; rows are what they are, columns what they were taken for\n");
+    has("images have a wrong answer; rows: true class, columns: predicted class\n");
     has("\n               lying  standing   right\n  lying ");
     has("worst mistakes, by how sure the model was:\n  0.");
     has(" taken for ");
@@ -117,8 +117,8 @@ static void test_a_folder_is_of_one_experiment(void **state)
     for (int64_t i = 0; i < TL_COUNT(others); i++) {
         run("train", others[i], "--mode=train_and_eval", "--model_dir=run", "--progress=lines", "tilth.jit=false",
             "trainer.train_steps=2");
-        ended(2, "the run in 'run' is of the experiment 'vision/local', and not of ");
-        ended(2, "--experiment=vision/local, or begin in another folder");
+        ended(2, "the run in 'run' belongs to the experiment 'vision/local', not to ");
+        ended(2, "--experiment=vision/local, or use another folder");
         assert_null(strstr(err, "unknown key"));
     }
     assert_ok(tl_file_read(&name, NULL, "run/experiment.txt", 100));

@@ -94,7 +94,7 @@ static void test_bindings_go_with_the_run(void **state)
     run("train", LOCAL, "--model_dir=run", "trainer.train_steps=4", "--gin_params=head/Dense.without_bias = True");
     ended(0, "");
     run("train", LOCAL, "--model_dir=run", "trainer.train_steps=5", "--gin_params=Adam.beta_1 = 0.5");
-    ended(2, "run/bindings.gin: the run in this folder was begun with another one");
+    ended(2, "run/bindings.gin: the run in this folder was begun with another text");
     run("train", LOCAL, "--model_dir=other");
     ended(0, "");
     run("train", LOCAL, "--model_dir=other", "trainer.train_steps=4", "--gin_params=Adam.beta_1 = 0.5");

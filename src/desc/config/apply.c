@@ -106,7 +106,7 @@ static bool apply_int(tli_apply *a, const tl_field *f, const tl_value *v, int64_
     if (!tl_value_int(v, &number)) {
         double large;
         bool too_large = tl_value_double(v, &large) && large == floor(large) && isfinite(large);
-        wrong_type(a, v, too_large ? "an integer that 64 bits hold, with all its digits"
+        wrong_type(a, v, too_large ? "an integer that fits 64 bits, written with all its digits"
                                    : "an integer");
         return false;
     }

@@ -248,7 +248,7 @@ static tl_status check_mode(tl_config *c, const tli_path *path, const char *text
         free_key = tli_path_find(&spot, NULL, c->desc, c->value, &owner) == TL_OK
                    && spot.field.type == TL_TYPE_VALUE && is_set(&spot);
     if (free_key && path->steps[path->count - 1].name)
-        return TL_FAIL(TL_ENOTFOUND, "%s: not there; write +%s=... to add it", text, text);
+        return TL_FAIL(TL_ENOTFOUND, "%s: there is no such key; write +%s=... to add it", text, text);
     return TL_OK;
 }
 

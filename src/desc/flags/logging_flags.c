@@ -17,7 +17,7 @@ static const tl_field fields[] = {
          .help = "messages this bad or worse go to standard error too when there is a log file"),
     TL_F(tl_logging_flags, verbosity, .i = 0, TL_RANGE(-1000, 1000),
          .help = "which messages are logged: 1 debug, 0 info, -1 warning, -2 error, -3 fatal, and "
-                 "what is worse"),
+                 "all that are worse"),
     TL_F_END
 };
 const tl_desc tl_logging_flags_desc = {

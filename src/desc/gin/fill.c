@@ -142,7 +142,7 @@ static tl_status refuse_another(walk *w, const tl_class *cls, const tl_field *f,
     if (tli_field_equal(f, value, other)) return TL_OK;
     tl_str place = TL_STR_INIT;
     tl_place_write(&place, b->place);
-    tli_diag(a.diags, TL_EINVAL, said, tl_str_text(&a.path), "gin binds another value to it (%s); say it once",
+    tli_diag(a.diags, TL_EINVAL, said, tl_str_text(&a.path), "gin binds another value to it (%s); set it in one place only",
              tl_str_text(&place));
     tl_str_deinit(&place);
     return TL_OK;

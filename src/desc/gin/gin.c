@@ -150,7 +150,7 @@ tl_status tl_gin_constant(tl_gin *gin, const char *name, const tl_value *value)
         return TL_FAIL(TL_EINVAL, "'%s' is not a name for a constant; write 'module.NAME'", name);
     for (int64_t i = 0; i < tl_map_count(&gin->constants); i++)
         if (tli_gin_ends_with(tl_map_key(&gin->constants, i), name))
-            return TL_FAIL(TL_EEXISTS, "the constant '%s' could not be told from '%s'", name,
+            return TL_FAIL(TL_EEXISTS, "the constant '%s' could not be distinguished from '%s'", name,
                            tl_map_key(&gin->constants, i));
     if (tli_gin_holds_names(value))
         return TL_FAIL(TL_EINVAL, "the constant '%s' holds a reference or a macro", name);

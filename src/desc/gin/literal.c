@@ -46,7 +46,7 @@ static tl_status based(tl_str *out, const tli_gin_token *token, const char *digi
 {
     const char *known = base == 16 ? "0123456789abcdefABCDEF" : base == 8 ? "01234567" : "01";
     if (!*digits || strspn(digits, known) != strlen(digits))
-        return BAD_NUMBER(token, "a digit is wrong or lacks after its prefix");
+        return BAD_NUMBER(token, "a digit after its prefix is wrong or missing");
     errno = 0;
     unsigned long long magnitude = strtoull(digits, NULL, base);
     if (errno) return BAD_NUMBER(token, "it needs more than 64 bits");

@@ -436,7 +436,7 @@ static tl_status parse_include(parser *p, tl_place place)
     }
     TL_TRY(check_end(p));
     if (p->gin->no_includes)
-        return WRONG(place, "'%.60s' is not included: this text has no say in which files are read", path->text);
+        return WRONG(place, "'%.60s' is not included: this text may not name files to read", path->text);
     return tli_gin_include(p->gin, path->text, home, place);
 }
 

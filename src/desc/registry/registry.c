@@ -178,10 +178,10 @@ static tl_status check_name(const tl_kind *kind, const char *name)
     if (kind->names_are_keys
         && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != length)
         return TL_FAIL(TL_EINVAL,
-                       "the %s '%s' is chosen by a key, which has letters, digits, '_' and '-' alone",
+                       "the %s '%s' is chosen by a key, so its name may have only letters, digits, '_' and '-'",
                        kind->name, name);
     if (name[0] == '/' || name[length - 1] == '/' || strstr(name, "//"))
-        return TL_FAIL(TL_EINVAL, "'%s' is no name: '/' stands between two parts", name);
+        return TL_FAIL(TL_EINVAL, "'%s' is not a name: '/' must stand between two parts", name);
     return TL_OK;
 }
 
@@ -272,7 +272,7 @@ tl_status tl_registry_add(tl_registry *r, const tl_module *module)
     for (int64_t i = 0; i < r->modules.count; i++) {
         if (r->modules.items[i] == module) return TL_OK;
         if (strcmp(r->modules.items[i]->name, module->name) == 0)
-            return TL_FAIL(TL_EEXISTS, "another module '%s' is there already", module->name);
+            return TL_FAIL(TL_EEXISTS, "another module '%s' is already registered", module->name);
     }
     if (!TL_VEC_PUSH(&r->modules, module)) return TL_ENOMEM;
     tl_status st = TL_OK;

@@ -279,7 +279,7 @@ static tl_status read_pairs(pair_list *list, reader *r)
         if (first) {
             tl_place before = list->items[first - 1].place;
             st = FAIL_AT(TL_EEXISTS, pair.place,
-                         "the key '%s' is there twice (first at line %d)", pair.key, before.line);
+                         "the key '%s' is given twice (first at line %d)", pair.key, before.line);
             goto done;
         }
         TL_TRY_DONE(st, add_pair(list, pair));

@@ -505,7 +505,7 @@ tl_status tl_controller_evaluate(tl_controller *c, int64_t steps, tl_logs *logs)
     if (!logs) TL_TRY(tl_logs_new(&own));
     tl_trainer_watch watch = {.batch = leave_evaluation, .self = c, .due = INT64_MAX,
                               .wake = c->given.heed_signals ? &tli_signal : NULL};
-    if (c->given.heed_signals) tli_signals_begin("the evaluation is left");
+    if (c->given.heed_signals) tli_signals_begin("the evaluation is abandoned");
     tl_trainer_set_watch(c->evaluator, &watch);
     tl_status st = evaluate(c, steps, logs ? logs : own);
     tl_trainer_set_watch(c->evaluator, c->last_step && c->evaluator == c->trainer ? &c->watch : NULL);
@@ -603,7 +603,7 @@ tl_status tl_controller_evaluate_continuously(tl_controller *c, int64_t steps, d
 {
     TL_TRY(tli_controller_require(c->evaluator, "evaluator", "evaluate_continuously"));
     TL_TRY(tli_controller_require(c->manager, "checkpoint manager", "evaluate_continuously"));
-    if (c->given.heed_signals) tli_signals_begin("the evaluation is left");
+    if (c->given.heed_signals) tli_signals_begin("the evaluation is abandoned");
     tl_status st = evaluate_all(c, steps, timeout_s, done, payload, logs);
     if (st == TL_OK && c->given.heed_signals && tli_signal)
         st = TL_FAIL(TL_ESTOPPED, "%s ended the evaluation", tli_signal_name(tli_signal));

@@ -91,7 +91,7 @@ tl_status tl_new_best_metric_new(tl_new_best_metric **out, const tl_new_best_met
     tl_status st;
     *out = NULL;
     if (!args->metric == !args->value)
-        return TL_FAIL(TL_EINVAL, "the best metric is told by its name or by a function: one of them");
+        return TL_FAIL(TL_EINVAL, "the best metric needs a name or a function: exactly one of them");
     tl_new_best_metric *m = tl_alloc_zero(sizeof *m);
     if (!m) return TL_FAIL_NOMEM(sizeof *m);
     m->given = *args;

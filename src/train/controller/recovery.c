@@ -124,8 +124,8 @@ static tl_status recover(recovery *r, bool in_step, const char *what)
                        most == 1 ? "recovery" : "recoveries");
     if (m) TL_TRY(give_up_doubtful(r, in_step));
     if (!m || !tl_checkpoint_manager_latest(m))
-        return TL_FAIL(TL_ENAN, "%s. There is no checkpoint to go back to: let trainer.checkpoint_interval be "
-                                "less", what);
+        return TL_FAIL(TL_ENAN, "%s. There is no checkpoint to go back to: lower "
+                                "trainer.checkpoint_interval", what);
     r->trials++;
     TL_LOG_WARNING("%s", what);
     return go_back(r, in_step);

@@ -258,7 +258,7 @@ static tl_status read_best(best *b, const char *path)
         b->value = value;
         b->iteration = iteration;
     } else {
-        TL_LOG_WARNING("%s does not tell of '%s': the best is looked for anew", path, b->metric);
+        TL_LOG_WARNING("%s has no '%s': the search for the best checkpoint starts anew", path, b->metric);
     }
     json_decref(json);
     tl_free(text);

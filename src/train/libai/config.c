@@ -298,7 +298,7 @@ static const tl_field own_fields[] = {
          .help = "compile fused kernels with the system's compiler; false interprets them, with "
                  "the same results"),
     TL_F(tl_libai_own_config, train_examples, TL_AT_LEAST(1), .flags = TL_FIELD_QUIET,
-         .help = "examples of an epoch; null asks the data, which may not know"),
+         .help = "examples of an epoch; null asks the data, which may not know the number"),
     TL_F(tl_libai_own_config, peak_tflops, TL_AT_LEAST(0), .flags = TL_FIELD_QUIET,
          .help = "what the machine can do at most, in 10^12 operations a second, of which `mfu` is the share; 0 "
                  "leaves that out"),

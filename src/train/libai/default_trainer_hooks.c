@@ -54,7 +54,7 @@ tl_status tli_default_test(tl_default_trainer *t, tl_logs *results)
     tl_trainer_watch watch = {.batch = leave_evaluation, .self = c, .due = INT64_MAX,
                               .wake = t->heed_signals ? &tli_signal : NULL};
     TL_TRY(tli_hooks_before_eval(c));
-    if (t->heed_signals) tli_signals_begin("the evaluation is left");
+    if (t->heed_signals) tli_signals_begin("the evaluation is abandoned");
     tl_trainer_set_watch(t->trainer, &watch);
     tl_status st = tl_trainer_evaluate(t->trainer, t->config->train.evaluation.eval_iter, results);
     tl_trainer_set_watch(t->trainer, c->last_step ? &c->watch : NULL);

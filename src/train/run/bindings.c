@@ -48,7 +48,7 @@ static tl_status check_begun_with(const tl_runner *r)
     if (st == TL_OK) st = tl_notes_read(&stored, arena, folder, NOTE_FILE);
     if (st == TL_OK && !stored) st = tl_checkpoint_latest_of_any(&latest, arena, folder);
     if (st == TL_OK && latest)
-        st = TL_FAIL(TL_EINVAL, "the run in '%s' was begun without gin's bindings, and cannot go on with some; leave out "
+        st = TL_FAIL(TL_EINVAL, "the run in '%s' was begun without gin's bindings, and cannot be resumed with bindings; leave out "
                                 "--gin_file and --gin_params, or name another folder", folder);
     tl_arena_free(&arena);
     return st;

@@ -199,9 +199,9 @@ static tl_status load_info(tl_exporter *e)
     bool there = isfinite(step);
     if (there) TL_TRY(find_best(&there, e, (int64_t)step));
     if (tli_metric_get(&value, e->best, e->metric) != TL_OK) {
-        TL_LOG_WARNING("%s has no '%s': the best checkpoint is looked for anew", e->info, e->metric);
+        TL_LOG_WARNING("%s has no '%s': the search for the best checkpoint starts anew", e->info, e->metric);
     } else if (!there) {
-        TL_LOG_WARNING("%s tells of step %g, whose checkpoint is not there: the best one is looked for anew",
+        TL_LOG_WARNING("%s names step %g, whose checkpoint is missing: the search for the best one starts anew",
                        e->info, step);
     } else {
         return TL_OK;

@@ -85,8 +85,8 @@ tl_status tl_folder_check_experiment(const char *folder, const char *experiment)
     TL_TRY(tl_arena_new(&arena));
     tl_status st = read_name(&begun, arena, folder);
     if (st == TL_OK && begun && strcmp(begun, experiment) != 0)
-        st = TL_FAIL(TL_EINVAL, "the run in '%s' is of the experiment '%s', and not of '%s': go on with it by "
-                                "--experiment=%s, or begin in another folder", folder, begun, experiment, begun);
+        st = TL_FAIL(TL_EINVAL, "the run in '%s' belongs to the experiment '%s', not to '%s': resume it with "
+                                "--experiment=%s, or use another folder", folder, begun, experiment, begun);
     tl_arena_free(&arena);
     return st;
 }

@@ -23,7 +23,7 @@ static const tl_field flag_fields[] = {
     TL_F(tl_train_flags, enable_async_checkpointing, .b = true,
          .help = "train on while a checkpoint is written"),
     TL_F(tl_train_flags, dry_run,
-         .help = "see whether all is there: a few steps, one batch evaluated, time and memory told, nothing kept"),
+         .help = "test the setup: do a few steps, evaluate one batch, print time and memory, keep nothing"),
     UNREAD_ROW(tpu_platform),
     UNREAD_ROW(tfhub_handle),
     UNREAD_ROW(tflex_output_uri),

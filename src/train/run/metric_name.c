@@ -26,7 +26,7 @@ static tl_status fail_missing(const tl_logs *logs, const char *metric)
 {
     tl_str names = TL_STR_INIT;
     add_names(&names, logs, "", 0);
-    tl_status st = TL_FAIL(TL_ENOTFOUND, "there is no metric '%s' in what was told; there is %s", metric,
+    tl_status st = TL_FAIL(TL_ENOTFOUND, "there is no metric '%s'; there is %s", metric,
                            names.length ? tl_str_text(&names) : "none at all");
     tl_str_deinit(&names);
     return st;

@@ -75,8 +75,8 @@ static tl_status check_one(const char *folder, const char *file, const char *tex
     const char *there;
     TL_TRY(tl_notes_read(&there, arena, folder, file));
     if (!there || strcmp(there, text) == 0) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "%s/%s: the run in this folder was begun with another one (it differs in line %d); go on "
-                              "with what it says, or name another folder", folder, file, parting_line(there, text));
+    return TL_FAIL(TL_EINVAL, "%s/%s: the run in this folder was begun with another text (line %d differs); resume "
+                              "it with that text, or name another folder", folder, file, parting_line(there, text));
 }
 
 static tl_status write_one(const char *folder, const char *file, const char *text, tl_arena *arena)

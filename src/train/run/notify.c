@@ -151,7 +151,7 @@ static void *work(void *payload)
         bool late = n->ending && tl_clock_ns() >= n->deadline;
         pthread_mutex_unlock(&n->lock);
         if (!late) run_command(n, &next);
-        else warn_once(n, next.event, "was too slow to be run");
+        else warn_once(n, next.event, "came too late and was not run");
         free_item(&next);
         pthread_mutex_lock(&n->lock);
     }

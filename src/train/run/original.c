@@ -267,9 +267,9 @@ tl_status tl_original_check(const char *prefix, const tl_original_names *names)
     }
     TL_TRY_DONE(st, tl_str_status(&unknown.text));
     if (r.absent.count || unknown.count)
-        st = TL_FAIL(TL_EINVAL, "'%s' is a checkpoint of another model: of the %" PRId64 " layers of this one %" PRId64
-                     " are not in it%s%s, and %" PRId64 " of its weights are of none%s%s", prefix, names->layers.count,
-                     r.absent.count, r.absent.count ? ": " : "", tl_str_text(&r.absent.text), unknown.count,
+        st = TL_FAIL(TL_EINVAL, "'%s' is a checkpoint of another model: it lacks %" PRId64 " of the %" PRId64
+                     " layers of this one%s%s, and %" PRId64 " of its weights belong to no layer%s%s", prefix,
+                     r.absent.count, names->layers.count, r.absent.count ? ": " : "", tl_str_text(&r.absent.text), unknown.count,
                      unknown.count ? ": " : "", tl_str_text(&unknown.text));
 done:
     tl_str_deinit(&unknown.text);

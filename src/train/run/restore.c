@@ -127,7 +127,7 @@ tl_status tl_trainer_restore_original(tl_trainer *t, const char *prefix)
     tl_status st;
     if (!into) return tl_error_code();
     if (!t->task)
-        return TL_FAIL(TL_ESTATE, "'%s' is a checkpoint of Model Garden, and without a task nobody knows its names",
+        return TL_FAIL(TL_ESTATE, "'%s' is a checkpoint of Model Garden, and only a task knows the names in it",
                        prefix);
     TL_TRY_DONE(st, read_original(&given, t, prefix));
     keep_own(given, into);

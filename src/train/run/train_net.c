@@ -16,8 +16,8 @@ static const tl_field flag_fields[] = {
     TL_F_AS(tl_train_net_flags, eval_only, "eval-only",
             .help = "evaluate the weights of train.load_weight, or with --resume those of the run"),
     TL_F_AS(tl_train_net_flags, fast_dev_run, "fast-dev-run",
-            .help = "train 20 steps, with an evaluation each 10 and a line each step, to see "
-                    "whether all is there"),
+            .help = "train 20 steps, with an evaluation each 10 and a line each step, to "
+                    "test the setup"),
     TL_F_END,
 };
 const tl_desc tl_train_net_flags_desc = {

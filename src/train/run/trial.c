@@ -33,7 +33,7 @@ tl_status tli_run_trial(tl_runner *r, tl_logs *logs)
     double first, ready, step;
     struct rusage usage;
     if (!r->trains)
-        return TL_FAIL(TL_EINVAL, "a trial is one of a training, and the mode '%s' has none", r->args->mode);
+        return TL_FAIL(TL_EINVAL, "--dry_run tries a training, and the mode '%s' does not train", r->args->mode);
     TL_TRY(timed_steps(&first, r->controller, 1));
     TL_TRY(timed_steps(&ready, r->controller, READY_AFTER - 1));
     TL_TRY(timed_steps(&step, r->controller, 1));

@@ -41,8 +41,8 @@ static tl_status merge(tl_logs *logs, const tl_tensors *out)
         tl_logs_entry there;
         const char *name = out->items[i].name;
         if (tl_logs_find(&there, logs, name))
-            TL_LOG_ONCE(TL_LEVEL_WARNING, "'%s' is told by the validation step and passed by it as "
-                                          "well; the step's is taken", name);
+            TL_LOG_ONCE(TL_LEVEL_WARNING, "the validation step logs '%s', which is also passed "
+                                          "by it; the step's value is used", name);
         TL_TRY(tl_logs_put_any(logs, name, out->items[i].tensor));
     }
     return TL_OK;

@@ -33,7 +33,7 @@ tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
     tl_ctx_set_taping(c, false);
     tl_tensor *loss = tl_tensors_peek(out, TL_LOSS);
     if (st == TL_OK && !loss)
-        st = TL_FAIL(TL_EINVAL, "train_step of the task '%s' told no loss: call tl_step_minimize, or "
+        st = TL_FAIL(TL_EINVAL, "train_step of the task '%s' logged no loss: call tl_step_minimize, or "
                                 "tl_step_log with the name \"loss\"", t->task->name);
     if (st == TL_OK) {
         loss = tl_mean(c, loss, TL_ALL, false);

@@ -341,7 +341,7 @@ static tl_status tell_no_loop(tl_hook *h, tl_logs *logs)
 
 const tl_hook_class tl_metrics_file_steps_hook = {
     .cls = {.class_size = sizeof(tl_hook_class), .name = "metrics_file", .base = &tl_metrics_file_hook.cls,
-            .size = sizeof(metrics_file), .help = "writes " TL_METRICS_FILE ", with a line each some steps"},
+            .size = sizeof(metrics_file), .help = "writes " TL_METRICS_FILE ", with a line every few steps"},
     .after_step = tell_step,
     .after_loop = tell_no_loop,
 };

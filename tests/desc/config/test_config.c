@@ -226,7 +226,7 @@ static void test_wrong_types(void **state)
         "a.yaml:1:8: count: expected an integer, found the string \"5\" (write it without quotes)");
     refuse("count: yes", TL_EINVAL, "a.yaml:1:8: count: expected an integer, found the bool yes");
     refuse("count: 9223372036854775808", TL_EINVAL,
-           "a.yaml:1:8: count: expected an integer that 64 bits hold, with all its digits, found "
+           "a.yaml:1:8: count: expected an integer that fits 64 bits, written with all its digits, found "
            "the number 9223372036854775808");
     refuse("rate: [1]", TL_EINVAL, "a.yaml:1:7: rate: expected a number, found a list of 1");
     refuse("name: {a: 1, b: 2}", TL_EINVAL,

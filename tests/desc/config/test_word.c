@@ -215,7 +215,7 @@ static void test_free_form_keys(void **state)
     word("extra={a: {b: 1}, l: [1, 2]}");
     word("extra.a.b=2");
     assert_string_equal(tl_value_get(tl_value_get(now()->extra, "a"), "b")->text, "2");
-    refuse("extra.a.c=3", TL_ENOTFOUND, "extra.a.c: not there; write +extra.a.c=... to add it");
+    refuse("extra.a.c=3", TL_ENOTFOUND, "extra.a.c: there is no such key; write +extra.a.c=... to add it");
     refuse("extra.l[0]=3", TL_EUNSUPPORTED, "items of a free-form list cannot be set one by one");
     word("extra=5");
     assert_int_equal(tl_value_scalar(now()->extra), TL_SCALAR_INT);

@@ -170,7 +170,7 @@ static void test_constants(void **state)
     const tl_value *five = tl_value_new_scalar(f->arena, (tl_place){0}, "5", false);
     assert_ok(tl_gin_constant(gin, "my.module.FIVE", five));
     assert_fails(tl_gin_constant(gin, "module.FIVE", five), TL_EEXISTS,
-                 "could not be told from 'my.module.FIVE'");
+                 "could not be distinguished from 'my.module.FIVE'");
     assert_fails(tl_gin_constant(gin, "a/b", five), TL_EINVAL,
                  "'a/b' is not a name for a constant");
     assert_ok(tl_gin_constant(gin, "other.FIVE", five));

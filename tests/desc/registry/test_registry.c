@@ -307,9 +307,9 @@ static void test_names_and_folders(void **state)
            "the thing 'bert/squad' is registered by module 'two' and again by module 'six'");
     refuse("seven", "albert/x/y", TL_EEXISTS, "would make a folder of 'albert' of module 'four'");
     refuse("eight", "", TL_EINVAL, "an entry has no name");
-    refuse("nine", "/x", TL_EINVAL, "'/x' is no name");
-    refuse("ten", "x/", TL_EINVAL, "'x/' is no name");
-    refuse("eleven", "x//y", TL_EINVAL, "'x//y' is no name");
+    refuse("nine", "/x", TL_EINVAL, "'/x' is not a name");
+    refuse("ten", "x/", TL_EINVAL, "'x/' is not a name");
+    refuse("eleven", "x//y", TL_EINVAL, "'x//y' is not a name");
     const tl_class *c;
     // A folder is no entry, and the message tells what is in it.
     assert_fails(tl_registry_find(&c, registry, &things, "bert"), TL_ENOTFOUND,
@@ -404,7 +404,7 @@ static void test_the_same_again(void **state)
     assert_ok(tl_registry_add(registry, &good)); // does nothing
     assert_int_equal(tl_registry_count(registry, &things), 2);
     assert_fails(tl_registry_add(registry, &same_name), TL_EEXISTS,
-                 "another module 'good' is there already");
+                 "another module 'good' is already registered");
 }
 
 static void test_heads(void **state)

@@ -265,9 +265,9 @@ static void test_keys(void **state)
 {
     (void)state;
     refuse("a: 1\nb: 2\na: 3\n", 0, TL_EEXISTS,
-           "t.yaml:3:1: the key 'a' is there twice (first at line 1)");
-    refuse("t:\n  x: 1\n  'x': 2\n", 0, TL_EEXISTS, "t.yaml:3:3: the key 'x' is there twice");
-    refuse("{a: 1, b: {c: 1, c: 2}}", 0, TL_EEXISTS, "t.yaml:1:18: the key 'c' is there twice");
+           "t.yaml:3:1: the key 'a' is given twice (first at line 1)");
+    refuse("t:\n  x: 1\n  'x': 2\n", 0, TL_EEXISTS, "t.yaml:3:3: the key 'x' is given twice");
+    refuse("{a: 1, b: {c: 1, c: 2}}", 0, TL_EEXISTS, "t.yaml:1:18: the key 'c' is given twice");
     refuse("? [a, b]\n: 1\n", 0, TL_EINVAL,
            "t.yaml:1:3: a key must be a word, not a list or a map");
     refuse("{{a: 1}: 2}", 0, TL_EINVAL, "t.yaml:1:2: a key must be a word");

@@ -713,7 +713,7 @@ static void early_stopping_wants_a_metric(void **state)
     assert_ptr_equal(hooks.items[1]->cls, &tl_early_stopping_hook);
     toy_control(y, hooks.items, hooks.count, (toy_options){0});
     assert_fails(tl_controller_train_and_evaluate(y->c, 3, -1, 1, NULL), TL_ENOTFOUND,
-                 "tilth.early_stopping.metric: there is no metric 'acuracy' in what was told; there is accuracy, "
+                 "tilth.early_stopping.metric: there is no metric 'acuracy'; there is accuracy, "
                  "deep|accuracy");
     toy_close(y);
     tl_hooks_free(&hooks);

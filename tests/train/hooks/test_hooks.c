@@ -421,7 +421,7 @@ static void the_best_may_be_low_or_unknown(void **state)
     toy_open(y, SGD, NULL);
     toy_control(y, &h, 1, (toy_options){.interval = 1000});
     assert_ok(tl_controller_train(y->c, 11, true));
-    assert_int_equal(toy_count("does not tell of 'Acc@1'"), 1); // the file is of another metric
+    assert_int_equal(toy_count("has no 'Acc@1'"), 1); // the file is of another metric
     assert_int_equal(toy_count("there is no metric 'Acc@1' yet"), 2);
     toy_close(y);
     tl_hook_free(&h);

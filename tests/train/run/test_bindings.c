@@ -73,7 +73,7 @@ static void test_one_command_line_says_one_thing(void **state)
                                     .params_override = "trainer.optimizer_config.optimizer.adam.beta_1=0.75"};
     assert_fails(tl_experiment_parse(&c, lab_registry, &other), TL_EINVAL,
                  "--params_override: trainer.optimizer_config.optimizer.adam.beta_1: gin binds another value to it "
-                 "(t.gin:1:1); say it once");
+                 "(t.gin:1:1); set it in one place only");
     c = config_of("vision/local", "trainer.optimizer_config.optimizer.adam.beta_1=0.5");
     tl_config_free(&c);
 }

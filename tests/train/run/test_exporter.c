@@ -137,7 +137,7 @@ static void a_missing_metric_is_told(void **state)
     assert_ok(tl_logs_put(f.logs, "validation_loss", 1));
     tl_exporter *e = exporter_of("acuracy", TL_METRIC_HIGHER);
     assert_fails(tl_exporter_maybe_export(e, f.state, f.logs, 1, NULL), TL_ENOTFOUND,
-                 "no metric 'acuracy' in what was told; there is test_metric|metric_1, validation_loss");
+                 "no metric 'acuracy'; there is test_metric|metric_1, validation_loss");
     assert_files("best_ckpt/*", ""); // nothing was exported unseen
     tl_exporter_free(&e);
     e = exporter_of("test_metric", TL_METRIC_HIGHER);
@@ -188,7 +188,7 @@ static void a_restart_goes_on(void **state)
     assert_ok(tl_file_remove("best_ckpt/best_ckpt-3.index"));
     // Metrics without weights are forgotten.
     e = exporter_of("test_metric|metric_1", TL_METRIC_HIGHER);
-    assert_int_equal(toy_count("whose checkpoint is not there"), 1);
+    assert_int_equal(toy_count("whose checkpoint is missing"), 1);
     assert_null(tl_exporter_best_path(e));
     assert_true(try_export(e, &f, 2, 700));
     tl_exporter_free(&e);

@@ -194,7 +194,7 @@ static void weights_alone(void **state)
     assert_true(first_of(read, "model/head/kernel") == 1);
     assert_false(tl_state_find(&e, read, "model/trunk"));
     assert_fails(tl_original_check("x", &names), TL_EINVAL,
-                 "of the 2 layers of this one 1 are not in it: 'backbone/layer_with_weights-0', and 0 of its weights");
+                 "it lacks 1 of the 2 layers of this one: 'backbone/layer_with_weights-0', and 0 of its weights");
     tl_state_free(&read);
     tl_state_free(&s);
     assert_ok(tl_state_new(&s));
@@ -231,8 +231,8 @@ static void another_model(void **state)
     tl_str left_out = TL_STR_INIT;
     write_objects(paths, TL_COUNT(paths));
     assert_fails(tl_original_check("x", &names), TL_EINVAL,
-                 "'x' is a checkpoint of another model: of the 2 layers of this one 0 are not in it, and 1 of its "
-                 "weights are of none: 'model/layer_with_weights-2/kernel" VALUE "'");
+                 "'x' is a checkpoint of another model: it lacks 0 of the 2 layers of this one, and 1 of its "
+                 "weights belong to no layer: 'model/layer_with_weights-2/kernel" VALUE "'");
     // Read it can be all the same: some part of it may be of use.
     assert_ok(tl_original_read(&s, "x", &names, engine, &left_out));
     assert_true(first_of(s, "model/trunk/kernel") == 1); // by the other path of the backbone
@@ -243,7 +243,7 @@ static void another_model(void **state)
     tl_state_free(&s);
     write_objects(paths + 2, 1);
     assert_fails(tl_original_check("x", &names), TL_EINVAL,
-                 "2 are not in it: 'backbone/layer_with_weights-0', 'model/");
+                 "it lacks 2 of the 2 layers of this one: 'backbone/layer_with_weights-0', 'model/");
     tl_str_deinit(&left_out);
 }
 
@@ -475,7 +475,7 @@ static void going_on_as_something_else(void **state)
     net_at_work.cls = &tl_base_task;
     assert_fails(tl_trainer_restore_original(y->t, "run/ckpt-1"), TL_EUNSUPPORTED, "does not know the names");
     y->t->task = NULL;
-    assert_fails(tl_trainer_restore_original(y->t, "run/ckpt-1"), TL_ESTATE, "without a task nobody knows its names");
+    assert_fails(tl_trainer_restore_original(y->t, "run/ckpt-1"), TL_ESTATE, "only a task knows the names in it");
 }
 
 /* Model Garden had averages: they may be given up, with a word. */

@@ -706,7 +706,7 @@ static void mistakes_of_tasks_are_named(void **state)
     two w;
     open_two(&w, NULL, NULL);
     w.task->cls = &silent_task;
-    assert_fails(tl_trainer_train(w.t, 1, w.logs), TL_EINVAL, "told no loss");
+    assert_fails(tl_trainer_train(w.t, 1, w.logs), TL_EINVAL, "logged no loss");
     close_two(&w);
     open_two(&w, "task.train_data.is_training=false", NULL);
     assert_fails(tl_trainer_train(w.t, 10, w.logs), TL_EINVAL, "the training data ended at step 6");
