@@ -32,7 +32,7 @@
 #include <tilth/desc/value.h>
 #include <tilth/desc/yaml.h>
 
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/core/ctx.h>
 #include <tilth/core/dtype.h>
 #include <tilth/core/engine.h>

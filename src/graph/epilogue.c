@@ -1,7 +1,7 @@
 /* Puts what follows a matrix product into it: bias and activation are added while the sums are still in
  * registers. matmul + bias becomes linear; linear + activation becomes linear with that activation, which
  * hands out the sum as well when a gradient needs it. */
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/sys/ops/apply.h>
 
 #include "graph/graph.h"

@@ -1,6 +1,6 @@
 /* From a cluster of calls to the loop nest that computes them. */
 #include <string.h>
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/sys/nest/plan.h>
 
 #include "graph/fuse.h"

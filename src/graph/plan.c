@@ -1,6 +1,6 @@
 #include "graph/plan.h"
 
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 
 /* --- rooms ------------------------------------------------------------------------------------ */
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tilth/base/clock.h>
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 
 #include "core/inner/engine.h"
 #include "core/inner/storage.h"

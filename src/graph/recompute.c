@@ -1,7 +1,7 @@
 /* Computes cheap results a second time, right before they are needed again, instead of keeping them: the
  * outputs of activations, sums and dropout that the backward pass reads. Only where what they are made of
  * is there at that time anyway. Draws have keys, so dropout drops the same elements again. */
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/sys/ops/apply.h>
 #include <tilth/ops/matmul.h>
 

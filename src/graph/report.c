@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 
 #include "base/inner/json_escape.h"
 #include "graph/program.h"

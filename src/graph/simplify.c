@@ -1,5 +1,5 @@
 #include <math.h>
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/sys/ops/apply.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/pack.h>

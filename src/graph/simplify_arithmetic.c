@@ -2,7 +2,7 @@
  * 0 makes 0.0 of -0.0, and so do scales by 1, which add 0, and sums of one float, which begin at 0;
  * powers are computed by logarithms whatever the exponent is. */
 #include <math.h>
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/view.h>

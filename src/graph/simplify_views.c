@@ -1,6 +1,6 @@
 /* Views of views, and what was cut into parts and is put together again. */
 #include <string.h>
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/view.h>
 

@@ -2,7 +2,7 @@
  * weights in every run, casts read a copy that stays from run to run; updates of the weights write it in
  * the sweep that moves them. A copy whose weights were written by anybody else in the meantime (their
  * storage tells, core/inner/storage.h) is cast again before the run. */
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/sys/ops/apply.h>
 
 #include "core/inner/storage.h"

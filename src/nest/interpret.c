@@ -3,7 +3,7 @@
 #include <string.h>
 #include <tilth/base/alloc.h>
 #include <tilth/base/integer.h>
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 
 #include "nest/inner/schedule.h"
 #include "nest/simd/tile.h"

@@ -1,7 +1,7 @@
 #include "nest/kind.h"
 
 #include <math.h>
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 
 #include "core/inner/attr_numbers.h"
 #include "core/inner/element.h"

@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/desc/yaml.h>
 
 #include "nest/kind.h"

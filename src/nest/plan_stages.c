@@ -1,7 +1,7 @@
 /* What is computed in which stage of which section. */
 #include <inttypes.h>
 #include <string.h>
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/base/integer.h>
 
 #include "nest/inner/schedule.h"

@@ -4,7 +4,7 @@
 #ifndef TLI_OPS_AXES_H
 #define TLI_OPS_AXES_H
 
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/core/ctx.h>
 
 /* Describes tl_axis_attr. */

@@ -2,7 +2,7 @@
 #ifndef TLI_OPS_NORM_H
 #define TLI_OPS_NORM_H
 
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/sys/core/op.h>
 
 extern const tl_desc tli_norm_desc;

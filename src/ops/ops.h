@@ -2,7 +2,7 @@
 #ifndef TLI_OPS_OPS_H
 #define TLI_OPS_OPS_H
 
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/ops/gradient.h>
 #include <tilth/sys/core/op.h>
 

@@ -2,7 +2,7 @@
 #include "core/lab.h"
 
 #include <tilth/base/alloc.h>
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/core/ctx.h>
 #include <tilth/core/tensors.h>
 #include <tilth/ops/create.h>

@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <tilth/base/alloc.h>
 #include <tilth/base/rng.h>
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/sys/nest/interpret.h>
 #include <tilth/sys/nest/print_c.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 #include "test.h"
 
 #include <tilth/base/alloc.h>
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/sys/nest/nest.h>
 
 static const tl_gelu_attr rough = {.approximate = true};

@@ -1,6 +1,6 @@
 #include <tilth/ops/norm.h>
 
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/sys/ops/apply.h>
 
 #include "op_cases.h"

@@ -10,7 +10,7 @@
 #ifndef TILTH_OPS_CONV_H
 #define TILTH_OPS_CONV_H
 
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/core/ctx.h>
 
 TL_BEGIN

@@ -13,7 +13,7 @@
 #ifndef TILTH_OPS_LOSS_H
 #define TILTH_OPS_LOSS_H
 
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/core/ctx.h>
 
 TL_BEGIN

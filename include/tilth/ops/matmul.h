@@ -11,7 +11,7 @@
 #ifndef TILTH_OPS_MATMUL_H
 #define TILTH_OPS_MATMUL_H
 
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/core/ctx.h>
 
 TL_BEGIN

@@ -20,7 +20,7 @@
 #ifndef TILTH_OPS_UPDATE_H
 #define TILTH_OPS_UPDATE_H
 
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/core/ctx.h>
 
 TL_BEGIN

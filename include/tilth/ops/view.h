@@ -14,7 +14,7 @@
 #ifndef TILTH_OPS_VIEW_H
 #define TILTH_OPS_VIEW_H
 
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/core/ctx.h>
 #include <tilth/ops/reduce.h>
 

@@ -5,7 +5,7 @@
 #ifndef TLI_CPU_REF_H
 #define TLI_CPU_REF_H
 
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/sys/core/backend.h>
 
 #include "core/inner/element.h"

@@ -1,7 +1,7 @@
 #include "cpu/ref/number.h"
 
 #include <string.h>
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 
 enum { PARAM, GRAD, HYPER, SLOTS };        /* inputs */
 enum { RATE, STEP, SCALE, APPLY, HYPERS }; /* elements of the third */

@@ -5,7 +5,7 @@
 #ifndef TLI_CPU_SIMD_KERNELS_H
 #define TLI_CPU_SIMD_KERNELS_H
 
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/sys/core/backend.h>
 
 #include "base/inner/isa.h"

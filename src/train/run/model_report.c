@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include <tilth/base/file.h>
-#include <tilth/sys/core/attrs.h>
+#include <tilth/core/attrs.h>
 #include <tilth/sys/graph/graph.h>
 
 /* --- operations ------------------------------------------------------------------------------- */
