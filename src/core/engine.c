@@ -24,10 +24,23 @@ static const tl_device_class *device_of(const tl_backend_class *b)
     return b->device ? b->device : &tl_device_host;
 }
 
+// The backend that a class stands for, if this machine can run it.
+static tl_status resolve(const tl_backend_class **backend)
+{
+    const tl_backend_class *asked = *backend;
+    if (asked->choose) TL_TRY_NOTE(asked->choose(backend), "backend '%s'", asked->cls.name);
+    if ((*backend)->supported) TL_TRY_NOTE((*backend)->supported(), "backend '%s'", (*backend)->cls.name);
+    return TL_OK;
+}
+
 // The fallback's rows first, then what the backend does better.
 static tl_status fill_cells(tl_engine *e, const tl_backend_class *backend)
 {
-    if (backend->fallback) TL_TRY(fill_cells(e, backend->fallback));
+    const tl_backend_class *fallback = backend->fallback;
+    if (fallback) {
+        TL_TRY(resolve(&fallback));
+        TL_TRY(fill_cells(e, fallback));
+    }
     const tl_device_class *own = e->device->cls, *its = device_of(backend);
     if (its != own && !its->host)
         return TL_FAIL(TL_EINVAL, "the backend '%s' is for the device '%s', and falls back on '%s', which is for '%s'",
@@ -53,7 +66,9 @@ static tl_status open_device(tl_engine *e, const tl_engine_args *args)
         e->device = args->beside->device;
         e->queue = args->beside->queue;
     } else {
-        TL_TRY_NOTE(d->open(&e->device, args->which), "device '%s'", d->cls.name);
+        tl_device *opened;
+        TL_TRY_NOTE(d->open(&opened, args->which), "device '%s'", d->cls.name);
+        e->device = opened;
         TL_TRY(d->queue_new(&e->queue, e->device));
     }
     tli_memory_args memory = {.engine = e, .device = e->device, .queue = e->queue,
@@ -75,8 +90,8 @@ tl_status tl_engine_new(tl_engine **out, const tl_engine_args *args)
 {
     const tl_backend_class *backend = args->backend;
     TL_ASSERT(backend);
-    if (backend->choose) TL_TRY_NOTE(backend->choose(&backend), "backend '%s'", args->backend->cls.name);
-    if (backend->supported) TL_TRY_NOTE(backend->supported(), "backend '%s'", backend->cls.name);
+    *out = NULL;
+    TL_TRY(resolve(&backend));
     tl_engine *e = tl_alloc_zero(sizeof *e);
     if (!e) return TL_FAIL_NOMEM(sizeof *e);
     e->backend = backend;
@@ -109,6 +124,7 @@ void tl_engine_free(tl_engine **engine)
     tl_engine *e = *engine;
     if (!e) return;
     if (e->queue) {
+        (void)!tl_queue_wait(e->queue, tl_queue_ticket(e->queue)); // what is queued may use its threads
         tli_memory_deinit(&e->memory);
         tli_memory_deinit(&e->staging);
         if (!e->beside) e->device->cls->queue_free(&e->queue);
@@ -233,7 +249,7 @@ tl_status tl_engine_limits(tl_engine *e, tl_limits *out)
 {
     const tl_backend_class *b = e->backend;
     while (b && !b->limits) b = b->fallback;
-    if (b) return b->limits(e, out);
+    if (b && device_of(b) == e->device->cls) return b->limits(e, out);
     return TL_FAIL(TL_EUNSUPPORTED, "the backend '%s' does not know what it can do at most", e->backend->cls.name);
 }
 

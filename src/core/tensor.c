@@ -313,8 +313,28 @@ static tl_status check_alike(const tl_tensor *to, const tl_tensor *from)
                    tl_tensor_spec(b, to));
 }
 
+// Parts of one storage cannot be leased for reading and for writing at a time.
+static tl_status copy_within(tl_tensor *to, const tl_tensor *from)
+{
+    size_t bytes = tl_tensor_bytes(from);
+    void *elements = tl_alloc(bytes ? bytes : 1);
+    if (!elements) return TL_FAIL_NOMEM(bytes);
+    tl_status st = tl_tensor_get(from, elements, bytes);
+    tl_lease l;
+    if (st == TL_OK) st = tl_lease_discard(&l, to);
+    if (st == TL_OK) {
+        for (int64_t i = 0, n = tl_tensor_count(to); i < n; i++)
+            tli_element_set(to->dtype, l.data, i, tli_element_get(from->dtype, elements, i));
+        if (to->dtype == from->dtype && bytes) memcpy(l.data, elements, bytes); // the same bits
+        st = tl_lease_end(&l);
+    }
+    tl_free(elements);
+    return st;
+}
+
 static tl_status copy_over_host(tl_tensor *to, const tl_tensor *from)
 {
+    if (to->storage == from->storage) return copy_within(to, from);
     tl_lease x, y;
     TL_TRY(tl_lease_read(&x, from));
     tl_status st = tl_lease_discard(&y, to);
@@ -382,7 +402,12 @@ tl_status tl_tensor_swap(tl_tensor *a, tl_tensor *b)
     TL_TRY(tl_tensor_new(&spare, tl_tensor_engine(a), a->dtype, a->shape));
     tl_status st = tl_tensor_copy(spare, a);
     if (st == TL_OK) st = tl_tensor_copy(a, b);
-    if (st == TL_OK) st = tl_tensor_copy(b, spare);
+    if (st == TL_OK && (st = tl_tensor_copy(b, spare)) != TL_OK) {
+        tl_error why;
+        tl_error_save(&why);
+        (void)!tl_tensor_copy(a, spare); // both are as they were
+        tl_error_restore(&why);
+    }
     tl_tensor_free(&spare);
     return st;
 }
@@ -418,6 +443,13 @@ static tl_status check_size(const tl_tensor *t, size_t bytes)
 tl_status tl_tensor_set(tl_tensor *t, const void *elements, size_t bytes)
 {
     TL_TRY(check_size(t, bytes));
+    TL_TRY(check_elements(t));
+    if (t->storage->memory->device->cls->host) { // into any strides at once
+        TL_TRY(claim(t, true));
+        tli_tensor_scatter(t, elements);
+        unclaim(t->storage, true, true);
+        return TL_OK;
+    }
     tl_lease l;
     TL_TRY(tl_lease_discard(&l, t));
     if (bytes) memcpy(l.data, elements, bytes);
@@ -427,6 +459,13 @@ tl_status tl_tensor_set(tl_tensor *t, const void *elements, size_t bytes)
 tl_status tl_tensor_get(const tl_tensor *t, void *elements, size_t bytes)
 {
     TL_TRY(check_size(t, bytes));
+    TL_TRY(check_elements(t));
+    if (t->storage->memory->device->cls->host) {
+        TL_TRY(claim(t, false));
+        tli_tensor_gather(t, elements);
+        unclaim(t->storage, false, false);
+        return TL_OK;
+    }
     tl_lease l;
     TL_TRY(tl_lease_read(&l, t));
     if (bytes) memcpy(elements, l.data, bytes);

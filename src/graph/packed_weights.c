@@ -24,7 +24,7 @@ tl_status tli_packed_find(tl_program *p)
     for (int64_t i = 0; i < p->step_count; i++) {
         tli_step *s = &p->steps[i];
         tl_op op = s->node->op->op;
-        if (!s->kernel.fn || (op != TL_OP_matmul && op != TL_OP_linear)) continue;
+        if (!s->kernel.fn || (s->kernel.flags & TL_KERNEL_STAGED) || (op != TL_OP_matmul && op != TL_OP_linear)) continue;
         if (!stays_the_same(p->graph, s->node->in[WEIGHT])) continue;
         s->packed = tl_arena_alloc(p->graph->ctx->arena, sizeof *s->packed);
         if (!s->packed) return TL_ENOMEM;

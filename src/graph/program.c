@@ -302,6 +302,7 @@ static tl_status run_step(tl_program *p, const tl_run *run, const tli_step *s)
 
 static tl_status run_steps(tl_program *p, const tl_run *run)
 {
+    if (p->timing) TL_TRY(tl_queue_wait(run->queue, tl_queue_ticket(run->queue))); // what was queued before
     for (int64_t i = 0; i < p->step_count; i++) {
         tli_step *s = &p->steps[i];
         if (p->timing) s->begin_ns = tl_clock_ns();

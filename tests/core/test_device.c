@@ -168,6 +168,13 @@ static void copies_stay_on_the_device(void **state)
     VALUES(a, 0, 0, 0, 0);
     VALUES(b, 0, 1, 2, 3);
     assert_fails(tl_tensor_copy(a, numbers(f, TL_SHAPE(2))), TL_EINVAL, "the shapes differ");
+    tl_tensor *low, *high; // parts of one storage
+    assert_ok(tl_tensor_part(&low, b, 0, TL_SHAPE(2)));
+    assert_ok(tl_tensor_part(&high, b, 2, TL_SHAPE(2)));
+    assert_ok(tl_tensor_copy(low, high));
+    VALUES(b, 2, 3, 2, 3);
+    tl_tensor_free(&low);
+    tl_tensor_free(&high);
     tl_tensor_free(&a);
     tl_tensor_free(&b);
 }
@@ -213,6 +220,23 @@ static void kernels_of_the_host_are_staged(void **state)
     tl_node call = {.op = &tl_op_add, .in = in, .out = out, .inputs = 2, .outputs = 1, .path = ""};
     assert_ok(tl_engine_kernel(f.engine, &call, &k));
     assert_true(k.flags & TL_KERNEL_STAGED);
+    tl_ctx_free(&f.c);
+    tl_engine_free(&f.engine);
+}
+
+static const tl_backend_class chosen = {
+    .cls = {.class_size = sizeof(tl_backend_class), .name = "chosen", .help = "falls back on what the machine has"},
+    .fallback = &tl_backend_cpu,
+    .device = &fake_device,
+};
+
+static void fallbacks_are_chosen_too(void **state)
+{
+    (void)state;
+    fixture f;
+    open_on(&f, &chosen);
+    tl_tensor *x = numbers(&f, TL_SHAPE(3));
+    VALUES(tl_add(f.c, x, x), 0, 2, 4);
     tl_ctx_free(&f.c);
     tl_engine_free(&f.engine);
 }
@@ -281,6 +305,7 @@ int main(void)
         T(copies_stay_on_the_device),
         T(tensors_of_another_device_are_named),
         cmocka_unit_test(kernels_of_the_host_are_staged),
+        cmocka_unit_test(fallbacks_are_chosen_too),
         cmocka_unit_test(other_fallbacks_are_refused),
         cmocka_unit_test(engines_are_opened_by_name),
     };

@@ -84,8 +84,12 @@ static tl_status fake_open(tl_device **out, const char *which)
     d->shown = made ? mmap(NULL, room, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0) : MAP_FAILED;
     d->real = made ? mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0) : MAP_FAILED;
     if (fd >= 0) close(fd);
-    *out = &d->base;
-    if (d->shown != MAP_FAILED && d->real != MAP_FAILED) return TL_OK;
+    if (d->shown != MAP_FAILED && d->real != MAP_FAILED) {
+        *out = &d->base;
+        return TL_OK;
+    }
+    if (d->shown != MAP_FAILED) munmap(d->shown, room);
+    if (d->real != MAP_FAILED) munmap(d->real, room);
     tl_free(d);
     return TL_FAIL(TL_ENOMEM, "no room for a fake device");
 }
