@@ -214,17 +214,12 @@ tl_status tli_check_device(const tl_engine *e, const tl_node *call)
     return TL_OK;
 }
 
-static bool is_written(const tl_node *call, int i)
-{
-    return i < 32 && (call->op->writes >> i & 1);
-}
-
 void tli_note_written(const tl_engine *e, const tl_node *call)
 {
     if (e->device->cls->host) return;
     for (int i = 0; i < call->outputs; i++) tli_storage_written(call->out[i]->storage);
     for (int i = 0; i < call->inputs; i++)
-        if (is_written(call, i)) tli_storage_written(call->in[i]->storage);
+        if (tli_call_writes(call, i)) tli_storage_written(call->in[i]->storage);
 }
 
 tl_status tli_run_kernel(const tl_run *run, const tl_node *call, const tl_kernel *k)

@@ -63,11 +63,6 @@ void tli_image_close(tli_image *image)
 
 /* --- kernels of the host for tensors of another device ---------------------------------------- */
 
-static bool is_written(const tl_node *call, int i)
-{
-    return i < 32 && (call->op->writes >> i & 1);
-}
-
 // Images of inputs, then of outputs; `*opened` counts those that are there.
 static tl_status open_images(tli_image *images, int *opened, const tl_node *call)
 {
@@ -83,7 +78,7 @@ static tl_status open_images(tli_image *images, int *opened, const tl_node *call
 static tl_status put_images(const tli_image *images, const tl_node *call)
 {
     for (int i = 0; i < call->inputs; i++)
-        if (is_written(call, i)) TL_TRY(tli_image_put(&images[i]));
+        if (tli_call_writes(call, i)) TL_TRY(tli_image_put(&images[i]));
     for (int i = 0; i < call->outputs; i++) TL_TRY(tli_image_put(&images[call->inputs + i]));
     return TL_OK;
 }
@@ -96,7 +91,7 @@ static tl_status check_apart(const tl_node *call)
         tli_extent a = tli_extent_of(call->in[i]);
         for (int k = 0; k < call->inputs; k++) {
             tli_extent b = tli_extent_of(call->in[k]);
-            if (k == i || !is_written(call, k) || call->in[i]->storage != call->in[k]->storage) continue;
+            if (k == i || !tli_call_writes(call, k) || call->in[i]->storage != call->in[k]->storage) continue;
             if (a.from < b.to && b.from < a.to)
                 return TL_FAIL(TL_EUNSUPPORTED, "input %d lies over input %d, which is written, and there is no kernel "
                                "for it on this device", i, k);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <tilth/base/alloc.h>
+#include <tilth/base/integer.h>
 #include <tilth/sys/nest/print_c.h>
 
 #include "cpu/nests.h"
@@ -16,22 +17,12 @@ enum {
 
 /* --- cost ------------------------------------------------------------------------------------- */
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Two are better apart when they could be walked better so: along other rows, in more tasks, in fewer phases or
  * with less scratch. */
 static bool as_good(const tl_nest_cost *both, const tl_nest_cost *a, const tl_nest_cost *b)
 {
-    return both->row == least(a->row, b->row) && both->reduced == most(a->reduced, b->reduced)
-           && both->tasks >= least(a->tasks, b->tasks) && both->phases <= most(a->phases, b->phases)
+    return both->row == tl_min_i64(a->row, b->row) && both->reduced == tl_max_i64(a->reduced, b->reduced)
+           && both->tasks >= tl_min_i64(a->tasks, b->tasks) && both->phases <= tl_max_i64(a->phases, b->phases)
            && both->scratch <= a->scratch + b->scratch;
 }
 
@@ -90,9 +81,8 @@ static tl_status bind_kernels(tl_nest_fn **out, const int64_t *of, int64_t count
 
 static int64_t units_for(int64_t kernels)
 {
-    int64_t count = (kernels + KERNELS_IN_UNIT - 1) / KERNELS_IN_UNIT;
-    if (count == 1 && kernels > 1) return 2;
-    return count < MOST_UNITS ? count : MOST_UNITS;
+    int64_t count = tl_div_up(kernels, KERNELS_IN_UNIT);
+    return count == 1 && kernels > 1 ? 2 : tl_min_i64(count, MOST_UNITS);
 }
 
 static tl_status compile_kernels(tl_jit *jit, const char *program, const printing *p, const int64_t *of, int64_t count,

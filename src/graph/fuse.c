@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <tilth/base/integer.h>
 
 #include "graph/detour.h"
 
@@ -33,11 +34,6 @@ typedef struct fuser {
     bool *emitted;
     tl_node **nests;       /* of clusters, by index */
 } fuser;
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 static int64_t first_of(const tli_cluster *c)
 {
@@ -269,7 +265,7 @@ static tl_status find_spaces(fuser *f)
         f->next[at] = more ? spots[k + 1].cluster : -1;
         f->before[at] = less ? spots[k - 1].cluster : -1;
         f->earliest[at] = first_of(&f->clusters[at]);
-        if (more) f->earliest[at] = least(f->earliest[at], f->earliest[f->next[at]]);
+        if (more) f->earliest[at] = tl_min_i64(f->earliest[at], f->earliest[f->next[at]]);
     }
     return TL_OK;
 }

@@ -28,6 +28,12 @@ static inline tli_memory *tli_engine_staging(tl_engine *e)
     return e->device->cls->host ? &e->memory : &e->staging;
 }
 
+/* Whether the call changes its input `i` in place. */
+static inline bool tli_call_writes(const tl_node *call, int i)
+{
+    return i < 32 && (call->op->writes >> i & 1);
+}
+
 /* Every tensor of the call lies on the engine's device. */
 TL_NODISCARD tl_status tli_check_device(const tl_engine *e, const tl_node *call);
 /* What the call writes is written by work that was put into the engine's queue just now. */

@@ -5,14 +5,14 @@
  * its work into `run->queue` and returns. The host waits in one place, behind the ticket of what it
  * wants to see:
  *
- *     TL_TRY(tl_queue_copy(q, host, device, bytes));            // put into the queue
+ *     TL_TRY(q->device->cls->copy(q, host, device, bytes));     // put into the queue
  *     TL_TRY(tl_queue_wait(q, tl_queue_ticket(q)));             // now the bytes are there
  *
  * A ticket is the number of a piece of work in its queue. Who waits for it, on the host or in another
  * queue, waits for all that stands before it too: a ticket is what other systems call an event.
  *
  * Work that fails makes its queue fail: it runs nothing more, and whoever waits is told. The failure
- * stays until tl_queue_clear.
+ * stays until the class's `clear`.
  *
  * docs/devices.md shows how a device is added.
  *
