@@ -18,7 +18,8 @@ tl_device *tl_host(void)
 
 static tl_status host_open(tl_device **out, const char *which)
 {
-    if (which) return TL_FAIL(TL_EINVAL, "there is one host, not '%s'", which);
+    if (which && strcmp(which, "0") != 0)
+        return TL_FAIL(TL_EINVAL, "there is one host; leave ':%s' out", which);
     *out = &host;
     return TL_OK;
 }
