@@ -44,7 +44,7 @@ static tl_status train_step(tl_trainer *t)
 
 static tl_status train_loop_end(tl_trainer *t, tl_logs *logs)
 {
-    tl_trainer_join(t);
+    TL_TRY(tl_trainer_join(t));
     TL_TRY(tl_metrics_tell(t->train_metrics, t->ctx, logs)); // logs[metric.name] = metric.result()
     TL_TRY(tl_metric_tell(t->train_loss, t->ctx, logs));
     TL_TRY(tl_metrics_reset(t->train_metrics, t->ctx));
@@ -89,7 +89,7 @@ static tl_status eval_step(tl_trainer *t, tl_logs *logs, bool *more)
 static tl_status eval_end(tl_trainer *t, void *aggregated, tl_logs *logs)
 {
     double count;
-    tl_trainer_join(t);
+    TL_TRY(tl_trainer_join(t));
     TL_TRY(tl_metrics_tell(t->validation_metrics, t->ctx, logs));
     TL_TRY(tl_tensor_item(tl_tensors_peek(&t->validation_loss->states, "count"), &count));
     if (count != 0) TL_TRY(tl_metric_tell(t->validation_loss, t->ctx, logs));

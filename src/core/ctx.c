@@ -259,11 +259,28 @@ tl_tensor *tl_ctx_header(tl_ctx *c)
     return t;
 }
 
-bool tl_ctx_storage(tl_ctx *c, tl_tensor *t)
+static bool storage_at(tl_ctx *c, tl_side side, tl_tensor *t)
 {
-    if (tli_storage_new(&t->storage, &c->engine->memory, tl_tensor_bytes(t)) == TL_OK) return true;
+    if (tli_storage_new(&t->storage, tli_engine_memory(c->engine, side), tl_tensor_bytes(t)) == TL_OK) return true;
     tl_ctx_fail(c);
     return false;
+}
+
+bool tl_ctx_storage(tl_ctx *c, tl_tensor *t)
+{
+    return storage_at(c, TL_AT_DEVICE, t);
+}
+
+tl_tensor *tl_ctx_tensor(tl_ctx *c, tl_side side, tl_dtype dtype, tl_shape shape)
+{
+    if (tl_ctx_failed(c)) return NULL;
+    if (tl_shape_check(&shape, "tensor") != TL_OK) return tl_ctx_fail(c);
+    tl_tensor *t = tl_ctx_header(c);
+    if (!t) return NULL;
+    t->dtype = dtype;
+    t->shape = shape;
+    tli_tensor_row_major(t);
+    return storage_at(c, side, t) ? t : NULL;
 }
 
 // Attributes are flat but for lists of numbers, which get copies of their own.

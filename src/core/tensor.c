@@ -27,13 +27,18 @@ bool tli_tensor_is_row_major(const tl_tensor *t)
 
 tl_status tl_tensor_new(tl_tensor **out, tl_engine *engine, tl_dtype dtype, tl_shape shape)
 {
+    return tl_tensor_new_at(out, engine, TL_AT_DEVICE, dtype, shape);
+}
+
+tl_status tl_tensor_new_at(tl_tensor **out, tl_engine *engine, tl_side side, tl_dtype dtype, tl_shape shape)
+{
     TL_TRY(tl_shape_check(&shape, "tensor"));
     tl_tensor *t = tl_alloc_zero(sizeof *t);
     if (!t) return TL_FAIL_NOMEM(sizeof *t);
     t->dtype = dtype;
     t->shape = shape;
     tli_tensor_row_major(t);
-    tl_status st = tli_storage_new(&t->storage, &engine->memory, tl_tensor_bytes(t));
+    tl_status st = tli_storage_new(&t->storage, tli_engine_memory(engine, side), tl_tensor_bytes(t));
     if (st != TL_OK) {
         tl_free(t);
         return st;
@@ -121,6 +126,12 @@ size_t tl_tensor_bytes(const tl_tensor *t)
 tl_engine *tl_tensor_engine(const tl_tensor *t)
 {
     return t->storage ? t->storage->memory->engine : NULL;
+}
+
+tl_side tl_tensor_side(const tl_tensor *t)
+{
+    const tli_memory *m = t->storage ? t->storage->memory : NULL;
+    return m && m->on_host && !m->device->cls->host ? TL_AT_HOST : TL_AT_DEVICE;
 }
 
 const char *tl_tensor_spec(char out[TL_TENSOR_TEXT], const tl_tensor *t)

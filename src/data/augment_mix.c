@@ -117,18 +117,6 @@ static tl_status mix_pairs(int64_t begin, int64_t end, void *payload)
     return TL_OK;
 }
 
-/* A tensor of the context, not yet filled. */
-static tl_tensor *make(tl_ctx *c, tl_shape shape)
-{
-    tl_tensor *t = tl_ctx_header(c);
-    if (!t) return NULL;
-    t->dtype = TL_F32;
-    t->shape = shape;
-    t->contiguous = true;
-    tl_shape_strides(t->strides, &t->shape);
-    return tl_ctx_storage(c, t) ? t : NULL;
-}
-
 static tl_status mix_images(tl_ctx *c, tl_tensor *out, const tl_tensor *in, tl_mixture_kind kind,
                             const tl_mixture *mixtures)
 {
@@ -179,12 +167,12 @@ tl_status tl_mixing_batch(void *self, tl_ctx *c, const tl_rng *draws, tl_tensors
     if (!mixtures) return TL_ENOMEM;
     tl_mixture_kind kind = tl_mixtures_draw(mixtures, count, m->config, images->shape.dims[1], images->shape.dims[2],
                                             &rng);
-    tl_tensor *soft = make(c, TL_SHAPE(count, m->num_classes));
+    tl_tensor *soft = tl_ctx_tensor(c, TL_AT_HOST, TL_F32, TL_SHAPE(count, m->num_classes));
     if (!soft) return tl_ctx_status(c);
     TL_TRY(mix_labels(m, soft, labels, kind, mixtures));
     tl_tensors_put(c, batch, m->label, soft);
     if (kind == TL_MIXTURE_NONE) return tl_ctx_status(c);
-    tl_tensor *mixed = make(c, images->shape);
+    tl_tensor *mixed = tl_ctx_tensor(c, TL_AT_HOST, TL_F32, images->shape);
     if (!mixed) return tl_ctx_status(c);
     TL_TRY(mix_images(c, mixed, images, kind, mixtures));
     tl_tensors_put(c, batch, m->image, mixed);

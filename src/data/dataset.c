@@ -1,6 +1,8 @@
-#include <tilth/data/dataset.h>
+#include "data/dataset_impl.h"
 
 #include <inttypes.h>
+
+#include "core/inner/storage.h"
 
 enum { LONG_PLACE = 100 /* bytes; no more numbers are added then */ };
 
@@ -69,11 +71,28 @@ void tl_dataset_free(tl_dataset **d)
     *d = NULL;
 }
 
-tl_status tl_dataset_next(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more)
+tl_status tli_dataset_make(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more)
 {
     *more = true;
     TL_TRY(tl_ctx_status(c));
     TL_TRY(TL_CLASS_METHOD(tl_dataset_class, d->cls, next)->next(d, c, out, more));
+    return tl_ctx_status(c);
+}
+
+// The host's memory may be filled with the next batch as soon as this comes back.
+static tl_tensor *brought(tl_ctx *c, const tl_tensor *t)
+{
+    tl_tensor *there = tl_ctx_tensor(c, TL_AT_DEVICE, t->dtype, t->shape);
+    if (!there) return NULL;
+    if (tl_tensor_copy(there, t) != TL_OK || tli_storage_wait(there->storage) != TL_OK) return tl_ctx_fail(c);
+    return there;
+}
+
+tl_status tl_dataset_next(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more)
+{
+    TL_TRY(tli_dataset_make(d, c, out, more));
+    for (int64_t i = 0; i < out->count && *more; i++)
+        if (tl_tensor_side(out->items[i].tensor) == TL_AT_HOST) out->items[i].tensor = brought(c, out->items[i].tensor);
     return tl_ctx_status(c);
 }
 

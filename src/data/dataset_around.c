@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <string.h>
-#include <tilth/data/dataset.h>
+
+#include "data/dataset_impl.h"
 
 typedef struct around {
     tl_dataset base;
@@ -81,7 +82,7 @@ static tl_status take_next(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more
         *more = false;
         return TL_OK;
     }
-    TL_TRY(tl_dataset_next(a->inner, c, out, more));
+    TL_TRY(tli_dataset_make(a->inner, c, out, more));
     if (*more) a->taken++;
     return TL_OK;
 }
@@ -120,17 +121,6 @@ tl_status tl_dataset_take(tl_dataset **out, tl_dataset **inner, int64_t count)
 
 /* --- batches of one size ---------------------------------------------------------------------- */
 
-static tl_tensor *new_tensor(tl_ctx *c, tl_dtype dtype, tl_shape shape)
-{
-    tl_tensor *t = tl_ctx_header(c);
-    if (!t) return NULL;
-    t->dtype = dtype;
-    t->shape = shape;
-    t->contiguous = true;
-    tl_shape_strides(t->strides, &t->shape);
-    return tl_ctx_storage(c, t) ? t : NULL;
-}
-
 static tl_status pad_copy(tl_tensor *wide, const tl_tensor *t)
 {
     tl_lease from, to;
@@ -152,7 +142,7 @@ static tl_tensor *fill_up(tl_ctx *c, const tl_tensor *t, int64_t size)
 {
     tl_shape shape = t->shape;
     shape.dims[0] = size;
-    tl_tensor *wide = new_tensor(c, t->dtype, shape);
+    tl_tensor *wide = tl_ctx_tensor(c, TL_AT_HOST, t->dtype, shape);
     if (!wide) return NULL;
     return pad_copy(wide, t) == TL_OK ? wide : tl_ctx_fail(c);
 }
@@ -181,7 +171,7 @@ static tl_tensor *new_weights(tl_ctx *c, const tl_tensor *given, int64_t example
 {
     tl_shape shape = given ? given->shape : TL_SHAPE(size);
     shape.dims[0] = size;
-    tl_tensor *t = new_tensor(c, TL_F32, shape);
+    tl_tensor *t = tl_ctx_tensor(c, TL_AT_HOST, TL_F32, shape);
     if (!t) return NULL;
     return write_weights(t, given, examples) == TL_OK ? t : tl_ctx_fail(c);
 }
@@ -222,7 +212,7 @@ static tl_status pad_next(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more)
 {
     around *a = (around *)d;
     tl_tensors batch = {0};
-    TL_TRY(tl_dataset_next(a->inner, c, &batch, more));
+    TL_TRY(tli_dataset_make(a->inner, c, &batch, more));
     if (!*more) return TL_OK;
     tl_tensor *weight = tl_tensors_peek(&batch, TL_BATCH_WEIGHT);
     int64_t examples = count_examples(c, &batch, a->count);

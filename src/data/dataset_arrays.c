@@ -68,14 +68,9 @@ static void copy_rows(const arrays *a, int64_t field, char *to, int64_t from, in
 
 static tl_tensor *new_field(const arrays *a, tl_ctx *c, int64_t field, int64_t count)
 {
-    tl_tensor *t = tl_ctx_header(c);
-    if (!t) return NULL;
-    t->dtype = a->specs[field].dtype;
-    t->shape = a->specs[field].shape;
-    t->shape.dims[0] = count;
-    t->contiguous = true;
-    tl_shape_strides(t->strides, &t->shape);
-    return tl_ctx_storage(c, t) ? t : NULL;
+    tl_shape shape = a->specs[field].shape;
+    shape.dims[0] = count;
+    return tl_ctx_tensor(c, TL_AT_HOST, a->specs[field].dtype, shape);
 }
 
 // Puts tensors for `count` examples into `out`, leased for writing.

@@ -174,7 +174,7 @@ static tl_status open_column(const tli_pipeline *p, column *c, int64_t examples,
     TL_TRY(tl_shape_check(&shape, c->name));
     c->row = (size_t)tl_shape_count(&c->shape) * tl_dtype_size(c->dtype);
     tl_named *named = &out->tensors[out->count];
-    TL_TRY(tl_tensor_new(&named->tensor, p->engine, c->dtype, shape));
+    TL_TRY(tl_tensor_new_at(&named->tensor, p->engine, TL_AT_HOST, c->dtype, shape));
     named->name = c->name;
     out->count++;
     return tl_lease_discard(&c->lease, named->tensor);

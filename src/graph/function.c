@@ -166,7 +166,8 @@ static tl_status compile(tl_function *f, tl_program *p)
 
 /* --- calls ------------------------------------------------------------------------------------ */
 
-static tl_status call(tl_function *f, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+/* Finds the program for these inputs, or makes it. */
+static tl_status make_ready(tl_function *f, tl_ctx *c, const tl_tensors *in)
 {
     TL_TRY(tl_ctx_status(c));
     for (int64_t i = 0; i < in->count; i++)
@@ -177,13 +178,13 @@ static tl_status call(tl_function *f, tl_ctx *c, const tl_tensors *in, tl_tensor
     f->latest->last_call = ++f->stats.calls;
     if (f->latest->calls == 1 && !f->interpret) TL_TRY(compile(f, f->latest->program));
     f->latest->calls++;
-    return tl_program_run(f->latest->program, c, in, out);
+    return TL_OK;
 }
 
 tl_status tl_function_call(tl_function *f, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {
-    TL_TRY_NOTE(call(f, c, in, out), "%s", f->name);
-    return TL_OK;
+    TL_TRY_NOTE(make_ready(f, c, in), "%s", f->name);
+    return tl_program_run(f->latest->program, c, in, out); // which has the name too
 }
 
 void tl_function_measure(const tl_function *f, tl_function_stats *out)

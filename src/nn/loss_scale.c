@@ -73,6 +73,11 @@ double tl_optimizer_loss_scale(const tl_optimizer *o)
     return !o->scale || tl_tensor_item(o->scale, &value) == TL_OK ? value : NAN;
 }
 
+tl_tensor *tl_optimizer_lowers_scale(tl_optimizer *o, tl_ctx *c)
+{
+    return o->dynamic ? tl_greater(c, o->scale, tl_number(c, TL_F32, 1)) : NULL;
+}
+
 bool tl_optimizer_can_lower_scale(const tl_optimizer *o)
 {
     return o->dynamic && tl_optimizer_loss_scale(o) > 1;

@@ -338,6 +338,11 @@ bool tl_optimizer_set_accumulating(tl_optimizer *o, bool on)
     return before;
 }
 
+void tl_optimizer_set_halted(tl_optimizer *o, tl_tensor *halted)
+{
+    o->halted = halted;
+}
+
 bool tl_optimizer_set_inert(tl_optimizer *o, bool on)
 {
     bool before = o->inert;

@@ -46,6 +46,7 @@ struct tl_optimizer {
     bool dynamic;             /* the scale moves */
     int64_t growth_interval;
     bool accumulating, swapped, inert;
+    tl_tensor *halted; /* borrowed; NULL: never */
 };
 
 /* A tensor of the optimizer's, filled. */

@@ -97,6 +97,7 @@ static void measure(sweep *s, tl_tensor *weight)
     tl_ctx *c = s->c;
     tl_tensor *divisor = NULL;
     tli_gradients_measure(&s->g, &s->g.norm, &s->finite);
+    if (s->o->halted) s->finite = tl_logical_and(c, s->finite, tl_logical_not(c, s->o->halted));
     if (weight) {
         divisor = tl_cast(c, weight, TL_F64);
         s->finite = tl_logical_and(c, s->finite, tl_isfinite(c, divisor));

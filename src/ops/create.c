@@ -65,28 +65,16 @@ tl_tensor *tl_ones(tl_ctx *c, tl_dtype dtype, tl_shape shape)
 
 /* --- from the host ---------------------------------------------------------------------------- */
 
-static tl_tensor *host_tensor(tl_ctx *c, tl_dtype dtype, tl_shape shape)
-{
-    if (tl_ctx_failed(c)) return NULL;
-    if (tl_shape_check(&shape, "tensor") != TL_OK) return tl_ctx_fail(c);
-    tl_tensor *t = tl_ctx_header(c);
-    if (!t) return NULL;
-    t->dtype = dtype;
-    t->shape = shape;
-    tli_tensor_row_major(t);
-    return tl_ctx_storage(c, t) ? t : NULL;
-}
-
 tl_tensor *tl_from(tl_ctx *c, tl_dtype dtype, tl_shape shape, const void *elements)
 {
-    tl_tensor *t = host_tensor(c, dtype, shape);
+    tl_tensor *t = tl_ctx_tensor(c, TL_AT_DEVICE, dtype, shape);
     if (t && tl_tensor_set(t, elements, tl_tensor_bytes(t)) != TL_OK) return tl_ctx_fail(c);
     return t;
 }
 
 tl_tensor *tl_from_doubles(tl_ctx *c, tl_dtype dtype, tl_shape shape, const double *elements)
 {
-    tl_tensor *t = host_tensor(c, dtype, shape);
+    tl_tensor *t = tl_ctx_tensor(c, TL_AT_DEVICE, dtype, shape);
     if (t && tl_tensor_set_doubles(t, elements, tl_tensor_count(t)) != TL_OK) return tl_ctx_fail(c);
     return t;
 }

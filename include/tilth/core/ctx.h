@@ -110,6 +110,8 @@ TL_API void tl_draw_stream(tl_rng *out, const tl_draws *draws, int64_t key);
  * are set; a record of a call, its arrays and attributes copied. NULL or false: the context failed. */
 TL_API tl_tensor *tl_ctx_header(tl_ctx *c);
 TL_API bool tl_ctx_storage(tl_ctx *c, tl_tensor *t);
+/* A tensor of the context, row-major, its elements uninitialised. */
+TL_API tl_tensor *tl_ctx_tensor(tl_ctx *c, tl_side side, tl_dtype dtype, tl_shape shape);
 TL_API bool tl_ctx_record(tl_ctx *c, const tl_node *call);
 /* Gives the storage of a tensor of the context back before its scope ends. It has no elements then. */
 TL_API void tl_ctx_drop(tl_ctx *c, tl_tensor *t);

@@ -52,9 +52,17 @@ struct tl_tensor {
                                    * context: notes about tensors lie in arrays beside them. 0: no context's */
 };
 
-/* A tensor of the caller's, its elements uninitialised. */
+/* Where a tensor lies. At the host, ops cannot use it; leases of it cost nothing, and copies between it and
+ * the device need nobody to wait. On an engine of the host both are the same. */
+typedef enum tl_side {
+    TL_AT_DEVICE,
+    TL_AT_HOST,
+} tl_side;
+/* A tensor of the caller's, its elements uninitialised; tl_tensor_new makes it at the device. */
 TL_API TL_NODISCARD tl_status tl_tensor_new(tl_tensor **out, tl_engine *engine, tl_dtype dtype,
                                             tl_shape shape);
+TL_API TL_NODISCARD tl_status tl_tensor_new_at(tl_tensor **out, tl_engine *engine, tl_side side,
+                                               tl_dtype dtype, tl_shape shape);
 /* A header of the caller's over the storage of `t`: what keeps a result beyond its scope. */
 TL_API TL_NODISCARD tl_status tl_tensor_keep(tl_tensor **out, const tl_tensor *t);
 /* `shape` elements of the flat storage of `t` from element `offset` on: parameters in their block. */
@@ -69,6 +77,8 @@ TL_API TL_NODISCARD tl_status tl_tensor_place(tl_tensor *t, const tl_tensor *blo
 TL_API int64_t tl_tensor_count(const tl_tensor *t);
 TL_API size_t tl_tensor_bytes(const tl_tensor *t);
 TL_API tl_engine *tl_tensor_engine(const tl_tensor *t);
+/* At the device, where that is the host's own. */
+TL_API tl_side tl_tensor_side(const tl_tensor *t);
 /* "float32[2, 3]". Gives `out` back. */
 enum { TL_TENSOR_TEXT = TL_SHAPE_TEXT + 16 };
 TL_API const char *tl_tensor_spec(char out[TL_TENSOR_TEXT], const tl_tensor *t);

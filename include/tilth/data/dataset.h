@@ -35,7 +35,8 @@ typedef struct tl_dataset_class {
     tl_class cls;
     /* (optional) Prepares a new instance, whose config is set. */
     tl_status (*build)(tl_dataset *d);
-    /* Required. One batch, put into `out`; its tensors belong to `c`. *more is true when called;
+    /* Required. One batch, put into `out`; its tensors belong to `c`. Those that the host fills are best
+     * made at the host (TL_AT_HOST), from where they are brought. *more is true when called;
      * false says that there was none: the pass is over, and `out` is left alone. Ending does not
      * move the position: asking again ends again. */
     tl_status (*next)(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more);
@@ -137,6 +138,10 @@ TL_API TL_NODISCARD tl_status tl_dataset_take(tl_dataset **out, tl_dataset **inn
  * 0. Every batch has a field "weight" (float32) then: ones, or what was there, and zeros. */
 TL_API TL_NODISCARD tl_status tl_dataset_pad(tl_dataset **out, tl_dataset **inner,
                                              int64_t batch_size);
+/* Batches that are brought to the engine's device while it computes with those before them, without
+ * anybody waiting. They must be used by contexts of this engine. Position and state are those of
+ * `inner`; on an engine of the host it is `inner` itself. Trainers put it around what they are given. */
+TL_API TL_NODISCARD tl_status tl_dataset_to_device(tl_dataset **out, tl_dataset **inner, tl_engine *engine);
 
 TL_END
 

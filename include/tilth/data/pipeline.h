@@ -119,7 +119,7 @@ typedef struct tl_pipeline_args {
     const int64_t *bucket_ends, *bucket_sizes; /* copied */
     int64_t bucket_count;                      /* of ends */
     bool pad_to_end;
-    tl_batch_fn *postprocess; /* (optional) mixup and such */
+    tl_batch_fn *postprocess; /* (optional) mixup and such; the batch lies at the host (TL_AT_HOST) */
     void *postprocess_self;
 
     int64_t prefetch; /* batches made ahead; 0: 2. -1: none, everything happens when it is asked for */

@@ -83,6 +83,9 @@ TL_API TL_NODISCARD tl_status tl_optimizer_discard(tl_optimizer *o);
 /* Makes tl_optimizer_apply and tl_optimizer_accumulate do nothing, for steps that are only looked at. Gives what
  * was set before. */
 TL_API bool tl_optimizer_set_inert(tl_optimizer *o, bool on);
+/* While this bool scalar holds true, gradients count as not finite: updates leave everything as it was. For steps that
+ * were put behind one that must end the training. Borrowed; steps that were captured before do not heed it. */
+TL_API void tl_optimizer_set_halted(tl_optimizer *o, tl_tensor *halted);
 
 /* The loss, times the scale; itself when nothing is scaled. */
 TL_API tl_tensor *tl_optimizer_scaled_loss(tl_optimizer *o, tl_ctx *c, tl_tensor *loss);
@@ -104,6 +107,8 @@ TL_API int64_t tl_optimizer_iterations(const tl_optimizer *o);
 TL_API double tl_optimizer_loss_scale(const tl_optimizer *o); /* 1 when nothing is scaled */
 /* Whether gradients that are not finite lower the scale: it is dynamic, and above 1. */
 TL_API bool tl_optimizer_can_lower_scale(const tl_optimizer *o);
+/* The same as a bool scalar, computed; NULL where it is never so. */
+TL_API tl_tensor *tl_optimizer_lowers_scale(tl_optimizer *o, tl_ctx *c);
 
 /* A factor of the learning rate (1 in a new optimizer), for hooks that lower it. Captured steps
  * heed it; it is part of the state. */

@@ -28,6 +28,11 @@ static inline tli_memory *tli_engine_staging(tl_engine *e)
     return e->device->cls->host ? &e->memory : &e->staging;
 }
 
+static inline tli_memory *tli_engine_memory(tl_engine *e, tl_side side)
+{
+    return side == TL_AT_HOST ? tli_engine_staging(e) : &e->memory;
+}
+
 /* Whether the call changes its input `i` in place. */
 static inline bool tli_call_writes(const tl_node *call, int i)
 {

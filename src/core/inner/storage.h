@@ -57,6 +57,11 @@ void tli_memory_deinit(tli_memory *m);
 void tli_memory_trim(tli_memory *m);
 
 TL_NODISCARD tl_status tli_storage_new(tl_storage **out, tli_memory *m, size_t bytes);
+/* Whether there is no other holder than the one who asks. */
+static inline bool tli_storage_is_single(const tl_storage *s)
+{
+    return atomic_load_explicit(&s->refs, memory_order_acquire) == 1;
+}
 static inline void tli_storage_retain(tl_storage *s)
 {
     atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);

@@ -47,7 +47,6 @@ struct tl_controller {
     struct { tli_told *items; int64_t count, capacity; } told; /* what steps log, by its place */
     double away_s;          /* spent in saving and hooks since the loop began */
     double steps_per_second;
-    tl_error failed;        /* what a before_step came back with */
     char reason[TLI_REASON];
     int stop;               /* someone asked; atomic */
 };

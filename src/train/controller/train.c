@@ -56,18 +56,15 @@ static tl_status scalar_of(tl_event_scalar **out, tl_controller *c, int64_t plac
     return TL_OK;
 }
 
-/* What the step has logged goes to the storage, where hooks and writers find it. It lies in the host's memory:
- * reading a number costs less than keeping its tensor. */
+/* What the step has logged goes to the storage, where hooks and writers find it; nobody waits for it here. */
 static tl_status store_outputs(tl_controller *c, const tl_trainer *t)
 {
     for (int64_t i = 0; t->outputs && i < t->outputs->count; i++) {
         const tl_named *o = &t->outputs->items[i];
         tl_event_scalar *scalar;
-        double value;
         if (tl_tensor_count(o->tensor) != 1) continue;
         TL_TRY(scalar_of(&scalar, c, i, o->name));
-        TL_TRY(tl_tensor_item(o->tensor, &value));
-        TL_TRY(tl_event_scalar_put(scalar, value));
+        TL_TRY(tl_event_scalar_put_tensor(scalar, o->tensor));
     }
     return TL_OK;
 }
@@ -80,17 +77,20 @@ static tl_status call_after_step(tl_controller *c, tl_trainer *t)
     for (int64_t i = 0; i < c->hook_count; i++) {
         tl_hook *h = c->hooks[i];
         const tl_hook_class *with = TL_CLASS_METHOD(tl_hook_class, h->cls, after_step);
-        if (with && t->global_step % h->period == 0) TL_TRY(tli_hook_settle(h, with->after_step(h)));
+        if (!with || t->global_step % h->period != 0) continue;
+        if (!with->in_flight) TL_TRY(tl_trainer_join(t));
+        TL_TRY(tli_hook_settle(h, with->after_step(h)));
     }
     return TL_OK;
 }
 
 /* What the step tells beside its loss, at every summary_interval. */
-static tl_status write_outputs(tl_controller *c, const tl_trainer *t)
+static tl_status write_outputs(tl_controller *c, tl_trainer *t)
 {
     if ((!c->summaries && !c->summaries_watched) || !c->given.summary_interval || !t->outputs
         || t->global_step % c->given.summary_interval != 0)
         return TL_OK;
+    TL_TRY(tl_trainer_join(t));
     tl_logs *logs;
     TL_TRY(tl_logs_new(&logs));
     tl_status st = TL_OK;
@@ -135,31 +135,27 @@ static tl_status save_by_time(tl_controller *c, const tl_trainer *t)
 static bool watch_step(void *self, tl_trainer *t, tl_status *status)
 {
     tl_controller *c = self;
-    if (c->failed.code != TL_OK) {
-        tl_error_restore(&c->failed);
-        *status = c->failed.code;
-    }
     if (*status == TL_OK) *status = tli_controller_tell_saved(c, false);
     if (*status == TL_OK) *status = is_due(c, t) ? at_step(c, t) : save_by_time(c, t);
+    c->left = tli_controller_stopping(c) && t->global_step < c->loop_end;
+    if (*status == TL_OK && c->left) *status = tl_trainer_join(t);
     set_due(c, t->global_step);
-    c->left = *status != TL_OK || (tli_controller_stopping(c) && t->global_step < c->loop_end);
+    c->left |= *status != TL_OK;
     return !c->left;
 }
 
-static void watch_before(void *self, tl_trainer *t)
+static tl_status watch_before(void *self, tl_trainer *t)
 {
     tl_controller *c = self;
     tl_event_storage_set_iteration(c->storage, t->global_step);
     for (int64_t i = 0; i < c->hook_count; i++) {
         tl_hook *h = c->hooks[i];
         const tl_hook_class *with = TL_CLASS_METHOD(tl_hook_class, h->cls, before_step);
-        tl_status st = with && (t->global_step + 1) % h->period == 0 ? with->before_step(h) : TL_OK;
-        if (st == TL_OK) continue;
-        tl_error_note(st, "hook '%s'", h->name);
-        tl_error_save(&c->failed);
-        c->watch.due = 0;
-        return;
+        if (!with || (t->global_step + 1) % h->period != 0) continue;
+        if (!with->in_flight) TL_TRY(tl_trainer_join(t));
+        TL_TRY_NOTE(with->before_step(h), "hook '%s'", h->name);
     }
+    return TL_OK;
 }
 
 /* --- a loop ----------------------------------------------------------------------------------- */
@@ -201,10 +197,10 @@ static tl_status after_failure(tl_controller *c, tl_status st)
     tl_error error;
     bool handled;
     tl_error_save(&error);
+    tl_event_storage_rewind(c->storage, c->trainer->global_step - 1); // steps may have been put behind the one that failed
     tl_status after = tli_hooks_on_error(c, st, &handled);
     if (after == TL_OK && handled) {
         c->left = false;
-        c->failed.code = TL_OK;
         return TL_OK;
     }
     if (after != TL_OK) tl_error_save(&error);
@@ -266,7 +262,6 @@ static void begin_training(tl_controller *c, int64_t steps)
                                   .wake = c->given.heed_signals ? &tli_signal : NULL};
     c->last_step = steps;
     c->again_at = 0;
-    c->failed.code = TL_OK;
     __atomic_store_n(&c->stop, 0, __ATOMIC_RELEASE);
     bool saves = c->manager && tl_checkpoint_manager_interval(c->manager) && !c->given.leave_unsaved;
     if (c->given.heed_signals)

@@ -82,6 +82,7 @@ const tl_hook_class tl_iteration_timer_hook = {
     .after_train = timer_after_train,
     .before_step = timer_before_step,
     .after_step = timer_after_step,
+    .in_flight = true,
 };
 
 /* --- learning rate ---------------------------------------------------------------------------- */
@@ -105,6 +106,15 @@ static tl_status lr_before_train(tl_hook *h)
     return tl_event_storage_scalar(&l->lr, tl_controller_storage(h->controller), "lr", false);
 }
 
+static tl_status put_rate(const lr_scheduler *l, tl_optimizer *o, tl_ctx *c)
+{
+    tl_mark mark = tl_ctx_begin(c);
+    tl_tensor *rate = tl_optimizer_rate(o, c);
+    tl_status st = rate ? tl_event_scalar_put_tensor(l->lr, rate) : tl_ctx_status(c);
+    tl_ctx_end(c, mark);
+    return st;
+}
+
 // Before the step the rate of the next update is the one that the step uses.
 static tl_status lr_before_step(tl_hook *h)
 {
@@ -112,8 +122,7 @@ static tl_status lr_before_step(tl_hook *h)
     const tl_trainer *t = tl_controller_trainer(h->controller);
     int64_t step = t->global_step + 1;
     if (step % l->config.every != 0 && step != tl_controller_last_step(h->controller)) return TL_OK;
-    tl_optimizer *o = l->config.optimizer ? l->config.optimizer : t->optimizer;
-    return tl_event_scalar_put(l->lr, tl_optimizer_learning_rate(o));
+    return put_rate(l, l->config.optimizer ? l->config.optimizer : t->optimizer, t->ctx);
 }
 
 const tl_hook_class tl_lr_scheduler_hook = {
@@ -123,6 +132,7 @@ const tl_hook_class tl_lr_scheduler_hook = {
     .needs_start = true,
     .before_train = lr_before_train,
     .before_step = lr_before_step,
+    .in_flight = true,
 };
 
 /* --- evaluation ------------------------------------------------------------------------------- */

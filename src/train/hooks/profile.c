@@ -151,4 +151,5 @@ const tl_hook_class tl_memory_stats_hook = {
     .needs_start = true,
     .before_train = memory_before_train,
     .after_step = memory_after_step,
+    .in_flight = true,
 };

@@ -80,4 +80,5 @@ const tl_hook_class tl_throughput_hook = {
     .needs_start = true,
     .before_train = before_train,
     .after_step = after_step,
+    .in_flight = true,
 };

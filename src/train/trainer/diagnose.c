@@ -159,14 +159,19 @@ static tl_status skip_batch(tl_trainer *t)
     return st;
 }
 
-/* To where the data stood before the last step. */
-static tl_status take_back_data(tl_trainer *t)
+tl_status tli_trainer_return_data(tl_trainer *t, int64_t taken)
 {
     tl_trainer_parts *p = t->parts;
     if (!p->position_then) return TL_OK;
     TL_TRY(tl_state_copy(p->position, p->position_then, NULL, NULL));
-    for (int64_t i = p->taken - p->accumulation; i > 0; i--) TL_TRY(skip_batch(t));
+    for (int64_t i = 0; i < taken; i++) TL_TRY(skip_batch(t));
     return TL_OK;
+}
+
+/* To where the data stood before the last step. */
+static tl_status take_back_data(tl_trainer *t)
+{
+    return tli_trainer_return_data(t, t->parts->taken - t->parts->accumulation);
 }
 
 /* The last batch, which is still at hand. */
@@ -203,7 +208,7 @@ static tl_status examine_all(tl_trainer *t, suspect *s)
     bool known = p->position_then && p->taken >= p->accumulation;
     if (!known) return examine_last(t, s, false);
     TL_TRY(take_back_data(t));
-    if (p->accumulation == 1) {
+    if (p->accumulation == 1 && p->open) {
         TL_TRY(examine_last(t, s, true));
     } else {
         for (int64_t i = 0; i < p->accumulation && !s->where.length; i++) {
@@ -219,13 +224,6 @@ static tl_status examine_all(tl_trainer *t, suspect *s)
 
 /* --- what is told ----------------------------------------------------------------------------- */
 
-static double number_of(const tl_tensor *t)
-{
-    double value = NAN;
-    if (!t || tl_tensor_count(t) != 1 || tl_tensor_item(t, &value) != TL_OK) return NAN;
-    return isnan(value) ? NAN : value; // whose sign says nothing
-}
-
 static void tell_batch(tl_str *out, const tl_trainer *t, const suspect *s)
 {
     int64_t of = t->parts->accumulation;
@@ -235,12 +233,16 @@ static void tell_batch(tl_str *out, const tl_trainer *t, const suspect *s)
     if (s->examples.length) tl_str_addf(out, ", examples %s", tl_str_text(&s->examples));
 }
 
-tl_status tli_trainer_diagnose(tl_trainer *t)
+/* The sign of what is no number says nothing. */
+static double plain(double value)
+{
+    return isnan(value) ? NAN : value;
+}
+
+tl_status tli_trainer_diagnose(tl_trainer *t, double loss, double norm)
 {
     suspect s = {0};
     tl_str batch = TL_STR_INIT;
-    double loss = number_of(tl_tensors_peek(&t->parts->out, TL_LOSS));
-    double norm = number_of(tl_optimizer_norm(t->optimizer));
     t->parts->bad_batch = false;
     tl_status st = examine_all(t, &s);
     tell_batch(&batch, t, &s);
@@ -248,7 +250,7 @@ tl_status tli_trainer_diagnose(tl_trainer *t)
         st = TL_FAIL(TL_ENAN,
                      "step %" PRId64 ": numbers are not finite, and the update was left out. Loss %g, gradient norm "
                      "%g, learning rate %g%s. First seen in %s",
-                     t->global_step + 1, loss, norm, tl_optimizer_learning_rate(t->optimizer), tl_str_text(&batch),
+                     t->global_step + 1, plain(loss), plain(norm), tl_optimizer_learning_rate(t->optimizer), tl_str_text(&batch),
                      s.where.length ? tl_str_text(&s.where)
                                     : "no operation of one batch; the gradients together are too large");
     tl_str_deinit(&batch);

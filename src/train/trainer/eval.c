@@ -118,7 +118,7 @@ static tl_status export_best(tl_trainer *t, tl_logs *logs)
 
 tl_status tli_eval_end(tl_trainer *t, void *state, tl_logs *logs)
 {
-    tl_trainer_join(t);
+    TL_TRY(tl_trainer_join(t));
     tl_mark mark = tl_ctx_begin(t->ctx);
     tl_status st;
     TL_TRY_DONE(st, tl_metrics_tell(t->validation_metrics, t->ctx, logs));

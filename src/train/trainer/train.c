@@ -25,6 +25,7 @@ tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
                  .batch = &batch, .metrics = t->train_metrics, .logs = out,
                  .replicas = tl_strategy_replicas(t->strategy)};
     bool whole = !tl_optimizer_accumulating(t->optimizer); // the step is this batch
+    tl_tensor *lowers = whole ? tli_flight_begin(t, c) : NULL;
     if (whole) tli_guard_keep(&t->parts->guard, c);
     bool taping = tl_ctx_set_taping(c, true), holding = tl_model_hold_updates(t->model, true);
     tl_tensors *log = tl_ctx_set_log(c, out);
@@ -41,7 +42,9 @@ tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
         tl_tensor *finite = tl_optimizer_finite(t->optimizer);
         tl_model_apply_updates(c, t->model, whole ? finite : tl_isfinite(c, loss));
         update_loss(t, c, loss, s.weight);
+        tli_flight_note(t, c, loss);
         if (whole) tli_guard_settle(&t->parts->guard, c, finite);
+        if (whole) tli_flight_end(t, c, lowers);
         st = tl_ctx_status(c);
     }
     tl_model_hold_updates(t->model, holding);
@@ -54,8 +57,10 @@ tl_status tli_apply_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
     tl_trainer *t = self;
     (void)in;
     (void)out;
+    tl_tensor *lowers = tli_flight_begin(t, c);
     tl_optimizer_flush(t->optimizer, c);
     tli_guard_settle(&t->parts->guard, c, tl_optimizer_finite(t->optimizer));
+    tli_flight_end(t, c, lowers);
     return tl_ctx_status(c);
 }
 
@@ -128,13 +133,23 @@ static tl_status apply_sum(tl_trainer *t)
     return tl_function_call(t->parts->apply, t->ctx, &none, &out);
 }
 
-/* Numbers that are not finite are a mistake, unless the step had a loss scale that they have lowered. */
+static double number_of(const tl_tensor *t)
+{
+    double value = NAN;
+    return t && tl_tensor_count(t) == 1 && tl_tensor_item(t, &value) == TL_OK ? value : NAN;
+}
+
+/* Numbers that are not finite are a mistake, unless the step had a loss scale that they have lowered. The device is the
+ * host, and has computed them by now; else this is looked at later (flight.h). */
 static tl_status check_finite(tl_trainer *t, bool lowered)
 {
     double finite;
     TL_TRY(tl_tensor_item(tl_optimizer_finite(t->optimizer), &finite));
-    if (finite != 0 || lowered || t->params->recovery_max_trials < 0) return TL_OK;
-    return tli_trainer_diagnose(t);
+    if (finite == 0 && !lowered && t->params->recovery_max_trials >= 0)
+        return tli_trainer_diagnose(t, number_of(tl_tensors_peek(&t->parts->out, TL_LOSS)),
+                                    number_of(tl_optimizer_norm(t->optimizer)));
+    t->global_step++;
+    return TL_OK;
 }
 
 /* What the batches of a step that was left have added is taken back: gradients, metrics, running statistics. */
@@ -161,15 +176,15 @@ static tl_status run_sum(tl_trainer *t)
     return TL_OK;
 }
 
-/* Whoever saves or restores after the failure finds the state of the last good step. */
-static tl_status leave_sum(tl_trainer *t, tl_status st)
+void tli_trainer_leave_step(tl_trainer *t)
 {
     tl_error error;
+    if (t->parts->accumulation == 1) return;
     tl_error_save(&error);
     tli_trainer_close_step(t);
-    if (t->parts->unfinished && take_back_sum(t) != TL_OK) tl_error_clear(); // the next step tries it again
+    t->parts->unfinished = true;
+    if (take_back_sum(t) != TL_OK) tl_error_clear(); // the next step tries it again
     tl_error_restore(&error);
-    return st;
 }
 
 /* The base's steps are those of a task. */
@@ -185,14 +200,15 @@ tl_status tli_train_step(tl_trainer *t)
 {
     tl_trainer_parts *p = t->parts;
     TL_TRY(require_task(t));
-    bool lowers = tl_optimizer_can_lower_scale(t->optimizer);
+    bool lowers = !p->flight.flies && tl_optimizer_can_lower_scale(t->optimizer);
     if (p->unfinished) TL_TRY(take_back_sum(t));
     tl_status st = p->accumulation > 1 ? run_sum(t) : run_batch(t, 0);
-    if (st != TL_OK) return p->accumulation > 1 ? leave_sum(t, st) : st;
+    if (st != TL_OK) {
+        if (p->unfinished) tli_trainer_leave_step(t);
+        return st;
+    }
     t->outputs = &t->parts->out;
-    TL_TRY(check_finite(t, lowers));
-    t->global_step++;
-    return TL_OK;
+    return p->flight.flies ? tli_flight_add(t) : check_finite(t, lowers);
 }
 
 /* --- a loop ----------------------------------------------------------------------------------- */
@@ -224,7 +240,7 @@ tl_status tli_train(tl_trainer *t, int64_t steps, tl_logs *logs)
     TL_TRY(mark_position(t));
     TL_TRY(TLI_TRAINER_CALL(t, train_loop_begin)(t));
     for (int64_t i = 0; i < steps; i++) {
-        if (p->watch && p->watch->before) p->watch->before(p->watch->self, t);
+        if (p->watch && p->watch->before) TL_TRY(p->watch->before(p->watch->self, t));
         TL_TRY(TLI_TRAINER_CALL(t, train_step)(t));
         if (!tl_trainer_between(t)) return TL_OK;
     }
@@ -243,10 +259,10 @@ static tl_status tell_nothing_finite(tl_trainer *t, tl_logs *logs)
 
 tl_status tli_train_loop_end(tl_trainer *t, tl_logs *logs)
 {
+    TL_TRY(tl_trainer_join(t));
     if (!t->train_loss) return TL_OK;
     tl_mark mark = tl_ctx_begin(t->ctx);
     tl_status st;
-    tl_trainer_join(t);
     TL_TRY_DONE(st, tl_metrics_tell(t->train_metrics, t->ctx, logs));
     TL_TRY_DONE(st, tl_metric_tell(t->train_loss, t->ctx, logs));
     TL_TRY_DONE(st, tell_nothing_finite(t, logs));

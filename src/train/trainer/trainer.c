@@ -51,6 +51,12 @@ static tl_status build_model(tl_trainer *t)
     return tl_task_create_optimizer(t->task, t->model, o, &t->config->runtime, &t->optimizer);
 }
 
+/* Batches come to the device by themselves. */
+static tl_status feed(tl_trainer *t, tl_dataset **dataset)
+{
+    return tl_dataset_to_device(dataset, dataset, t->engine);
+}
+
 static tl_status build_train(tl_trainer *t)
 {
     tl_input_context input = {.pipelines = 1, .replicas = tl_strategy_replicas(t->strategy),
@@ -58,13 +64,14 @@ static tl_status build_train(tl_trainer *t)
     TL_TRY(tl_metrics_new(&t->train_metrics, t->engine));
     TL_TRY(tl_task_build_metrics(t->task, true, t->train_metrics));
     TL_TRY(tl_metric_new(&t->train_loss, t->engine, &tl_metric_mean, NULL, "training_loss"));
-    if (t->train_dataset) return TL_OK;
+    if (t->train_dataset) return feed(t, &t->train_dataset);
     if (!t->task->config || !t->task->config->train_data)
         return TL_FAIL(TL_EINVAL, "there is nothing to train with: task.train_data is null");
     const tli_batch_keys keys = {"task.train_data.global_batch_size", "tilth.gradient_accumulation"};
     TL_TRY(tli_check_batch_memory(t->model, keys, t->task->config->train_data->global_batch_size,
                                   tl_machine_memory()));
-    return tl_task_build_inputs(t->task, t->task->config->train_data, &input, &t->train_dataset);
+    TL_TRY(tl_task_build_inputs(t->task, t->task->config->train_data, &input, &t->train_dataset));
+    return feed(t, &t->train_dataset);
 }
 
 static tl_status build_evaluate(tl_trainer *t)
@@ -74,11 +81,11 @@ static tl_status build_evaluate(tl_trainer *t)
     TL_TRY(tl_metrics_new(&t->validation_metrics, t->engine));
     TL_TRY(tl_task_build_metrics(t->task, false, t->validation_metrics));
     TL_TRY(tl_metric_new(&t->validation_loss, t->engine, &tl_metric_mean, NULL, "validation_loss"));
-    if (t->validation_dataset) return TL_OK;
+    if (t->validation_dataset) return feed(t, &t->validation_dataset);
     if (!t->task->config || !t->task->config->validation_data)
         return TL_FAIL(TL_EINVAL, "there is nothing to evaluate with: task.validation_data is null");
-    return tl_task_build_inputs(t->task, t->task->config->validation_data, &input,
-                                &t->validation_dataset);
+    TL_TRY(tl_task_build_inputs(t->task, t->task->config->validation_data, &input, &t->validation_dataset));
+    return feed(t, &t->validation_dataset);
 }
 
 static tl_status make_function(tl_trainer *t, tl_function **out, const char *name, tl_graph_fn *body)
@@ -131,6 +138,7 @@ static tl_status build(tl_trainer *t)
         if (t->parts->trains) TL_TRY(build_train(t));
         if (t->parts->evaluates) TL_TRY(build_evaluate(t));
         TL_TRY(build_guard(t));
+        TL_TRY(tli_flight_init(t));
         TL_TRY(build_functions(t));
         if (t->optimizer) tl_optimizer_set_accumulating(t->optimizer, t->parts->accumulation > 1);
     }
@@ -208,6 +216,7 @@ void tl_trainer_free(tl_trainer **trainer)
     tl_function_free(&t->parts->train);
     tl_function_free(&t->parts->apply);
     tl_function_free(&t->parts->eval);
+    tli_flight_deinit(&t->parts->flight);
     tli_guard_deinit(&t->parts->guard);
     tl_metric_free(&t->train_loss);
     tl_metric_free(&t->validation_loss);
@@ -230,21 +239,33 @@ tl_status tl_trainer_initialize(tl_trainer *t)
     return TLI_TRAINER_CALL(t, initialize)(t);
 }
 
+/* Something went wrong on the host while steps were under way; what went wrong in one of them came first. */
+static tl_status land_after(tl_trainer *t, tl_status st)
+{
+    tl_error error;
+    tl_error_save(&error);
+    TL_TRY(tl_trainer_join(t));
+    tl_error_restore(&error);
+    return st;
+}
+
 tl_status tl_trainer_train(tl_trainer *t, int64_t steps, tl_logs *logs)
 {
     t->parts->watched = TL_OK;
-    TL_TRY(TLI_TRAINER_CALL(t, train)(t, steps, logs));
-    return t->parts->watched; // what a watch has found is not for the class to hand on
+    tl_status st = TLI_TRAINER_CALL(t, train)(t, steps, logs);
+    if (t->parts->flight.count) st = land_after(t, st);
+    return st != TL_OK ? st : t->parts->watched; // what a watch has found is not for the class to hand on
 }
 
 tl_status tl_trainer_evaluate(tl_trainer *t, int64_t steps, tl_logs *logs)
 {
+    TL_TRY(tl_trainer_join(t));
     return TLI_TRAINER_CALL(t, evaluate)(t, steps, logs);
 }
 
-void tl_trainer_join(tl_trainer *t)
+tl_status tl_trainer_join(tl_trainer *t)
 {
-    (void)t;
+    return tli_flight_land(t);
 }
 
 tl_function *tl_trainer_train_function(const tl_trainer *t)
@@ -325,6 +346,7 @@ static void forget_programs(tl_trainer *t)
 
 tl_status tl_trainer_set_model(tl_trainer *t, tl_model **model, tl_optimizer **optimizer)
 {
+    TL_TRY(tl_trainer_join(t));
     forget_programs(t);
     if (optimizer) {
         tl_optimizer_free(&t->optimizer);
@@ -338,6 +360,7 @@ tl_status tl_trainer_set_model(tl_trainer *t, tl_model **model, tl_optimizer **o
         *model = NULL;
     }
     TL_TRY(build_guard(t));
+    TL_TRY(tli_flight_init(t));
     if (t->optimizer && tl_optimizer_model(t->optimizer) != t->model)
         return TL_FAIL(TL_EINVAL, "the optimizer is that of another model than the trainer's");
     return t->parts->state ? fill_model(t, t->parts->state) : TL_OK;
@@ -350,11 +373,13 @@ static tl_status set_dataset(tl_trainer *t, tl_dataset **slot, tl_dataset **data
         *data = NULL;
         return TL_OK;
     }
+    TL_TRY(tl_trainer_join(t));
+    tl_dataset *brought;
+    TL_TRY(tl_dataset_to_device(&brought, data, t->engine));
     tli_trainer_close_step(t);
     if (slot == &t->train_dataset) forget_position(t);
     tl_dataset_free(slot);
-    *slot = *data;
-    *data = NULL;
+    *slot = brought;
     return t->parts->state ? fill_data(t, t->parts->state) : TL_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <tilth/train/trainer/trainer.h>
 #include <tilth/sys/graph/graph.h>
 
+#include "train/trainer/flight.h"
 #include "train/trainer/guard.h"
 
 struct tl_trainer_parts {
@@ -28,6 +29,7 @@ struct tl_trainer_parts {
     /* Where the training data stood when the loop began, and how many batches were taken since. */
     tl_state *position, *position_then;
     int64_t taken;
+    tli_flight flight;                 /* steps that nobody has looked at yet */
     tli_guard guard;                   /* of what a step that comes to nothing leaves as it was */
 };
 
@@ -53,9 +55,13 @@ TL_NODISCARD tl_status tli_trainer_try_data(tl_trainer *t);
 /* The same at the place from which a restored training goes on to step `end`: other files may lie there by now. */
 TL_NODISCARD tl_status tli_trainer_try_place(tl_trainer *t, int64_t end);
 
-/* Says where the numbers of the last step, which were not finite, came from: TL_ENAN. Puts the training data
- * back to where the step began. */
-TL_NODISCARD tl_status tli_trainer_diagnose(tl_trainer *t);
+/* Says where the numbers of the step behind global_step, which were not finite, came from: TL_ENAN. Puts the training
+ * data back to where the step began. */
+TL_NODISCARD tl_status tli_trainer_diagnose(tl_trainer *t, double loss, double norm);
+/* Puts the training data to where the loop has taken so many batches. */
+TL_NODISCARD tl_status tli_trainer_return_data(tl_trainer *t, int64_t taken);
+/* After a step that failed: whoever saves or restores then finds the state of the last good one. The error stays. */
+void tli_trainer_leave_step(tl_trainer *t);
 
 /* The base's methods, by file. */
 TL_NODISCARD tl_status tli_train(tl_trainer *t, int64_t steps, tl_logs *logs);

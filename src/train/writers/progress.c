@@ -317,6 +317,7 @@ static const tl_hook_class progress_class = {
     .before_train = before_train,
     .after_train = after_train,
     .after_step = after_step,
+    .in_flight = true,
     .before_eval = before_eval,
     .after_eval = after_eval,
 };

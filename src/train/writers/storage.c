@@ -5,6 +5,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/map.h>
 #include <tilth/base/vec.h>
+#include <tilth/sys/core/device.h>
 
 /* A tensor that nobody has read yet. */
 typedef struct unread {
@@ -240,12 +241,21 @@ static void forget_overwritten(tl_event_scalar *scalar, const tl_tensor *t)
     }
 }
 
+// What the host has computed is there: to read it costs less than to keep its tensor.
+static tl_status read_now(tl_event_scalar *scalar, const tl_tensor *t)
+{
+    double value;
+    TL_TRY_NOTE(tl_tensor_item(t, &value), "%s", scalar->name);
+    return tl_event_scalar_put(scalar, value);
+}
+
 tl_status tl_event_scalar_put_tensor(tl_event_scalar *scalar, const tl_tensor *t)
 {
     char spec[TL_TENSOR_TEXT];
     if (tl_tensor_count(t) != 1)
         return TL_FAIL(TL_EINVAL, "%s: %s is no number; put its mean, its largest element or a histogram",
                        scalar->name, tl_tensor_spec(spec, t));
+    if (tl_engine_device(tl_tensor_engine(t))->cls->host) return read_now(scalar, t);
     if (!scalar->waiting) {
         scalar->waiting = tl_alloc(TL_EVENT_UNREAD * sizeof *scalar->waiting);
         if (!scalar->waiting) return TL_FAIL_NOMEM(TL_EVENT_UNREAD * sizeof *scalar->waiting);

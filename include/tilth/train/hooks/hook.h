@@ -81,6 +81,10 @@ typedef struct tl_hook_class {
     /* The model has the weights of this checkpoint now, or (NULL) those of a beginning: when the controller is made,
      * before before_train, and when the training goes back. */
     tl_status (*on_restore)(tl_hook *h, const char *path);
+    /* (optional: false) before_step and after_step may be called while the device still computes the steps, and for
+     * steps that are taken back then: they look at the clock, or put tensors into the event storage. For others the
+     * steps are waited for. */
+    bool in_flight;
 } tl_hook_class;
 TL_API extern const tl_kind tl_kind_hook;
 

@@ -23,7 +23,8 @@
  *
  * A step is one update of the optimizer, made of config->tilth.gradient_accumulation batches. It runs as one
  * compiled program, or operation by operation when the configuration says so (train_tf_function,
- * run_eagerly).
+ * run_eagerly). Where the engine's device is not the host, steps are under way when their call returns, and
+ * `global_step` counts them: tl_trainer_join waits for them. When `train` has come back, all are over.
  *
  * Ownership: the caller's. Config, task and strategy are borrowed; model, optimizer and datasets belong to the
  * trainer. Thread word: one thread at a time. */
@@ -103,7 +104,7 @@ struct tl_trainer {
     tl_exporter *exporter;   /* of the best checkpoint; NULL: none */
     int64_t global_step;
     uint64_t seed;           /* in checkpoints: a resumed run has that of its start */
-    const tl_tensors *outputs; /* what the last training step logged; valid until the next one */
+    const tl_tensors *outputs; /* what the last training step logged; valid until the next one, or a join that fails */
     double data_wait_s;      /* spent waiting for batches since the loop began */
     tl_trainer_parts *parts; /* the rest */
 };
@@ -138,8 +139,9 @@ TL_API TL_NODISCARD tl_status tl_trainer_restore_to_evaluate(tl_trainer *t, cons
  * this prefix, under the names that the task has for them, and nothing is written unless all of them are in it. What
  * Model Garden does not keep stays as it is, with a line in the log: positions in the data, metrics, hooks. */
 TL_API TL_NODISCARD tl_status tl_trainer_restore_original(tl_trainer *t, const char *prefix);
-/* Waits for what is computed in the background; there is nothing on one machine. */
-TL_API void tl_trainer_join(tl_trainer *t);
+/* Waits for the steps that the device still computes; there are none where it is the host. When one of them has failed,
+ * or was not finite, that comes out here, and step, state and data are as before it. */
+TL_API TL_NODISCARD tl_status tl_trainer_join(tl_trainer *t);
 
 /* --- in mid-run ------------------------------------------------------------------------------- */
 
@@ -164,7 +166,7 @@ typedef struct tl_trainer_watch {
     /* False ends the loop. A failure is kept in *status, and ends it too. */
     bool (*step)(void *self, tl_trainer *t, tl_status *status);
     bool (*batch)(void *self, tl_trainer *t); /* (optional) in evaluations, when `wake` is not 0 */
-    void (*before)(void *self, tl_trainer *t); /* (optional) before each step */
+    tl_status (*before)(void *self, tl_trainer *t); /* (optional) before each step; a failure ends the loop */
     void *self;
     int64_t due; /* the step at which `step` is to be called next; 0: at each */
     const volatile sig_atomic_t *wake; /* (optional) when it is not 0 something is due at once */

@@ -1,0 +1,166 @@
+/* Batches on their way from the host, where they are made, to the device that computes with them. */
+#include <tilth/base/vec.h>
+#include <tilth/data/dataset.h>
+
+#include "core/inner/engine.h"
+#include "core/inner/tensor.h"
+#include "data/dataset_impl.h"
+
+/* So many batches may be on their way, or in use: one is computed with while the next one is brought. */
+enum { DEPTH = 2 };
+
+/* A field of a batch: what the device sees, always at the same place while the shape stays, and what it is a copy of,
+ * which must not be written again before the copy was made. */
+typedef struct field {
+    tl_tensor *there, *here;
+} field;
+typedef struct slot {
+    field *items;
+    int64_t count, capacity;
+} slot;
+
+typedef struct feed {
+    tl_dataset base;
+    tl_dataset *inner;
+    tl_engine *engine;
+    slot slots[DEPTH];
+    int next; /* slot */
+} feed;
+
+/* --- a field ---------------------------------------------------------------------------------- */
+
+static tl_status let_go(field *f)
+{
+    if (!f->here) return TL_OK;
+    tl_status st = tli_storage_wait(f->there->storage);
+    tl_tensor_free(&f->here);
+    return st;
+}
+
+static void drop(field *f)
+{
+    if (let_go(f) != TL_OK) tl_error_clear(); // who computes with it is told
+    tl_tensor_free(&f->there);
+}
+
+/* Somebody may have kept the batch that lay here: it stays his. */
+static bool is_free_for(const field *f, const tl_tensor *t)
+{
+    return f->there && f->there->dtype == t->dtype && tl_shape_equal(&f->there->shape, &t->shape)
+           && tli_storage_is_single(f->there->storage);
+}
+
+static tl_status bring(field *f, tl_engine *e, const tl_tensor *t)
+{
+    TL_TRY(let_go(f));
+    if (!is_free_for(f, t)) {
+        tl_tensor_free(&f->there);
+        TL_TRY(tl_tensor_new(&f->there, e, t->dtype, t->shape));
+    }
+    TL_TRY(tl_tensor_copy(f->there, t));
+    return tl_tensor_keep(&f->here, t);
+}
+
+/* --- batches ---------------------------------------------------------------------------------- */
+
+/* A header of the context over what belongs to the slot. */
+static tl_tensor *lend(tl_ctx *c, const tl_tensor *t)
+{
+    tl_tensor *header = tl_ctx_header(c);
+    if (!header) return NULL;
+    header->dtype = t->dtype;
+    header->shape = t->shape;
+    return tl_tensor_place(header, t, 0) == TL_OK ? header : tl_ctx_fail(c);
+}
+
+static field *field_at(slot *s, int64_t index)
+{
+    if (index == s->count && !TL_VEC_PUSH(s, (field){0})) return NULL;
+    return &s->items[index];
+}
+
+static tl_status feed_next(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more)
+{
+    feed *f = (feed *)d;
+    tl_tensors batch = {0};
+    TL_TRY(tli_dataset_make(f->inner, c, &batch, more));
+    if (!*more) return TL_OK;
+    slot *s = &f->slots[f->next];
+    f->next = (f->next + 1) % DEPTH;
+    for (int64_t i = 0, brought = 0; i < batch.count; i++) {
+        tl_tensor *t = batch.items[i].tensor;
+        if (tl_tensor_side(t) == TL_AT_HOST) {
+            field *at = field_at(s, brought++);
+            if (!at) return TL_ENOMEM;
+            TL_TRY_NOTE(bring(at, f->engine, t), "'%s'", batch.items[i].name);
+            t = lend(c, at->there);
+        }
+        if (t) tl_tensors_put(c, out, batch.items[i].name, t);
+    }
+    return tl_ctx_status(c);
+}
+
+static tl_status feed_rewind(tl_dataset *d)
+{
+    return tl_dataset_rewind(((feed *)d)->inner);
+}
+
+/* As if it were not there: a checkpoint does not know on which device it was made. */
+static tl_status feed_state(tl_dataset *d, tl_state *into)
+{
+    return tl_dataset_state(((feed *)d)->inner, into);
+}
+
+static tl_status feed_describe(tl_dataset *d, const tl_spec **specs, int64_t *count)
+{
+    return tl_dataset_describe(((feed *)d)->inner, specs, count);
+}
+
+static tl_status feed_length(tl_dataset *d, int64_t *batches)
+{
+    return tl_dataset_length(((feed *)d)->inner, batches);
+}
+
+static tl_status feed_tell(tl_dataset *d, tl_str *out)
+{
+    return tl_dataset_tell(((feed *)d)->inner, out);
+}
+
+static void feed_dispose(tl_dataset *d)
+{
+    feed *f = (feed *)d;
+    for (int i = 0; i < DEPTH; i++) {
+        for (int64_t k = 0; k < f->slots[i].count; k++) drop(&f->slots[i].items[k]);
+        TL_VEC_FREE(&f->slots[i]);
+    }
+    tl_dataset_free(&f->inner);
+}
+
+static const tl_dataset_class feed_class = {
+    .cls = TL_CLASS(tl_dataset_class, "feed", NULL, feed, NULL, .help = "brings the batches of another dataset to a device"),
+    .next = feed_next,
+    .rewind = feed_rewind,
+    .state = feed_state,
+    .describe = feed_describe,
+    .dispose = feed_dispose,
+    .length = feed_length,
+    .tell = feed_tell,
+};
+
+tl_status tl_dataset_to_device(tl_dataset **out, tl_dataset **inner, tl_engine *engine)
+{
+    tl_dataset *taken = *inner, *made = NULL;
+    *inner = NULL;
+    *out = taken;
+    if (engine->device->cls->host) return TL_OK;
+    *out = NULL;
+    tl_status st = tl_dataset_new(&made, &feed_class, NULL);
+    if (st != TL_OK) {
+        tl_dataset_free(&taken);
+        return st;
+    }
+    ((feed *)made)->inner = taken;
+    ((feed *)made)->engine = engine;
+    *out = made;
+    return TL_OK;
+}
