@@ -69,7 +69,8 @@ TL_API TL_NODISCARD tl_status tl_dataset_new(tl_dataset **out, const tl_dataset_
 /* NULL is fine. */
 TL_API void tl_dataset_free(tl_dataset **d);
 
-/* Puts one batch into `out`, or sets *more to false. Names of fields are the dataset's. */
+/* Puts one batch into `out`, or sets *more to false. Names of fields are the dataset's. After a failure the same
+ * batch comes again, unless it was made and could not be brought to the device. */
 TL_API TL_NODISCARD tl_status tl_dataset_next(tl_dataset *d, tl_ctx *c, tl_tensors *out,
                                               bool *more);
 TL_API TL_NODISCARD tl_status tl_dataset_rewind(tl_dataset *d);
