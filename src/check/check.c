@@ -8,6 +8,7 @@
 #include <tilth/sys/core/backend.h>
 
 #include "check/scan.h"
+#include "core/inner/engine.h"
 #include "core/inner/number.h"
 #include "core/inner/storage.h"
 
@@ -63,11 +64,6 @@ static const char *side_text(char out[SIDE_TEXT], const char *side, int i, const
     char spec[TL_TENSOR_TEXT];
     snprintf(out, SIDE_TEXT, "%s %d, %s,", side, i, tl_tensor_spec(spec, t));
     return out;
-}
-
-static bool written(const tl_node *call, int i)
-{
-    return i < 32 && (call->op->writes >> i & 1);
 }
 
 static bool overlap(const tl_tensor *a, const tl_tensor *b)
@@ -135,7 +131,7 @@ static tl_status check_memory_before(const tl_node *call)
     for (int i = 0; i < call->inputs; i++) {
         TL_TRY(check_place(call->in[i], "input", i));
         TL_TRY(check_guards(call->in[i], "input", i, true));
-        if (written(call, i)) TL_TRY(check_lease(call->in[i], "input", i));
+        if (tli_call_writes(call, i)) TL_TRY(check_lease(call->in[i], "input", i));
     }
     for (int i = 0; i < call->outputs; i++) {
         TL_TRY(check_place(call->out[i], "output", i));
@@ -342,8 +338,8 @@ static tl_status check_bools(const tl_node *call)
 static bool may_change(const tl_node *call, int i)
 {
     for (int k = 0; k < call->inputs; k++)
-        if (written(call, k) && overlap(call->in[i], call->in[k])) return true;
-    return written(call, i);
+        if (tli_call_writes(call, k) && overlap(call->in[i], call->in[k])) return true;
+    return tli_call_writes(call, i);
 }
 
 static void sum_inputs(const tl_check *check, const tl_node *real, const tl_node *call, uint32_t *sums)
@@ -388,7 +384,7 @@ static void add_inputs(tl_str *out, const tl_node *call)
         tli_number_text(to, sizeof to, "%.*g", 6, most);
         tl_str_addf(out, "%s%s from %s to %s", i ? ", " : "", tl_tensor_spec(spec, call->in[i]),
                     from, to);
-        if (written(call, i)) tl_str_add(out, " (as written)");
+        if (tli_call_writes(call, i)) tl_str_add(out, " (as written)");
     }
 }
 
@@ -426,7 +422,7 @@ static tl_status check_finite(tl_check *check, const tl_node *call)
         if (at >= 0) return tell(check, call, "output", i, at);
     }
     for (int i = 0; i < call->inputs; i++) {
-        if (!written(call, i) || !tl_dtype_is_float(call->in[i]->dtype)) continue;
+        if (!tli_call_writes(call, i) || !tl_dtype_is_float(call->in[i]->dtype)) continue;
         int64_t at = tli_find(call->in[i], TLI_FIND_NOT_FINITE, 0);
         if (at >= 0) return tell(check, call, "input", i, at);
     }

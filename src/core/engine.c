@@ -1,5 +1,7 @@
 #include "core/inner/engine.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
@@ -196,15 +198,29 @@ tl_status tl_engine_kernel(const tl_engine *e, const tl_node *call, tl_kernel *o
 
 /* --- running ---------------------------------------------------------------------------------- */
 
+bool tli_is_here(const tl_engine *e, const tl_tensor *t)
+{
+    const tli_memory *m = t->storage->memory;
+    return m->device == e->device && (!m->on_host || e->device->cls->host);
+}
+
+tl_status tli_fail_elsewhere(const tl_engine *e, const tl_tensor *t, const char *what, ...)
+{
+    char name[TL_ERROR_TEXT / 4], spec[TL_TENSOR_TEXT];
+    const tli_memory *m = t->storage->memory;
+    va_list args;
+    va_start(args, what);
+    vsnprintf(name, sizeof name, what, args);
+    va_end(args);
+    return TL_FAIL(TL_EINVAL, "%s, %s, lies on the %s '%s' and is computed with on '%s'; copy it there first", name,
+                   tl_tensor_spec(spec, t), m->on_host && !m->device->cls->host ? "host's side of" : "device",
+                   m->device->cls->cls.name, e->device->cls->cls.name);
+}
+
 static tl_status check_here(const tl_engine *e, const tl_tensor *t, const char *side, int i)
 {
     if (!t->storage) return TL_FAIL(TL_ESTATE, "%s %d has no elements", side, i);
-    const tli_memory *m = t->storage->memory;
-    if (m->device == e->device && (!m->on_host || e->device->cls->host)) return TL_OK;
-    char spec[TL_TENSOR_TEXT];
-    return TL_FAIL(TL_EINVAL, "%s %d, %s, lies on the %s '%s' and is computed with on '%s'; copy it there first", side, i,
-                   tl_tensor_spec(spec, t), m->on_host && !m->device->cls->host ? "host's side of" : "device",
-                   m->device->cls->cls.name, e->device->cls->cls.name);
+    return tli_is_here(e, t) ? TL_OK : tli_fail_elsewhere(e, t, "%s %d", side, i);
 }
 
 tl_status tli_check_device(const tl_engine *e, const tl_node *call)

@@ -3,7 +3,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <tilth/base/alloc.h>
+#include <tilth/base/arena.h>
 #include <tilth/base/integer.h>
+#include <tilth/sys/cpu/jit.h>
 #include <tilth/sys/nest/print_c.h>
 
 #include "cpu/nests.h"
@@ -15,27 +17,61 @@ enum {
     FEW_BUFFERS = 32
 };
 
-/* --- cost ------------------------------------------------------------------------------------- */
+/* --- what is the CPU's of what others hand back ----------------------------------------------- */
+
+typedef struct compiler {
+    tl_jit *jit;
+    tl_arena *code; /* what was compiled, as long as the jit has it loaded */
+} compiler;
+
+typedef struct code {
+    tl_nest_fn *fn;
+} code;
+
+static const tl_nest_plan *plan_of(const tl_nest_walk *walk)
+{
+    return (const tl_nest_plan *)walk; // which it begins with
+}
+
+/* --- legality and cost ------------------------------------------------------------------------ */
+
+static tl_status plan(const tl_nest_walk **out, tl_arena *arena, const tl_nest *nest)
+{
+    tl_nest_plan *made;
+    *out = NULL;
+    TL_TRY(tl_nest_plan_new(&made, arena, nest));
+    *out = &made->walk;
+    return TL_OK;
+}
 
 /* Two are better apart when they could be walked better so: along other rows, in more tasks, in fewer phases or
  * with less scratch. */
-static bool as_good(const tl_nest_cost *both, const tl_nest_cost *a, const tl_nest_cost *b)
+static bool is_as_good(const tl_nest_cost *both, const tl_nest_cost *a, const tl_nest_cost *b)
 {
     return both->row == tl_min_i64(a->row, b->row) && both->reduced == tl_max_i64(a->reduced, b->reduced)
            && both->tasks >= tl_min_i64(a->tasks, b->tasks) && both->phases <= tl_max_i64(a->phases, b->phases)
            && both->scratch <= a->scratch + b->scratch;
 }
 
+static bool as_good(const tl_nest_walk *both, const tl_nest_walk *a, const tl_nest_walk *b)
+{
+    tl_nest_cost together, one, other;
+    tl_nest_plan_cost(&together, plan_of(both));
+    tl_nest_plan_cost(&one, plan_of(a));
+    tl_nest_plan_cost(&other, plan_of(b));
+    return is_as_good(&together, &one, &other);
+}
+
 /* --- kernels: nests that differ in their notes only are compiled once ------------------------- */
 
 /* `of[i]` is the kernel of nest i; `first[k]` a nest that is kernel k. */
-static int64_t number_kernels(const tl_nest_plan *const *plans, int64_t count, int64_t *of, int64_t *first)
+static int64_t number_kernels(const tl_nest_walk *const *walks, int64_t count, int64_t *of, int64_t *first)
 {
     int64_t kernels = 0;
     for (int64_t i = 0; i < count; i++) {
         of[i] = -1;
         for (int64_t k = 0; k < kernels && of[i] < 0; k++)
-            if (tl_nest_equal(&plans[i]->nest, &plans[first[k]]->nest)) of[i] = k;
+            if (tl_nest_equal(&walks[i]->nest, &walks[first[k]]->nest)) of[i] = k;
         if (of[i] >= 0) continue;
         first[kernels] = i;
         of[i] = kernels++;
@@ -51,7 +87,7 @@ static void kernel_name(char out[NAME_ROOM], int64_t kernel)
 }
 
 typedef struct printing {
-    const tl_nest_plan *const *plans;
+    const tl_nest_walk *const *walks;
     const int64_t *first;
     int64_t kernels, units;
 } printing;
@@ -63,18 +99,17 @@ static void print_unit(tl_str *out, const printing *p, int64_t unit)
     for (int64_t k = unit; k < p->kernels; k += p->units) {
         char name[NAME_ROOM];
         kernel_name(name, k);
-        tl_nest_print_c(out, p->plans[p->first[k]], name);
+        tl_nest_print_c(out, plan_of(p->walks[p->first[k]]), name);
     }
 }
 
-static tl_status bind_kernels(tl_nest_fn **out, const int64_t *of, int64_t count, const tl_jit_unit *units,
-                              int64_t unit_count)
+static tl_status find_kernels(code *out, int64_t kernels, const tl_jit_unit *units, int64_t unit_count)
 {
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t k = 0; k < kernels; k++) {
         char name[NAME_ROOM];
-        kernel_name(name, of[i]);
-        out[i] = (tl_nest_fn *)tl_jit_symbol(&units[of[i] % unit_count], name);
-        if (!out[i]) return tl_error_code();
+        kernel_name(name, k);
+        out[k].fn = (tl_nest_fn *)tl_jit_symbol(&units[k % unit_count], name);
+        if (!out[k].fn) return tl_error_code();
     }
     return TL_OK;
 }
@@ -85,8 +120,7 @@ static int64_t units_for(int64_t kernels)
     return count == 1 && kernels > 1 ? 2 : tl_min_i64(count, MOST_UNITS);
 }
 
-static tl_status compile_kernels(tl_jit *jit, const char *program, const printing *p, const int64_t *of, int64_t count,
-                                 tl_nest_fn **out, double *seconds)
+static tl_status compile_kernels(tl_jit *jit, const char *program, const printing *p, code *out, double *seconds)
 {
     tl_str text[MOST_UNITS] = {{0}};
     tl_jit_unit units[MOST_UNITS] = {{0}};
@@ -97,51 +131,76 @@ static tl_status compile_kernels(tl_jit *jit, const char *program, const printin
         units[u] = (tl_jit_unit){.name = program, .source = tl_str_text(&text[u])};
     }
     if (p->units) TL_TRY_DONE(st, tl_jit_load(jit, units, p->units));
-    TL_TRY_DONE(st, bind_kernels(out, of, count, units, p->units));
+    TL_TRY_DONE(st, find_kernels(out, p->kernels, units, p->units));
     for (int64_t u = 0; u < p->units; u++) *seconds += units[u].cached ? 0 : units[u].seconds;
 done:
     for (int64_t u = 0; u < p->units; u++) tl_str_deinit(&text[u]);
     return st;
 }
 
-static tl_status open_compiler(tl_jit **out)
+static tl_status compile(tl_nest_compiler *with, const char *program, const tl_nest_walk *const *walks, int64_t count,
+                         const tl_nest_code **out, double *seconds)
 {
-    return tl_jit_new(out, NULL);
+    compiler *c = (compiler *)with;
+    int64_t *of = tl_alloc((size_t)(2 * count + 1) * sizeof *of), *first = of + count;
+    if (!of) return TL_FAIL_NOMEM((size_t)(2 * count + 1) * sizeof *of);
+    printing p = {.walks = walks, .first = first};
+    p.kernels = number_kernels(walks, count, of, first);
+    p.units = units_for(p.kernels);
+    code *kernels = tl_arena_array(c->code, p.kernels, sizeof *kernels);
+    tl_status st = kernels ? compile_kernels(c->jit, program, &p, kernels, seconds) : TL_ENOMEM;
+    for (int64_t i = 0; st == TL_OK && i < count; i++) out[i] = (const tl_nest_code *)&kernels[of[i]];
+    tl_free(of);
+    return st;
 }
 
-static tl_status compile(tl_jit *jit, const char *program, const tl_nest_plan *const *plans, int64_t count,
-                         tl_nest_fn **out, double *seconds)
+/* --- the compiler ----------------------------------------------------------------------------- */
+
+static void close_compiler(tl_nest_compiler **with)
 {
-    int64_t *numbers = tl_alloc((size_t)(2 * count + 1) * sizeof *numbers);
-    if (!numbers) return TL_FAIL_NOMEM((size_t)(2 * count + 1) * sizeof *numbers);
-    printing p = {.plans = plans, .first = numbers + count};
-    p.kernels = number_kernels(plans, count, numbers, numbers + count);
-    p.units = units_for(p.kernels);
-    tl_status st = compile_kernels(jit, program, &p, numbers, count, out, seconds);
-    tl_free(numbers);
+    compiler *c = (compiler *)*with;
+    if (!c) return;
+    tl_jit_free(&c->jit);
+    tl_arena_free(&c->code);
+    tl_free(c);
+    *with = NULL;
+}
+
+static tl_status open_compiler(tl_nest_compiler **out, tl_engine *engine)
+{
+    (void)engine;
+    compiler *c = tl_alloc_zero(sizeof *c);
+    *out = (tl_nest_compiler *)c;
+    if (!c) return TL_FAIL_NOMEM(sizeof *c);
+    tl_status st = tl_arena_new(&c->code);
+    if (st == TL_OK) st = tl_jit_new(&c->jit, NULL);
+    if (st != TL_OK) close_compiler(out);
     return st;
 }
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-static tl_status run(const tl_run *with, const tl_node *call, const tl_nest_plan *plan, tl_nest_fn *compiled,
+static tl_status run(const tl_run *with, const tl_node *call, const tl_nest_walk *walk, const tl_nest_code *compiled,
                      const tl_tensor *scratch)
 {
+    tl_nest_fn *fn = compiled ? ((const code *)compiled)->fn : NULL;
     const int count = call->inputs + call->outputs;
     void *few[FEW_BUFFERS], **buffers = few;
     if (count > FEW_BUFFERS && !(buffers = tl_alloc((size_t)count * sizeof *buffers)))
         return TL_FAIL_NOMEM((size_t)count * sizeof *buffers);
     for (int i = 0; i < call->inputs; i++) buffers[i] = tl_kernel_data(call->in[i]);
     for (int i = 0; i < call->outputs; i++) buffers[call->inputs + i] = tl_kernel_data(call->out[i]);
-    tl_status st = tl_nest_run(plan, compiled, buffers, scratch ? tl_kernel_data(scratch) : NULL, with->threads);
+    tl_status st = tl_nest_run(plan_of(walk), fn, buffers, scratch ? tl_kernel_data(scratch) : NULL, with->threads);
     if (buffers != few) tl_free(buffers);
     return st;
 }
 
 const tl_nest_methods tli_cpu_nests = {
-    .plan = tl_nest_plan_new,
+    .limits = {.members = 48, .tiny = 128, .small = 4096},
+    .plan = plan,
     .as_good = as_good,
     .open = open_compiler,
+    .close = close_compiler,
     .compile = compile,
     .run = run,
 };

@@ -5,6 +5,7 @@
 #include <tilth/base/clock.h>
 #include <tilth/base/log.h>
 #include <tilth/sys/graph/program.h>
+#include <tilth/sys/nest/methods.h>
 
 #include "graph/graph.h"
 
@@ -21,8 +22,9 @@ struct tl_function {
     char *name;
     struct { entry *items; int64_t count, capacity; } entries;
     entry *latest;
-    tl_jit *jit;     /* made for the first program that is compiled */
-    bool interpret;  /* nothing can be compiled here, or shall be */
+    const tl_nest_methods *nests; /* of the engine; NULL: none */
+    tl_nest_compiler *compiler;   /* opened for the first program that is compiled */
+    bool interpret; /* nothing can be compiled here, or shall be */
     tl_function_stats stats;
 };
 
@@ -33,6 +35,7 @@ tl_status tl_function_new(tl_function **out, const tl_function_args *args)
     tl_function *f = tl_alloc_zero(sizeof *f);
     if (!f) return TL_FAIL_NOMEM(sizeof *f);
     f->args = *args;
+    f->nests = tl_engine_nests(args->engine);
     f->interpret = args->interpret;
     if (f->args.programs < 1) f->args.programs = USUAL_PROGRAMS;
     if (!(f->name = tl_alloc(strlen(name) + 1))) {
@@ -56,7 +59,7 @@ void tl_function_free(tl_function **function)
     tl_function *f = *function;
     if (!f) return;
     tl_function_reset(f);
-    tl_jit_free(&f->jit);
+    if (f->compiler) f->nests->close(&f->compiler);
     TL_VEC_FREE(&f->entries);
     tl_free(f->name);
     tl_free(f);
@@ -113,6 +116,12 @@ static void make_room(tl_function *f)
 
 /* --- capture ---------------------------------------------------------------------------------- */
 
+// The backend has no interpreter.
+static bool is_compiled_first(const tl_function *f)
+{
+    return f->nests && f->nests->compile_first;
+}
+
 static tl_status capture(tl_function *f, entry *e, const tl_ctx *c, const tl_spec *specs, int64_t count)
 {
     tl_graph *g;
@@ -120,7 +129,9 @@ static tl_status capture(tl_function *f, entry *e, const tl_ctx *c, const tl_spe
     TL_TRY(tl_graph_capture(&g, &(tl_capture){.engine = f->args.engine, .body = f->args.body,
                                               .self = f->args.self, .inputs = specs, .input_count = count,
                                               .training = e->training, .path = tl_ctx_path(c)}));
-    tl_status st = tl_graph_optimize(g, f->args.optimize);
+    tl_optimize how = f->args.optimize ? *f->args.optimize : (tl_optimize){0};
+    how.no_nests |= f->args.interpret && is_compiled_first(f);
+    tl_status st = tl_graph_optimize(g, &how);
     if (st == TL_OK)
         return tl_program_new(&e->program, &g, &(tl_program_args){.name = f->name});
     tl_graph_free(&g);
@@ -149,15 +160,17 @@ static tl_status add_entry(tl_function *f, tl_ctx *c, const tl_tensors *in)
     return TL_OK;
 }
 
-/* Without a compiler everything still runs, interpreted; one notice says so. */
+/* Without a compiler everything still runs, interpreted, where the backend can; one notice says so. */
 static tl_status compile(tl_function *f, tl_program *p)
 {
     int64_t begin = tl_clock_ns();
-    const tl_nest_methods *nests = tl_engine_nests(f->args.engine);
-    tl_status st = f->jit || !nests ? TL_OK : nests->open(&f->jit);
-    if (st == TL_OK) st = tl_program_compile(p, f->jit);
+    tl_program_stats has;
+    tl_program_measure(p, &has);
+    if (!has.nests) return TL_OK;
+    tl_status st = f->compiler ? TL_OK : f->nests->open(&f->compiler, f->args.engine);
+    if (st == TL_OK) st = tl_program_compile(p, f->compiler);
     f->stats.compile_s += (double)(tl_clock_ns() - begin) * 1e-9;
-    if (st != TL_EUNSUPPORTED) return st;
+    if (st != TL_EUNSUPPORTED || is_compiled_first(f)) return st;
     TL_LOG_ONCE(TL_LEVEL_WARNING, "%s is interpreted, not compiled: %s", f->name, tl_error_message());
     tl_error_clear();
     f->interpret = true;
@@ -176,7 +189,7 @@ static tl_status make_ready(tl_function *f, tl_ctx *c, const tl_tensors *in)
         f->latest = find(f, c, in);
     if (!f->latest) TL_TRY_NOTE(add_entry(f, c, in), "while it was captured");
     f->latest->last_call = ++f->stats.calls;
-    if (f->latest->calls == 1 && !f->interpret) TL_TRY(compile(f, f->latest->program));
+    if (f->latest->calls == !is_compiled_first(f) && !f->interpret) TL_TRY(compile(f, f->latest->program));
     f->latest->calls++;
     return TL_OK;
 }

@@ -14,17 +14,15 @@
 #include "graph/detour.h"
 
 enum {
-    MOST_MEMBERS = 48,
     NEAR = 16,           /* calls between clusters that are not tiny: they move that far at most */
     LEAST_DISTANCE = 16, /* as in recompute.c */
-    TINY = 128,          /* points up to which starting a call takes longer than what it computes */
-    SMALL = 4096,        /* and up to which it counts */
     MOST_TRIES = 8       /* of clusters beside which one is put */
 };
 
 typedef struct fuser {
     tl_graph *g;
     const tl_nest_methods *methods;
+    tli_walk *walks; /* for one try: as many as a nest may have members */
     tli_order order;
     tli_detours detours;
     tli_cluster *clusters; /* by index of one of their calls; empty ones have gone into others */
@@ -79,17 +77,11 @@ static bool always(const tl_tensor *t, const void *payload)
 }
 
 // While clusters grow nobody knows what others will need of them: `all` is stored.
-static tl_status try_plan(tl_nest_cost *out, fuser *f, const tli_cluster *c, bool all)
+static tl_status try_plan(const tl_nest_walk **out, fuser *f, const tli_cluster *c, bool all)
 {
     tl_node *node;
-    tl_nest_plan *plan;
-    tl_arena *arena = f->g->ctx->arena;
-    tl_arena_mark mark = tl_arena_begin(arena);
-    tl_status st = tli_cluster_node(&node, f->g, c, all ? always : is_needed, &(needed){f->g, c});
-    if (st == TL_OK) st = f->methods->plan(&plan, arena, node->attr);
-    if (st == TL_OK) tl_nest_plan_cost(out, plan);
-    tl_arena_end(arena, mark);
-    return st;
+    TL_TRY(tli_cluster_node(&node, f->g, c, all ? always : is_needed, &(needed){f->g, c}));
+    return f->methods->plan(out, f->g->ctx->arena, node->attr);
 }
 
 /* --- merging ---------------------------------------------------------------------------------- */
@@ -114,10 +106,9 @@ typedef struct pair {
 } pair;
 
 // Fails for want of memory only.
-static tl_status may_join(bool *out, tl_nest_cost *plan, fuser *f, pair p, const tli_cluster *both, bool beside)
+static tl_status may_join(bool *out, const tl_nest_walk **plan, fuser *f, pair p, const tli_cluster *both, bool beside)
 {
-    tli_walk walks[MOST_MEMBERS];
-    *out = both->members.count <= MOST_MEMBERS && tli_cluster_walks(both, walks)
+    *out = both->members.count <= f->methods->limits.members && tli_cluster_walks(both, f->walks)
            && !tli_has_detour(&f->detours, p.a, p.b);
     tl_status st = *out ? try_plan(plan, f, both, !beside) : TL_OK;
     if (st == TL_ENOMEM) return st;
@@ -126,27 +117,29 @@ static tl_status may_join(bool *out, tl_nest_cost *plan, fuser *f, pair p, const
 }
 
 /* Clusters that need nothing from each other are better apart when they could be walked better so. */
-static tl_status are_better_together(bool *out, fuser *f, pair p, const tl_nest_cost *both)
+static tl_status are_better_together(bool *out, fuser *f, pair p, const tl_nest_walk *both)
 {
-    tl_nest_cost a, b;
+    const tl_nest_walk *a, *b;
     tl_status st = try_plan(&a, f, &f->clusters[p.a], false);
     if (st == TL_OK) st = try_plan(&b, f, &f->clusters[p.b], false);
     if (st != TL_OK) {
         *out = false;
         return st == TL_ENOMEM ? st : TL_OK;
     }
-    *out = f->methods->as_good(both, &a, &b);
+    *out = f->methods->as_good(both, a, b);
     return TL_OK;
 }
 
 static tl_status try_join(fuser *f, int64_t a, int64_t b, bool beside)
 {
     tli_cluster both;
-    tl_nest_cost plan;
+    const tl_nest_walk *plan;
     bool joined = false;
+    tl_arena_mark mark = tl_arena_begin(f->g->ctx->arena);
     tl_status st = join(&both, &f->clusters[a], &f->clusters[b]);
     if (st == TL_OK) st = may_join(&joined, &plan, f, (pair){a, b}, &both, beside);
-    if (st == TL_OK && joined && beside) st = are_better_together(&joined, f, (pair){a, b}, &plan);
+    if (st == TL_OK && joined && beside) st = are_better_together(&joined, f, (pair){a, b}, plan);
+    tl_arena_end(f->g->ctx->arena, mark);
     if (!joined || st != TL_OK) {
         TL_VEC_FREE(&both.members);
         return st;
@@ -221,10 +214,10 @@ static bool suit_each_other(const fuser *f, const tli_cluster *a, const tli_clus
     int64_t points = tl_shape_count(&a->space), between = first_of(b) - last_of(a);
     bool scalars = points == 1 && tl_shape_count(&b->space) == 1;
     if (!scalars && !tl_shape_equal(&a->space, &b->space)) return false;
-    if (points <= TINY) return !is_far(f, a, first_of(b));
+    if (points <= f->methods->limits.tiny) return !is_far(f, a, first_of(b));
     // Of single ops those of the backend are faster: only what is a nest anyway.
     return is_worth_it(a) && is_worth_it(b) && between <= NEAR
-           && (points <= SMALL || read_the_same(a, b));
+           && (points <= f->methods->limits.small || read_the_same(a, b));
 }
 
 /* Clusters that could suit each other: over the same space, and all those over one point. */
@@ -285,7 +278,7 @@ static tl_status find_neighbours(fuser *f, int64_t cluster)
     int tries = 0;
     const tli_cluster *c = &f->clusters[cluster];
     if (!c->members.count) return TL_OK; // it has gone into another one
-    bool tiny = tl_shape_count(&c->space) <= TINY;
+    bool tiny = tl_shape_count(&c->space) <= f->methods->limits.tiny;
     int64_t end = last_of(c) + (tiny ? reach_of(f) : NEAR);
     for (int64_t i = f->next[cluster]; i >= 0 && f->earliest[i] <= end && tries < MOST_TRIES; i = f->next[i]) {
         if (!suit_each_other(f, c, &f->clusters[i])) continue;
@@ -389,6 +382,7 @@ static tl_status fuse(fuser *f, int64_t *changes)
 {
     tl_arena *arena = f->g->scratch;
     int64_t count = f->order.count + 1;
+    f->walks = tl_arena_array(arena, f->methods->limits.members, sizeof *f->walks);
     f->clusters = tl_arena_array(arena, count, sizeof *f->clusters);
     f->cluster_of = tl_arena_array(arena, count, sizeof *f->cluster_of);
     f->next = tl_arena_array(arena, count, sizeof *f->next);
@@ -396,7 +390,7 @@ static tl_status fuse(fuser *f, int64_t *changes)
     f->earliest = tl_arena_array(arena, count, sizeof *f->earliest);
     f->emitted = tl_arena_array(arena, count, sizeof *f->emitted);
     f->nests = tl_arena_array(arena, count, sizeof *f->nests);
-    if (!f->clusters || !f->cluster_of || !f->next || !f->before || !f->earliest || !f->emitted || !f->nests)
+    if (!f->walks || !f->clusters || !f->cluster_of || !f->next || !f->before || !f->earliest || !f->emitted || !f->nests)
         return TL_ENOMEM;
     TL_TRY(tli_detours_make(&f->detours, f->g, &f->order));
     for (int64_t i = 0; i < f->order.count; i++) f->cluster_of[i] = -1;

@@ -103,7 +103,7 @@ static tl_status check_writes(const tl_graph *g)
 {
     TLI_EACH_NODE(g, n)
         for (int i = 0; i < n->inputs; i++)
-            if (tli_writes(n, i) && !n->in[i]->contiguous)
+            if (tli_call_writes(n, i) && !n->in[i]->contiguous)
                 return TL_FAIL(TL_EINVAL, "%s%s%s: input %d is written and must have no gaps", n->path,
                                *n->path ? ": " : "", n->op->name, i);
     return TL_OK;
@@ -190,7 +190,7 @@ double tl_node_bytes(const tl_node *n)
     double bytes = 0;
     if (tli_is_view(n)) return 0;
     for (int i = 0; i < n->inputs; i++)
-        bytes += (double)tl_tensor_bytes(n->in[i]) * (i < 32 && n->op->writes >> i & 1 ? 2 : 1);
+        bytes += (double)tl_tensor_bytes(n->in[i]) * (tli_call_writes(n, i) ? 2 : 1);
     for (int i = 0; i < n->outputs; i++) bytes += (double)tl_tensor_bytes(n->out[i]);
     return bytes;
 }

@@ -7,6 +7,7 @@
 #include <tilth/sys/nest/methods.h>
 
 #include "core/inner/ctx.h"
+#include "core/inner/engine.h"
 #include "graph/uses.h"
 
 /* A tensor from outside and the header that stands for it in the graph. */
@@ -61,10 +62,6 @@ static inline bool tli_is_elementwise(const tl_node *n)
 static inline bool tli_has_effects(const tl_node *n)
 {
     return n->op->writes != 0;
-}
-static inline bool tli_writes(const tl_node *n, int input)
-{
-    return input < 32 && n->op->writes >> input & 1;
 }
 /* What is written when `t` is: tensors from outside share memory when they share storage. */
 static inline const void *tli_memory_of(const tl_tensor *t)

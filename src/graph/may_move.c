@@ -202,7 +202,7 @@ static bool is_seen_on(const tl_graph *g, way w, const tl_tensor *changed)
 static bool changes_are_seen(const tl_graph *g, const tl_node *n, way w)
 {
     for (int i = 0; i < n->inputs; i++)
-        if (tli_writes(n, i) && is_seen_on(g, w, n->in[i])) return true;
+        if (tli_call_writes(n, i) && is_seen_on(g, w, n->in[i])) return true;
     for (int i = 0; i < n->outputs; i++)
         if (n->out[i]->view_of && !tli_is_view(n) && is_seen_on(g, w, n->out[i])) return true;
     return false;

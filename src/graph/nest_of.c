@@ -28,7 +28,7 @@ const tl_op_class tli_op_nest = {
 
 tl_status tli_nest_try_plan(tl_graph *g, const tl_nest *nest)
 {
-    tl_nest_plan *plan;
+    const tl_nest_walk *plan;
     tl_arena_mark mark = tl_arena_begin(g->ctx->arena);
     tl_status st = tl_engine_nests(g->ctx->engine)->plan(&plan, g->ctx->arena, nest);
     tl_arena_end(g->ctx->arena, mark);

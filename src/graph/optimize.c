@@ -20,6 +20,7 @@ const tl_pass tl_graph_passes[] = {
 
 static bool is_skipped(const tl_optimize *how, const tl_pass *pass)
 {
+    if (how->no_nests && pass->run == tli_pass_fuse) return true;
     for (const char *const *name = how->skip; name && *name; name++)
         if (strcmp(*name, pass->name) == 0) return true;
     return false;

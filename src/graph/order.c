@@ -32,7 +32,7 @@ static tl_status find_changed(memories *out, tl_graph *g)
     if (!out->items || !out->numbers) return TL_ENOMEM;
     TLI_EACH_NODE(g, n)
         for (int i = 0; tli_has_effects(n) && i < n->inputs; i++) {
-            if (!tli_writes(n, i) || find(out, n->in[i])) continue;
+            if (!tli_call_writes(n, i) || find(out, n->in[i])) continue;
             out->items[out->count].writer = -1;
             out->numbers[tli_memory_id(g, n->in[i])] = (int32_t)++out->count;
         }
@@ -52,13 +52,13 @@ static tl_status add_memory_deps(tli_order *o, memories *list, const tl_node *n)
         memory *w = find(list, n->in[i]);
         if (!w) continue;
         TL_TRY(add(o, w->writer));
-        for (int64_t k = 0; tli_writes(n, i) && k < w->since.count; k++)
+        for (int64_t k = 0; tli_call_writes(n, i) && k < w->since.count; k++)
             if (w->since.items[k] != n->index) TL_TRY(add(o, w->since.items[k]));
     }
     for (int i = 0; i < n->inputs; i++) {
         memory *w = find(list, n->in[i]);
         if (!w) continue;
-        if (tli_writes(n, i)) {
+        if (tli_call_writes(n, i)) {
             w->writer = n->index;
             w->since.count = 0;
         } else if (w->writer != n->index && !TL_VEC_PUSH(&w->since, n->index)) {

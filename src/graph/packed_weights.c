@@ -3,7 +3,6 @@
  * costs the same and keeps no second copy of every weight. */
 #include <tilth/core/engine.h>
 
-#include "core/inner/engine.h"
 #include "core/inner/storage.h"
 #include "graph/program.h"
 
@@ -18,9 +17,14 @@ static bool stays_the_same(const tl_graph *g, const tl_tensor *t)
     return !root->node && root->storage && !tli_is_written(g, root);
 }
 
+static const tl_backend_class *backend_of(const tl_program *p)
+{
+    return tl_engine_backend(p->graph->ctx->engine);
+}
+
 tl_status tli_packed_find(tl_program *p)
 {
-    if (!p->graph->ctx->engine->backend->pack) return TL_OK;
+    if (!backend_of(p)->pack) return TL_OK;
     for (int64_t i = 0; i < p->step_count; i++) {
         tli_step *s = &p->steps[i];
         tl_op op = s->node->op->op;
@@ -38,10 +42,10 @@ static tl_status ask(tl_program *p, const tli_step *s, const tl_run *run)
 {
     size_t bytes;
     s->packed->asked = true;
-    TL_TRY(run->engine->backend->pack(run, s->node, NULL, &bytes));
+    TL_TRY(backend_of(p)->pack(run, s->node, NULL, &bytes));
     if (!bytes || p->packed_bytes + (int64_t)bytes > MOST_BYTES) return TL_OK;
     p->packed_bytes += (int64_t)bytes;
-    return tl_tensor_new(&s->packed->panels, run->engine, TL_U8, TL_SHAPE((int64_t)bytes));
+    return tl_tensor_new(&s->packed->panels, p->graph->ctx->engine, TL_U8, TL_SHAPE((int64_t)bytes));
 }
 
 tl_status tli_packed_prepare(tl_program *p, const tli_step *s, tl_run *run)
@@ -53,7 +57,7 @@ tl_status tli_packed_prepare(tl_program *p, const tli_step *s, tl_run *run)
     uint64_t version = tli_storage_version(w->weight->storage);
     if (!w->valid || w->version != version) {
         w->valid = false;
-        TL_TRY(run->engine->backend->pack(run, s->node, w->panels, &bytes));
+        TL_TRY(backend_of(p)->pack(run, s->node, w->panels, &bytes));
         w->valid = true;
         w->version = version;
     }

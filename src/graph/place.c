@@ -9,21 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
+#include <tilth/base/integer.h>
 
 #include "graph/plan.h"
 
 enum {
-    ALIGNMENT = 64,
     BITS = 2, /* 4 branches below each: less deep than with 2, and still few are the time of a room */
     MOST_LEVELS = 32,
     MOST_BRANCHES = 2 * ((1 << BITS) - 1) * MOST_LEVELS,
     FEW = 2
 };
-
-static int64_t aligned(int64_t bytes)
-{
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
 
 /* --- spans of bytes that are taken ------------------------------------------------------------ */
 
@@ -92,6 +87,7 @@ typedef struct branch {
 } branch;
 
 typedef struct tree {
+    int64_t alignment;
     branch *branches;
     int64_t first[MOST_LEVELS]; /* branch of each level; calls are level 0 */
     int levels;                 /* the root is the last */
@@ -127,7 +123,7 @@ static int branches_above(const tree *t, const tli_room *r, int64_t out[MOST_BRA
 static tl_status note(tree *t, const tli_room *r)
 {
     int64_t branches[MOST_BRANCHES];
-    span taken = {r->offset, aligned(r->offset + r->bytes)};
+    span taken = {r->offset, tl_round_up(r->offset + r->bytes, t->alignment)};
     if (taken.end == taken.begin) return TL_OK;
     for (int i = 0, count = branches_of(t, r, branches); i < count; i++) {
         TL_TRY(take(&t->branches[branches[i]].all, taken));
@@ -196,7 +192,7 @@ static tl_status place(tli_plan *p, tree *t, tli_room **rooms)
     for (int64_t i = 0; i < count; i++) {
         tli_room *r = rooms[i];
         r->offset = lowest_gap(t, r);
-        p->unplanned += aligned(r->bytes);
+        p->unplanned += tl_round_up(r->bytes, t->alignment);
         if (r->offset + r->bytes > p->bytes) p->bytes = r->offset + r->bytes;
         TL_TRY(note(t, r));
     }
@@ -216,7 +212,7 @@ static int64_t make_levels(tree *t, int64_t calls)
 
 tl_status tli_plan_place(tli_plan *p, int64_t calls)
 {
-    tree t = {0};
+    tree t = {.alignment = p->alignment};
     int64_t count = make_levels(&t, calls > 0 ? calls : 1);
     size_t bytes = (size_t)count * sizeof *t.branches;
     size_t room_bytes = (size_t)(p->rooms.count + 1) * sizeof(tli_room *);

@@ -99,7 +99,7 @@ static tl_status plan_nest(tl_program *p, tli_step *s, const tli_plan *plan)
 
 static tl_status run_nest(const tl_program *p, const tl_run *run, const tli_step *s)
 {
-    TL_TRY(p->methods->run(run, s->node, s->nest, s->compiled, s->scratch));
+    TL_TRY(p->methods->run(run, s->node, s->nest, s->code, s->scratch));
     tli_note_written(run->engine, s->node);
     return TL_OK;
 }
@@ -155,7 +155,7 @@ static tl_status note_written(tl_program *p)
     TLI_EACH_NODE(g, n)
         for (int i = 0; tli_has_effects(n) && i < n->inputs; i++) {
             tl_tensor *root = tli_root(n->in[i]);
-            if (tli_writes(n, i) && !root->node && !is_noted(p, root)) p->written[p->written_count++] = root;
+            if (tli_call_writes(n, i) && !root->node && !is_noted(p, root)) p->written[p->written_count++] = root;
         }
     return TL_OK;
 }
@@ -171,7 +171,23 @@ static tl_status plan_nests(tl_program *p, int64_t **scratch)
     TLI_EACH_NODE(p->graph, n) {
         if (n->op != &tli_op_nest) continue;
         TL_TRY(p->methods->plan(&p->nests[n->index], arena, n->attr));
+        p->must_compile |= p->methods->compile_first;
         (*scratch)[n->index] = (int64_t)p->nests[n->index]->scratch_bytes;
+    }
+    return TL_OK;
+}
+
+// Memory from outside must be where the kernels of the program will look for it.
+static tl_status check_outside(const tl_graph *g)
+{
+    const tl_engine *e = g->ctx->engine;
+    for (int64_t i = 0; i < g->outside.count; i++) {
+        const tl_tensor *t = g->outside.items[i].header;
+        if (!t->storage || tli_is_here(e, t)) continue;
+        const tli_use *first = tli_first_use(g, t);
+        if (!first) return tli_fail_elsewhere(e, t, "a tensor from outside");
+        const tl_node *n = tli_user(g, first);
+        return tli_fail_elsewhere(e, t, "%s%s%s: a tensor from outside", n->path, *n->path ? ": " : "", n->op->name);
     }
     return TL_OK;
 }
@@ -181,6 +197,7 @@ static tl_status prepare(tl_program *p)
     tl_graph *g = p->graph;
     tli_plan plan = {0};
     int64_t *scratch;
+    TL_TRY(check_outside(g));
     TL_TRY(plan_nests(p, &scratch));
     tl_status st = tli_plan_make(&plan, g, scratch);
     p->workspace_bytes = plan.bytes;
@@ -259,9 +276,8 @@ static tl_status lend_inputs(tl_program *p, const tl_tensors *in)
         if (!is->storage) return TL_FAIL(TL_ESTATE, "input '%s' has no elements", want->name);
         if (!is->contiguous)
             return TL_FAIL(TL_EINVAL, "input '%s' is a view with gaps; make it contiguous first", want->name);
-        if (is->storage->memory->device != g->ctx->engine->device)
-            return TL_FAIL(TL_EINVAL, "input '%s' lies on another device than '%s'; copy it there first", want->name,
-                           g->ctx->engine->device->cls->cls.name);
+        if (!tli_is_here(g->ctx->engine, is))
+            return tli_fail_elsewhere(g->ctx->engine, is, "input '%s'", want->name);
         lend(&p->inputs[i], is->storage, is->offset);
     }
     return TL_OK;
@@ -346,8 +362,33 @@ static void note_versions(tl_program *p, bool whole)
     }
 }
 
+// Kernels, plans and memory are those of one engine, and its queue keeps the order between runs.
+static tl_status check_engine(const tl_program *p, const tl_ctx *c)
+{
+    const tl_engine *own = p->graph->ctx->engine, *other = c->engine;
+    if (own == other) return TL_OK;
+    if (own->device->cls != other->device->cls)
+        return TL_FAIL(TL_EINVAL, "it was made for the device '%s' and is run by a context on '%s'; make it for that one too",
+                       own->device->cls->cls.name, other->device->cls->cls.name);
+    return TL_FAIL(TL_EINVAL, "it was made for another engine (backend '%s', %s) than that of the context that runs it "
+                   "(backend '%s'); run it in a context of its own engine", own->backend->cls.name,
+                   own->queue == other->queue ? "beside it" : own->device == other->device ? "with a queue of its own"
+                                                                                          : "on a device of its own",
+                   other->backend->cls.name);
+}
+
+static tl_status check_runnable(const tl_program *p, const tl_ctx *c)
+{
+    TL_TRY(check_engine(p, c));
+    if (p->must_compile)
+        return TL_FAIL(TL_ESTATE, "the backend '%s' runs loop nests compiled only; call tl_program_compile first",
+                       c->engine->backend->cls.name);
+    return TL_OK;
+}
+
 tl_status tl_program_run(tl_program *p, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {
+    TL_TRY_NOTE(check_runnable(p, c), "%s", p->name);
     tl_run run = {.engine = c->engine, .queue = c->engine->queue, .threads = c->engine->threads, .draws = c->draws};
     tl_status st = lend_inputs(p, in);
     if (st == TL_OK) st = lend_outputs(p, c, out);

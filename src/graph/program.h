@@ -33,8 +33,8 @@ typedef struct tli_step {
     const tl_node *node;
     tl_kernel kernel;   /* `fn` is NULL for nests */
     tli_packed *packed; /* NULL: none */
-    const tl_nest_plan *nest;
-    tl_nest_fn *compiled; /* NULL: interpreted */
+    const tl_nest_walk *nest;
+    const tl_nest_code *code; /* of a nest; NULL: interpreted */
     tl_tensor *scratch;   /* of a nest; NULL: it needs none */
     int64_t begin_ns, end_ns, total_ns, runs; /* when timed */
 } tli_step;
@@ -43,10 +43,11 @@ struct tl_program {
     const char *name;
     tl_graph *graph;
     const tl_nest_methods *methods; /* of its engine; NULL: it has no nests */
+    bool must_compile; /* it has nests that nobody can interpret */
     tl_tensor *workspace;
     int64_t workspace_bytes, unplanned_bytes;
     tli_binding *inputs, *outputs; /* as those of the graph */
-    tl_nest_plan **nests; /* by index of their node */
+    const tl_nest_walk **nests; /* by index of their node */
     tli_step *steps;
     int64_t step_count;
     tli_step *refreshes; /* as the copies of the graph */

@@ -45,7 +45,7 @@ void tl_program_measure(const tl_program *p, tl_program_stats *out)
         out->flops += tl_node_flops(n);
         out->bytes += bytes_of(&p->steps[i]);
         out->nests += n->op == &tli_op_nest;
-        out->compiled += p->steps[i].compiled != NULL;
+        out->compiled += p->steps[i].code != NULL;
     }
 }
 

@@ -140,7 +140,7 @@ static bool reuses(const tl_node *n, int output)
 static tl_status add_changes(tl_graph *g, const tl_node *n)
 {
     for (int i = 0; tli_has_effects(n) && i < n->inputs; i++)
-        if (tli_writes(n, i)) TL_TRY(add_change(g, n->in[i], n, false));
+        if (tli_call_writes(n, i)) TL_TRY(add_change(g, n->in[i], n, false));
     for (int i = 0; i < n->outputs; i++)
         if (reuses(n, i)) TL_TRY(add_change(g, n->out[i], n, true));
     return TL_OK;
@@ -149,7 +149,7 @@ static tl_status add_changes(tl_graph *g, const tl_node *n)
 static void drop_changes(tl_graph *g, const tl_node *n)
 {
     for (int i = 0; tli_has_effects(n) && i < n->inputs; i++)
-        if (tli_writes(n, i)) drop_change(g, n->in[i], n);
+        if (tli_call_writes(n, i)) drop_change(g, n->in[i], n);
     for (int i = 0; i < n->outputs; i++)
         if (reuses(n, i)) drop_change(g, n->out[i], n);
 }
@@ -280,7 +280,7 @@ static tl_status renew_changes(tl_graph *g, const tl_tensor *t, bool add)
     TLI_EACH_USE(g, t, u)
     {
         const tl_node *user = tli_user(g, u);
-        if (!tli_writes(user, u->input)) continue;
+        if (!tli_call_writes(user, u->input)) continue;
         if (add)
             TL_TRY(add_changes(g, user));
         else

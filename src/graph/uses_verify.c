@@ -56,7 +56,7 @@ static int changed_by(const tl_graph *g, const tl_node *n, const tl_tensor **out
     int count = 0;
     for (int i = 0; i < n->inputs + n->outputs; i++) {
         const tl_tensor *t = i < n->inputs ? n->in[i] : n->out[i - n->inputs];
-        bool changes = i < n->inputs ? tli_writes(n, i) : t->view_of && !tli_is_view(n);
+        bool changes = i < n->inputs ? tli_call_writes(n, i) : t->view_of && !tli_is_view(n);
         for (int k = 0; k < count && changes; k++) changes = tli_memory_id(g, out[k]) != tli_memory_id(g, t);
         if (changes && count < most) out[count++] = t;
     }

@@ -19,12 +19,16 @@ typedef struct weights {
     tl_dtype type;      /* of the copy */
     int64_t begin, end; /* elements of the storage */
     int64_t cast;       /* how many of them are cast */
-    tl_node *writer;    /* the first call that writes them */
-    struct { tl_node **items; int64_t count, capacity; } casts; /* to that type */
+    struct { tl_node **items; int64_t count, capacity; } casts;   /* to that type */
+    struct { tl_node **items; int64_t count, capacity; } updates; /* that write them */
 } weights;
 
 /* All that is cast to half precision, in the order of the first casts. */
-typedef struct all_weights { weights *items; int64_t count, capacity; } all_weights;
+typedef struct all_weights {
+    weights *items;
+    int64_t count, capacity;
+    int32_t (*at)[2]; /* by the id of their memory and the type of the copy: number among the items, plus one */
+} all_weights;
 
 static bool is_weight(const tl_tensor *t)
 {
@@ -48,30 +52,32 @@ static void take_in(weights *w, const tl_tensor *t)
     if (t->offset + tl_tensor_count(t) > w->end) w->end = t->offset + tl_tensor_count(t);
 }
 
-// Who writes them, and where; false when it is somebody that cannot write a copy as well.
-static bool find_writers(const tl_graph *g, weights *w)
+// Who writes them, and where; not `all` when it is somebody that cannot write a copy as well.
+static tl_status find_writers(bool *all, const tl_graph *g, weights *w)
 {
+    *all = false;
     const tli_changes *changes = tli_changes_of(g, w->casts.items[0]->in[0]);
     for (int64_t k = 0; changes && k < changes->count; k++) {
         tl_node *n = tli_changer(g, &changes->items[k]);
         for (int i = 1; i < n->inputs; i++)
-            if (tli_writes(n, i) && tli_memory_of(n->in[i]) == w->storage) return false;
-        if (!is_update(n) || !is_weight(n->in[0])) return false;
-        if (((const tl_update_attr *)n->attr)->copy) return false; // it has one already
-        if (!w->writer) w->writer = n;
+            if (tli_call_writes(n, i) && tli_memory_of(n->in[i]) == w->storage) return TL_OK;
+        if (!is_update(n) || !is_weight(n->in[0])) return TL_OK;
+        if (((const tl_update_attr *)n->attr)->copy) return TL_OK; // it has one already
+        if (!TL_VEC_PUSH(&w->updates, n)) return TL_ENOMEM;
         take_in(w, n->in[0]);
     }
-    return true;
+    *all = true;
+    return TL_OK;
 }
 
 // Whether a copy of what the casts read is worth keeping; of them those stay noted that can read it.
 static bool is_worth_it(const tl_graph *g, weights *w)
 {
     int64_t kept = 0;
-    if (!find_writers(g, w)) return false;
+    const tl_node *first = w->updates.count ? w->updates.items[0] : NULL;
     for (int64_t i = 0; i < w->casts.count; i++) {
         tl_node *n = w->casts.items[i];
-        if (!is_read_before(g, n->out[0], w->writer)) continue;
+        if (!is_read_before(g, n->out[0], first)) continue;
         take_in(w, n->in[0]);
         w->cast += tl_tensor_count(n->in[0]);
         w->casts.items[kept++] = n;
@@ -84,22 +90,25 @@ static bool is_worth_it(const tl_graph *g, weights *w)
 
 /* --- casts ------------------------------------------------------------------------------------ */
 
-static weights *weights_of(all_weights *all, const tl_node *cast)
+static weights *weights_of(all_weights *all, const tl_graph *g, const tl_node *cast)
 {
     tl_dtype type = cast->out[0]->dtype;
-    for (int64_t i = all->count - 1; i >= 0; i--)
-        if (all->items[i].storage == cast->in[0]->storage && all->items[i].type == type)
-            return &all->items[i];
+    int32_t *number = &all->at[tli_memory_id(g, cast->in[0])][type == TL_F16];
+    if (*number) return &all->items[*number - 1];
     weights w = {.storage = cast->in[0]->storage, .type = type, .begin = INT64_MAX};
-    return TL_VEC_PUSH(all, w) ? &all->items[all->count - 1] : NULL;
+    if (!TL_VEC_PUSH(all, w)) return NULL;
+    *number = (int32_t)all->count;
+    return &all->items[all->count - 1];
 }
 
 static tl_status find_casts(all_weights *out, const tl_graph *g)
 {
+    out->at = tl_arena_array(g->scratch, tli_value_count(g), sizeof *out->at);
+    if (!out->at) return TL_ENOMEM;
     TLI_EACH_NODE(g, n) {
         if (n->op->op != TL_OP_cast || !is_weight(n->in[0])) continue;
         if (n->out[0]->dtype != TL_BF16 && n->out[0]->dtype != TL_F16) continue;
-        weights *w = weights_of(out, n);
+        weights *w = weights_of(out, g, n);
         if (!w || !TL_VEC_PUSH(&w->casts, n)) return TL_ENOMEM;
     }
     return TL_OK;
@@ -166,8 +175,8 @@ static tl_status use_copy(tl_graph *g, const weights *w, const tl_tensor *copy)
         TL_TRY(tli_replace(g, n->out[0], part));
         tli_remove(g, n);
     }
-    TLI_EACH_NODE(g, n) {
-        if (!is_update(n) || tli_memory_of(n->in[0]) != w->storage) continue;
+    for (int64_t i = 0; i < w->updates.count; i++) {
+        tl_node *n = w->updates.items[i];
         TL_TRY(add_copy(g, n, part_of_copy(g, w, copy, n->in[0])));
     }
     return TL_OK;
@@ -175,7 +184,9 @@ static tl_status use_copy(tl_graph *g, const weights *w, const tl_tensor *copy)
 
 static tl_status keep_copy(tl_graph *g, weights *w, int64_t *changes)
 {
-    if (!is_worth_it(g, w)) return TL_OK;
+    bool all;
+    TL_TRY(find_writers(&all, g, w));
+    if (!all || !is_worth_it(g, w)) return TL_OK;
     tl_tensor *copy = make_copy(g, w);
     if (!copy) return tl_ctx_status(g->ctx) != TL_OK ? tl_ctx_status(g->ctx) : TL_ENOMEM;
     ++*changes;
@@ -187,7 +198,10 @@ tl_status tli_pass_weight_copies(tl_graph *g, int64_t *changes)
     all_weights all = {0};
     tl_status st = find_casts(&all, g);
     for (int64_t i = 0; i < all.count && st == TL_OK; i++) st = keep_copy(g, &all.items[i], changes);
-    for (int64_t i = 0; i < all.count; i++) TL_VEC_FREE(&all.items[i].casts);
+    for (int64_t i = 0; i < all.count; i++) {
+        TL_VEC_FREE(&all.items[i].casts);
+        TL_VEC_FREE(&all.items[i].updates);
+    }
     TL_VEC_FREE(&all);
     return st;
 }

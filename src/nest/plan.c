@@ -128,8 +128,8 @@ static void cut_last(tli_schedule *s)
 // Room in scratch; gives where it begins. Sizes are those of what is computed, or less.
 static size_t reserve(tl_nest_plan *p, int64_t count, tli_kind kind)
 {
-    const size_t at = p->scratch_bytes, bytes = (size_t)(count * tli_kind_size(kind));
-    p->scratch_bytes += tl_round_up_size(bytes, TL_NEST_ALIGNMENT);
+    const size_t at = p->walk.scratch_bytes, bytes = (size_t)(count * tli_kind_size(kind));
+    p->walk.scratch_bytes += tl_round_up_size(bytes, TL_NEST_ALIGNMENT);
     return at;
 }
 
@@ -171,7 +171,7 @@ static double points_of(const tl_nest *n, uint32_t axes)
 
 static tl_status count_work(tl_nest_plan *p, tl_arena *arena)
 {
-    const tl_nest *n = &p->nest;
+    const tl_nest *n = &p->walk.nest;
     uint32_t *varies = tl_arena_array(arena, n->term_count, sizeof *varies);
     if (!varies) return TL_ENOMEM;
     tl_nest_variance(n, varies);
@@ -183,12 +183,12 @@ static tl_status count_work(tl_nest_plan *p, tl_arena *arena)
                 n->terms[k].kind == TL_TERM_LOAD && n->terms[k].from.buffer == t->from.buffer
                 && memcmp(n->terms[k].from.strides, t->from.strides, sizeof t->from.strides) == 0;
         if (t->kind == TL_TERM_LOAD && !again)
-            p->bytes += points_of(n, varies[i]) * (double)tl_dtype_size(t->dtype);
-        if (t->kind == TL_TERM_OP) p->flops += points_of(n, varies[i]);
-        if (t->kind == TL_TERM_REDUCE) p->flops += points_of(n, varies[t->in[0]] | t->axes);
+            p->walk.bytes += points_of(n, varies[i]) * (double)tl_dtype_size(t->dtype);
+        if (t->kind == TL_TERM_OP) p->walk.flops += points_of(n, varies[i]);
+        if (t->kind == TL_TERM_REDUCE) p->walk.flops += points_of(n, varies[t->in[0]] | t->axes);
     }
     for (int64_t i = 0; i < n->store_count; i++)
-        p->bytes +=
+        p->walk.bytes +=
             points_of(n, varies[n->stores[i].term]) * (double)tl_dtype_size(n->stores[i].to.dtype);
     return TL_OK;
 }
@@ -233,18 +233,24 @@ tl_status tl_nest_plan_new(tl_nest_plan **out, tl_arena *arena, const tl_nest *n
     TL_TRY(tl_nest_verify(nest));
     if (nest->term_count > INT32_MAX || nest->store_count > INT32_MAX)
         return TL_FAIL(TL_ELIMIT, "nest: %" PRId64 " terms are too many", nest->term_count);
-    p->nest = *nest;
-    p->nest.terms =
+    p->walk.nest = *nest;
+    p->walk.nest.terms =
         tl_arena_copy(arena, nest->terms, (size_t)nest->term_count * sizeof *nest->terms);
-    p->nest.stores =
+    p->walk.nest.stores =
         tl_arena_copy(arena, nest->stores, (size_t)nest->store_count * sizeof *nest->stores);
-    if (!p->nest.terms || !p->nest.stores) return TL_ENOMEM;
-    TL_TRY(choose_schedule(&s, arena, &p->nest));
+    if (!p->walk.nest.terms || !p->walk.nest.stores) return TL_ENOMEM;
+    TL_TRY(choose_schedule(&s, arena, &p->walk.nest));
     TL_TRY(count_work(p, arena));
     cut(p, s);
     p->schedule = s;
     *out = p;
     return TL_OK;
+}
+
+void tl_nest_plan_cost(tl_nest_cost *out, const tl_nest_plan *plan)
+{
+    *out = (tl_nest_cost){plan->schedule->row, plan->schedule->reduced_points, plan->phases[0].tasks,
+                          (int64_t)plan->walk.scratch_bytes, plan->phase_count};
 }
 
 /* --- running ---------------------------------------------------------------------------------- */

@@ -814,7 +814,7 @@ static void print_description(tl_str *out, const tl_nest *nest)
 void tl_nest_print_c(tl_str *out, const tl_nest_plan *plan, const char *name)
 {
     printer p = {.out = out, .s = plan->schedule};
-    print_description(out, &plan->nest);
+    print_description(out, &plan->walk.nest);
     print_first(&p, name);
     if (plan->phase_count > 1) print_second(&p, name);
     line(&p,

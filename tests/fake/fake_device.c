@@ -209,8 +209,8 @@ typedef struct task {
     tl_node *call;
     tl_kernel_fn *kernel;
     /* nests */
-    const tl_nest_plan *plan;
-    tl_nest_fn *compiled;
+    const tl_nest_walk *walk;
+    const tl_nest_code *code;
     tl_tensor *scratch;
 } task;
 
@@ -527,29 +527,119 @@ static tl_status around(const tl_run *run, const tl_node *call, tl_kernel_fn *ke
 
 /* --- nests ------------------------------------------------------------------------------------ */
 
+/* Plans, compilers and code are the CPU's in wrappings of this device's own: whoever takes them for the CPU's,
+ * or hands the CPU's to this device, does not get far. */
+typedef struct fake_walk {
+    tl_nest_walk base;
+    const tl_nest_walk *inner;
+} fake_walk;
+
+typedef struct fake_compiler {
+    tl_nest_compiler *inner;
+    tl_arena *code;
+} fake_compiler;
+
+typedef struct fake_code {
+    const tl_nest_code *inner;
+} fake_code;
+
 static const tl_nest_methods *inner_nests(void)
 {
     return tl_backend_reference.nests; // all backends of the CPU have the same
 }
 
-static tl_status run_nest(task *t)
+static const tl_nest_walk *inner_walk(const tl_nest_walk *walk)
 {
-    return inner_nests()->run(&t->with, t->call, t->plan, t->compiled, t->scratch);
+    return ((const fake_walk *)walk)->inner;
 }
 
-static tl_status put_nest(const tl_run *run, const tl_node *call, const tl_nest_plan *plan, tl_nest_fn *compiled,
+static tl_status plan_nest(const tl_nest_walk **out, tl_arena *arena, const tl_nest *nest)
+{
+    const tl_nest_walk *inner;
+    *out = NULL;
+    TL_TRY(inner_nests()->plan(&inner, arena, nest));
+    fake_walk *w = tl_arena_alloc(arena, sizeof *w);
+    if (!w) return TL_ENOMEM;
+    *w = (fake_walk){*inner, inner};
+    *out = &w->base;
+    return TL_OK;
+}
+
+static bool as_good(const tl_nest_walk *both, const tl_nest_walk *a, const tl_nest_walk *b)
+{
+    return inner_nests()->as_good(inner_walk(both), inner_walk(a), inner_walk(b));
+}
+
+static void close_compiler(tl_nest_compiler **compiler)
+{
+    fake_compiler *c = (fake_compiler *)*compiler;
+    if (!c) return;
+    inner_nests()->close(&c->inner);
+    tl_arena_free(&c->code);
+    tl_free(c);
+    *compiler = NULL;
+}
+
+static tl_status open_compiler(tl_nest_compiler **out, tl_engine *engine)
+{
+    fake_compiler *c = tl_alloc_zero(sizeof *c);
+    *out = (tl_nest_compiler *)c;
+    if (!c) return TL_FAIL_NOMEM(sizeof *c);
+    tl_status st = tl_arena_new(&c->code);
+    if (st == TL_OK) st = inner_nests()->open(&c->inner, engine);
+    if (st != TL_OK) close_compiler(out);
+    return st;
+}
+
+static tl_status compile_nests(tl_nest_compiler *compiler, const char *program, const tl_nest_walk *const *walks,
+                               int64_t count, const tl_nest_code **out, double *seconds)
+{
+    fake_compiler *c = (fake_compiler *)compiler;
+    fake_code *code = tl_arena_array(c->code, count, sizeof *code);
+    const tl_nest_walk **inner = tl_arena_array(c->code, count, sizeof *inner);
+    const tl_nest_code **made = tl_arena_array(c->code, count, sizeof *made);
+    if (!code || !inner || !made) return TL_ENOMEM;
+    for (int64_t i = 0; i < count; i++) inner[i] = inner_walk(walks[i]);
+    TL_TRY(inner_nests()->compile(c->inner, program, inner, count, made, seconds));
+    for (int64_t i = 0; i < count; i++) {
+        code[i].inner = made[i];
+        out[i] = (const tl_nest_code *)&code[i];
+    }
+    return TL_OK;
+}
+
+static tl_status run_nest(task *t)
+{
+    return inner_nests()->run(&t->with, t->call, t->walk, t->code, t->scratch);
+}
+
+static tl_status put_nest(const tl_run *run, const tl_node *call, const tl_nest_walk *walk, const tl_nest_code *code,
                           const tl_tensor *scratch)
 {
     task *t;
     TL_TRY(task_of(&t, run, call));
     t->run = run_nest;
-    t->plan = plan;
-    t->compiled = compiled;
+    t->walk = inner_walk(walk);
+    t->code = code ? ((const fake_code *)code)->inner : NULL;
     if (scratch && !(t->scratch = real_tensor(t->arena, (const fake *)run->queue->device, scratch))) {
         task_free(t);
         return TL_ENOMEM;
     }
     return put_call(t);
+}
+
+static tl_status put_compiled(const tl_run *run, const tl_node *call, const tl_nest_walk *walk,
+                              const tl_nest_code *code, const tl_tensor *scratch)
+{
+    if (!code) return TL_FAIL(TL_EINTERNAL, "a nest comes without code to a device that cannot interpret it");
+    return put_nest(run, call, walk, code, scratch);
+}
+
+static void fill_nests(tl_nest_methods *m)
+{
+    *m = (tl_nest_methods){.limits = inner_nests()->limits, .plan = plan_nest, .as_good = as_good,
+                           .open = open_compiler, .close = close_compiler, .compile = compile_nests,
+                           .run = put_nest};
 }
 
 /* --- backends --------------------------------------------------------------------------------- */
@@ -585,8 +675,7 @@ tl_status fake_backend_of(const tl_backend_class **out, const tl_backend_class *
         found = &all[made_count++];
         found->inner = inner;
         (void)gather_tables(found, inner);
-        found->nests = *inner_nests();
-        found->nests.run = put_nest;
+        fill_nests(&found->nests);
         found->backend = (tl_backend_class){
             .cls = {.class_size = sizeof(tl_backend_class), .name = "fake", .help = "the CPU's kernels, elsewhere"},
             .tables = found->tables,
@@ -600,6 +689,23 @@ tl_status fake_backend_of(const tl_backend_class **out, const tl_backend_class *
     leave();
     *out = found ? &found->backend : NULL;
     return found ? TL_OK : TL_FAIL(TL_ELIMIT, "a test makes at most %d backends", MOST_BACKENDS);
+}
+
+tl_status fake_backend_without_interpreter(const tl_backend_class **out)
+{
+    static tl_backend_class backend;
+    static tl_nest_methods nests;
+    const tl_backend_class *usual;
+    TL_TRY(fake_backend_of(&usual, &tl_backend_cpu));
+    enter();
+    fill_nests(&nests);
+    nests.compile_first = true;
+    nests.run = put_compiled;
+    backend = *usual;
+    backend.nests = &nests;
+    leave();
+    *out = &backend;
+    return TL_OK;
 }
 
 static tl_status choose_fake(const tl_backend_class **out)

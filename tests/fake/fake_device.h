@@ -24,6 +24,8 @@ extern const tl_module fake_module;
 
 /* The kernels of any backend of the host on it. Lives as long as the process. */
 TL_NODISCARD tl_status fake_backend_of(const tl_backend_class **out, const tl_backend_class *inner);
+/* As a GPU's would be: its nests run compiled only. */
+TL_NODISCARD tl_status fake_backend_without_interpreter(const tl_backend_class **out);
 /* Whether the environment asks for it. */
 bool fake_wanted(void);
 

@@ -100,7 +100,7 @@ static void walk_call(memory *m, const tl_node *n, const int64_t *scratch)
         put(m, NULL, at, at + scratch[n->index]);
     }
     for (int i = 0; i < n->inputs; i++)
-        if (tli_writes(n, i)) put_value(m, value_of(n->in[i]));
+        if (tli_call_writes(n, i)) put_value(m, value_of(n->in[i]));
     if (n->op->op == TL_OP_pack && n->op != &tli_op_nest)
         put_pack(m, n);
     else
@@ -471,7 +471,7 @@ static void rooms_lie_in_the_lowest_gaps(void **state)
     (void)state;
     tl_rng_init(&rng, 5);
     for (int round = 0; round < 200; round++) {
-        tli_plan plan = {0};
+        tli_plan plan = {.alignment = STEP};
         int64_t calls = 1 + tl_rng_below(&rng, 100);
         for (int64_t i = 0; i < ROOMS; i++) {
             int64_t first = tl_rng_below(&rng, calls), last = first + tl_rng_below(&rng, calls - first);

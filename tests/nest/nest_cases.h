@@ -681,10 +681,10 @@ static inline void check_near(const build *b, char **got, char **wanted, double 
 static inline void run_plan(const build *b, tl_nest_fn *compiled, char **out, tl_pool *pool)
 {
     char *scratch =
-        aligned_alloc(TL_NEST_ALIGNMENT, b->plan->scratch_bytes + TL_NEST_ALIGNMENT
-                                             - b->plan->scratch_bytes % TL_NEST_ALIGNMENT);
+        aligned_alloc(TL_NEST_ALIGNMENT, b->plan->walk.scratch_bytes + TL_NEST_ALIGNMENT
+                                             - b->plan->walk.scratch_bytes % TL_NEST_ALIGNMENT);
     assert_non_null(scratch);
-    memset(scratch, 0xff, b->plan->scratch_bytes);
+    memset(scratch, 0xff, b->plan->walk.scratch_bytes);
     copy_buffers(b, out);
     assert_ok(tl_nest_run(b->plan, compiled, (void *const *)out, scratch, pool));
     free(scratch);

@@ -17,9 +17,9 @@ static void test_tasks(void **state)
     tl_nest_plan *p = plan_of(&c, b);
     assert_int_equal(p->phase_count, 1);
     assert_int_equal(p->phases[0].tasks, 1);
-    assert_int_equal(p->scratch_bytes, 0);
-    assert_near(p->flops, 10000, 0);
-    assert_near(p->bytes, 80000, 0);
+    assert_int_equal(p->walk.scratch_bytes, 0);
+    assert_near(p->walk.flops, 10000, 0);
+    assert_near(p->walk.bytes, 80000, 0);
 
     b = cases_add(&c, "large", 2, (const int64_t[]){1000, 1000});
     store_all(b, op(b, TL_OP_neg, TL_F32, NULL, 1, load_all(b, TL_F32, 3)));
@@ -31,7 +31,7 @@ static void test_tasks(void **state)
     p = plan_of(&c, b);
     assert_int_equal(p->phase_count, 2);
     assert_true(p->phases[0].tasks > 8);
-    assert_true(p->scratch_bytes > 0 && p->scratch_bytes < 100000);
+    assert_true(p->walk.scratch_bytes > 0 && p->walk.scratch_bytes < 100000);
 
     b = cases_add(&c, "empty", 1, (const int64_t[]){0});
     store_all(b, op(b, TL_OP_neg, TL_F32, NULL, 1, load_all(b, TL_F32, 1)));

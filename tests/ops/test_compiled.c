@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include <stdlib.h>
-#include <tilth/sys/nest/jit.h>
+#include <tilth/sys/cpu/jit.h>
 
 static void check_family(const char *family)
 {

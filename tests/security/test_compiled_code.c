@@ -1,6 +1,6 @@
 /* Attempts to have code of another user run through the cache of compiled code. The other user is 12345;
  * only root can play both. */
-#include "nest/jit_test.h"
+#include "cpu/jit_test.h"
 
 #include <sched.h>
 #include <sys/prctl.h>

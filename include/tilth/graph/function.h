@@ -19,7 +19,7 @@
  * function. When their memory has moved, the function captures again.
  *
  * A signature that is called a second time is compiled; one that is seen once is interpreted. The
- * bits are the same.
+ * bits are the same. A backend that cannot interpret compiles at the first call.
  *
  * Ownership: the caller's. Thread word: one thread at a time. */
 #ifndef TILTH_GRAPH_FUNCTION_H
@@ -53,7 +53,7 @@ typedef struct tl_function_args {
     tl_graph_fn *body;
     void *self;
     int64_t programs; /* (optional: 8) how many signatures are kept; the one unused longest goes */
-    bool interpret;   /* never compile */
+    bool interpret;   /* never compile; where the backend cannot interpret, calls stay as they are */
     const tl_optimize *optimize; /* (optional: all passes) borrowed */
 } tl_function_args;
 TL_API TL_NODISCARD tl_status tl_function_new(tl_function **out, const tl_function_args *args);

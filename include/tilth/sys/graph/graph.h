@@ -48,6 +48,7 @@ TL_API extern const tl_pass tl_graph_passes[];
 
 struct tl_optimize {
     const char *const *skip; /* (optional) names of passes that are left out, then NULL */
+    bool no_nests;           /* (optional) every call stays one of its own */
     tl_recompute recompute;  /* (optional: none) */
     bool verify; /* (optional) tl_graph_verify after each pass, not only of the calls that it has changed */
     /* (optional) Called before the first pass with NULL, and after each with how much it changed. */

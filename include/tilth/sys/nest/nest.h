@@ -81,6 +81,13 @@ typedef struct tl_nest {
     int buffer_count;
 } tl_nest;
 
+/* How a nest is walked: what every backend's own plan begins with, and all that others know of it. */
+typedef struct tl_nest_walk {
+    tl_nest nest;         /* as it was given */
+    size_t scratch_bytes; /* that a run needs beside its buffers, aligned as memory of the device is */
+    double flops, bytes;  /* of all ops; that are loaded and stored */
+} tl_nest_walk;
+
 /* Whether a term of this op and type can stand in a nest (the type of the result, and of the input
  * that op_class->by names). */
 TL_API bool tl_nest_has_op(tl_op op, tl_dtype out, tl_dtype in);

@@ -1,8 +1,8 @@
-/* Plans: how a loop nest is walked.
+/* Plans: how a loop nest is walked on the host.
  *
  *     tl_nest_plan *p;
  *     TL_TRY(tl_nest_plan_new(&p, arena, &nest));              // TL_EUNSUPPORTED: compute it otherwise
- *     void *scratch = ...;                                     // p->scratch_bytes, aligned to 64
+ *     void *scratch = tl_alloc_aligned(TL_NEST_ALIGNMENT, p->walk.scratch_bytes);
  *     TL_TRY(tl_nest_run(p, NULL, buffers, scratch, pool));    // interpreted
  *
  * Axes that every access walks alike are joined and put in the order kept | reduced | row, where
@@ -32,11 +32,9 @@ typedef struct tl_nest_phase {
 } tl_nest_phase;
 
 typedef struct tl_nest_plan {
-    tl_nest nest; /* as it was given */
-    size_t scratch_bytes;
+    tl_nest_walk walk;
     int phase_count;
     tl_nest_phase phases[TL_NEST_PHASES];
-    double flops, bytes; /* of all ops; that are loaded and stored */
     const tli_schedule *schedule;
 } tl_nest_plan;
 
@@ -46,12 +44,21 @@ typedef struct tl_nest_plan {
 TL_API TL_NODISCARD tl_status tl_nest_plan_new(tl_nest_plan **out, tl_arena *arena,
                                                const tl_nest *nest);
 
+/* What matters of a plan to who would make two nests one. */
+typedef struct tl_nest_cost {
+    int64_t row, reduced; /* points of a row; rows that are added up */
+    int64_t tasks;        /* of the first phase */
+    int64_t scratch;      /* bytes */
+    int phases;
+} tl_nest_cost;
+TL_API void tl_nest_plan_cost(tl_nest_cost *out, const tl_nest_plan *plan);
+
 /* What print_c.h prints: tasks first .. end - 1 of a phase. */
 typedef void tl_nest_fn(void *const *buffers, void *scratch, int phase, int64_t first, int64_t end);
 
 /* Runs all phases on the pool: by `compiled`, or interpreted where that is NULL. `buffers` has one
  * pointer for each buffer of the nest; scratch is aligned to TL_NEST_ALIGNMENT and may be NULL when
- * scratch_bytes is 0. */
+ * there are no scratch_bytes. */
 TL_API TL_NODISCARD tl_status tl_nest_run(const tl_nest_plan *plan, tl_nest_fn *compiled,
                                           void *const *buffers, void *scratch, tl_pool *pool);
 

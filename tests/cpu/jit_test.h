@@ -22,7 +22,7 @@
 #include <tilth/base/clock.h>
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
-#include <tilth/sys/nest/jit.h>
+#include <tilth/sys/cpu/jit.h>
 
 typedef int int_fn(int);
 

@@ -1,4 +1,4 @@
-#include "nest/jit_impl.h"
+#include "cpu/jit_impl.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 /* The cache of compiled code: every way an entry can be damaged or a folder unfit; its bounds. */
-#include "nest/jit_test.h"
+#include "cpu/jit_test.h"
 
 /* --- damage ----------------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* Compiling while running: cold and warm, flags, compilers that are missing or fail, many processes
  * and threads on one cache, no memory. needs: threads */
-#include "nest/jit_test.h"
+#include "cpu/jit_test.h"
 
 /* --- use -------------------------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-#include <tilth/sys/nest/jit.h>
+#include <tilth/sys/cpu/jit.h>
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include <tilth/base/vec.h>
 
 #include "base/inner/code.h"
-#include "nest/jit_impl.h"
+#include "cpu/jit_impl.h"
 
 typedef struct loaded {
     void *handle;

@@ -1,4 +1,4 @@
-#include "nest/jit_impl.h"
+#include "cpu/jit_impl.h"
 
 #include <errno.h>
 #include <fcntl.h>

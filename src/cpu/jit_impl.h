@@ -1,9 +1,9 @@
 /* The two halves of jit.c: the compiler, and the cache on the disk.
  * Thread word: free-threaded, except where something is made or freed. */
-#ifndef TLI_NEST_JIT_IMPL_H
-#define TLI_NEST_JIT_IMPL_H
+#ifndef TLI_CPU_JIT_IMPL_H
+#define TLI_CPU_JIT_IMPL_H
 
-#include <tilth/sys/nest/jit.h>
+#include <tilth/sys/cpu/jit.h>
 
 /* --- the compiler (jit_compiler.c) ------------------------------------------------------------ */
 

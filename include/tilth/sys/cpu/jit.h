@@ -11,7 +11,7 @@
  *     tl_jit_free(&jit);                                  // the code is gone as well
  *
  * Functions that are not static are exported. No headers are needed: sources that include none
- * compile fastest. The flags are those of flags_of in src/nest/jit_compiler.c: no contraction and
+ * compile fastest. The flags are those of flags_of in src/cpu/jit_compiler.c: no contraction and
  * no fast-math, so that the code gives the bits that its text says, and the instruction set that
  * the CPU reports (or TILTH_ISA names), never what the compiler believes the CPU to be.
  *
@@ -31,8 +31,8 @@
  *
  * Ownership: the caller's, from tl_jit_new to tl_jit_free. Thread word: one thread at a time; any
  * number of tl_jit, in any number of threads and processes, may use one cache. */
-#ifndef TILTH_NEST_JIT_H
-#define TILTH_NEST_JIT_H
+#ifndef TILTH_CPU_JIT_H
+#define TILTH_CPU_JIT_H
 
 #include <tilth/base/status.h>
 
