@@ -7,8 +7,7 @@
 static tl_status check_number(const tl_field *f, double number)
 {
     if (!f->ranged || (number >= f->min && number <= f->max)) return TL_OK;
-    if (f->flags & TL_FIELD_REQUIRED && number == 0)
-        return TL_FAIL(TL_EINVAL, "%s is required and was not given", f->name);
+    if (f->flags & TL_FIELD_REQUIRED && number == 0) return TL_OK; // tl_desc_check tells
     if (isinf(f->max))
         return TL_FAIL(TL_EINVAL, "%s is %g and must be at least %g", f->name, number, f->min);
     return TL_FAIL(TL_EINVAL, "%s is %g and must lie between %g and %g", f->name, number, f->min,
@@ -44,13 +43,16 @@ static tl_status check_row(const tl_field *f, const void *member)
     if (f->type == TL_TYPE_INT) return check_number(f, (double)*(const int64_t *)member);
     if (f->type == TL_TYPE_DOUBLE) return check_number(f, *(const double *)member);
     if (f->type == TL_TYPE_ENUM) return check_enum(f, *(const int *)member);
+    if (f->type == TL_TYPE_ONEOF) {
+        const tl_oneof *o = member;
+        if (o->value && o->desc) TL_TRY_NOTE(tli_check_ranges(o->desc, o->value), "%s", f->name);
+    }
     return TL_OK;
 }
 
-// What parsing sees at once; literals are seen here first.
-static tl_status check_ranges(const tl_desc *desc, const void *value)
+tl_status tli_check_ranges(const tl_desc *desc, const void *value)
 {
-    if (desc->base) TL_TRY(check_ranges(desc->base, value));
+    if (desc->base) TL_TRY(tli_check_ranges(desc->base, value));
     for (const tl_field *f = desc->fields; f->name; f++)
         TL_TRY(check_row(f, tl_field_at(f, value)));
     return TL_OK;
@@ -65,7 +67,7 @@ tl_status tli_configure(const void **out, tl_arena *arena, const tl_class *cls, 
     if (!copy) return TL_ENOMEM;
     TL_TRY(tl_desc_complete(arena, desc, copy, config, NULL));
     TL_TRY(tl_gin_fill(tl_gin_current(), "", cls, copy, config, arena));
-    TL_TRY(check_ranges(desc, copy));
+    TL_TRY(tli_check_ranges(desc, copy));
     TL_TRY(tl_desc_check(desc, copy));
     *out = copy;
     return TL_OK;

@@ -1,4 +1,4 @@
-/* Configurations of parts that are made one by one: metrics, losses, evaluators.
+/* Configurations of layers, and of parts that are made one by one: metrics, losses, evaluators.
  *
  * Thread word: one thread at a time. */
 #ifndef TLI_NN_CONFIGURED_H
@@ -10,6 +10,8 @@
  * class that describes no configuration gets the pointer itself. */
 TL_NODISCARD tl_status tli_configure(const void **out, tl_arena *arena, const tl_class *cls,
                                      const void *config);
+/* What parsing sees at once, and literals do not: every number lies in the range of its row. */
+TL_NODISCARD tl_status tli_check_ranges(const tl_desc *desc, const void *value);
 /* The class that a one-of names. */
 TL_NODISCARD tl_status tli_find_class(const tl_class **out, const tl_registry *registry,
                                       const tl_kind *kind, const tl_oneof *choice);

@@ -1,10 +1,10 @@
 #include <tilth/nn/layer.h>
 
-#include <math.h>
 #include <string.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/update.h>
 
+#include "nn/configured.h"
 #include "nn/fields.h"
 #include "nn/net.h"
 
@@ -62,50 +62,6 @@ const tl_kind tl_kind_layer = {
 
 /* --- configurations --------------------------------------------------------------------------- */
 
-static tl_status check_number(const tl_field *f, double number)
-{
-    if (!f->ranged || (number >= f->min && number <= f->max)) return TL_OK;
-    if (f->flags & TL_FIELD_REQUIRED && number == 0) return TL_OK; // tl_desc_check tells
-    if (isinf(f->max))
-        return TL_FAIL(TL_EINVAL, "%s is %g and must be at least %g", f->name, number, f->min);
-    return TL_FAIL(TL_EINVAL, "%s is %g and must lie between %g and %g", f->name, number, f->min,
-                   f->max);
-}
-
-static tl_status check_ranges(const tl_desc *desc, const void *value);
-
-static tl_status check_row(const tl_field *f, const void *member)
-{
-    if (f->arity == TL_OPTIONAL && f->type == TL_TYPE_DOUBLE) {
-        const tl_opt_double *o = member;
-        return o->set ? check_number(f, o->value) : TL_OK;
-    }
-    if (f->arity != TL_ONE) return TL_OK;
-    if (f->type == TL_TYPE_INT) return check_number(f, (double)*(const int64_t *)member);
-    if (f->type == TL_TYPE_DOUBLE) return check_number(f, *(const double *)member);
-    if (f->type == TL_TYPE_ENUM) {
-        int number = *(const int *)member, count = 0;
-        while (f->names[count]) count++;
-        if (number < 0 || number >= count)
-            return TL_FAIL(TL_EINVAL, "%s is %d, which is none of its %d values", f->name, number,
-                           count);
-    }
-    if (f->type == TL_TYPE_ONEOF) {
-        const tl_oneof *o = member;
-        if (o->value && o->desc) TL_TRY_NOTE(check_ranges(o->desc, o->value), "%s", f->name);
-    }
-    return TL_OK;
-}
-
-// What parsing sees at once; literals are seen here first.
-static tl_status check_ranges(const tl_desc *desc, const void *value)
-{
-    if (desc->base) TL_TRY(check_ranges(desc->base, value));
-    for (const tl_field *f = desc->fields; f->name; f++)
-        TL_TRY(check_row(f, tl_field_at(f, value)));
-    return TL_OK;
-}
-
 static tl_status copy_config(tl_net *net, tl_layer *l, const void *config)
 {
     const tl_desc *desc = tl_class_config(&l->cls->cls);
@@ -117,7 +73,7 @@ static tl_status copy_config(tl_net *net, tl_layer *l, const void *config)
     if (!copy) return TL_ENOMEM;
     TL_TRY(tl_desc_complete(net->arena, desc, copy, config, net->registry));
     TL_TRY(tl_gin_fill(net->args.gin, l->path, &l->cls->cls, copy, config, net->arena));
-    TL_TRY(check_ranges(desc, copy));
+    TL_TRY(tli_check_ranges(desc, copy));
     TL_TRY(tl_desc_check(desc, copy));
     l->config = copy;
     if (tl_desc_is(desc, &tl_layer_config_desc))

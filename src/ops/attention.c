@@ -24,6 +24,25 @@ static const tl_desc attend_desc = {.name = "attend",
 
 /* --- shape rules ----------------------------------------------------------------------------- */
 
+static tl_status fail_unlike(const tl_tensor *const all[3])
+{
+    char text[3][TL_TENSOR_TEXT];
+    for (int i = 0; i < 3; i++) tl_tensor_spec(text[i], all[i]);
+    return TL_FAIL(TL_EINVAL,
+                   "q is %s, k %s and v %s; they must be of one type and [B, T, H, D], "
+                   "[B, S, G, D] and [B, S, G, E]",
+                   text[0], text[1], text[2]);
+}
+
+static tl_status fail_heads(const tl_tensor *q, const tl_tensor *k)
+{
+    char q_text[TL_TENSOR_TEXT], k_text[TL_TENSOR_TEXT];
+    return TL_FAIL(TL_EINVAL,
+                   "q, %s, has %" PRId64 " heads, which is not a multiple of the %" PRId64
+                   " of k, %s",
+                   tl_tensor_spec(q_text, q), q->shape.dims[2], k->shape.dims[2], tl_tensor_spec(k_text, k));
+}
+
 static tl_status check_heads(const tl_tensor *q, const tl_tensor *k, const tl_tensor *v)
 {
     const char *const names[] = {"q", "k", "v"};
@@ -35,19 +54,10 @@ static tl_status check_heads(const tl_tensor *q, const tl_tensor *k, const tl_te
     const int64_t *dq = q->shape.dims, *dk = k->shape.dims, *dv = v->shape.dims;
     bool alike = q->dtype == k->dtype && q->dtype == v->dtype && dq[0] == dk[0] && dq[0] == dv[0]
                  && dk[1] == dv[1] && dq[3] == dk[3] && dk[2] == dv[2];
-    char text[3][TL_TENSOR_TEXT];
-    for (int i = 0; i < 3; i++) tl_tensor_spec(text[i], all[i]);
-    if (!alike)
-        return TL_FAIL(TL_EINVAL,
-                       "q is %s, k %s and v %s; they must be of one type and [B, T, H, D], "
-                       "[B, S, G, D] and [B, S, G, E]",
-                       text[0], text[1], text[2]);
-    if (dk[2] < 1 || dq[2] % dk[2])
-        return TL_FAIL(TL_EINVAL,
-                       "q, %s, has %" PRId64 " heads, which is not a multiple of the %" PRId64
-                       " of k, %s",
-                       text[0], dq[2], dk[2], text[1]);
-    if (dq[3] < 1) return TL_FAIL(TL_EINVAL, "q is %s: its heads have no width", text[0]);
+    if (!alike) return fail_unlike(all);
+    if (dk[2] < 1 || dq[2] % dk[2]) return fail_heads(q, k);
+    char text[TL_TENSOR_TEXT];
+    if (dq[3] < 1) return TL_FAIL(TL_EINVAL, "q is %s: its heads have no width", tl_tensor_spec(text, q));
     return TL_OK;
 }
 
