@@ -314,8 +314,9 @@ static const tl_field adafactor_keras_fields[] = {
          .help = "smallest scale of a variable, so that updates never vanish"),
     TL_F(tl_adafactor_keras_config, clip_threshold, TL_FILLED, .d = 1, TL_AT_LEAST(0),
          .help = "largest root mean square of an update"),
-    TL_F(tl_adafactor_keras_config, relative_step, TL_FILLED, .b = true,
-         .help = "bound a constant learning rate by 1 / sqrt(step)"),
+    TL_F(tl_adafactor_keras_config, relative_step, .set = true, .b = true,
+         .flags = TL_FIELD_FILLED | TL_FIELD_UNREAD,
+         .help = "Keras bounds every learning rate by 1 / sqrt(step), whatever this says"),
     TL_F_END,
 };
 OPTIMIZER(adafactor_keras, "Adafactor: second moments kept as row and column sums", NULL,

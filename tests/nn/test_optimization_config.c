@@ -1,6 +1,7 @@
 /* The tables of optimizers, learning rates and warm-ups. */
 #include "test.h"
 
+#include <tilth/base/log.h>
 #include <tilth/builtin/builtin.h>
 #include <tilth/desc/config.h>
 #include <tilth/nn/optimization.h>
@@ -233,6 +234,27 @@ static void test_values_arrive_in_the_structs(void **state)
     tl_config_free(&c);
 }
 
+static void keep_text(const tl_log_record *record, void *payload)
+{
+    snprintf(payload, 512, "%s", record->text);
+}
+
+// Keras bounds the rate in any case: who turns it off is told.
+static void test_relative_step_is_told_to_have_no_effect(void **state)
+{
+    (void)state;
+    char heard[512] = "";
+    int64_t handle;
+    assert_ok(tl_log_sink_add(&handle, &(tl_log_sink){TL_LEVEL_WARNING, keep_text, NULL, heard}));
+    tl_config *c = config_of("optimizer: {type: adafactor_keras, adafactor_keras: {relative_step: false}}\n");
+    assert_ok(tl_config_finish(c));
+    tl_log_sink_remove(handle);
+    const tl_optimization_config *o = tl_config_value(c);
+    assert_false(((const tl_adafactor_keras_config *)o->optimizer.value)->relative_step.value);
+    assert_non_null(strstr(heard, "optimizer.adafactor_keras.relative_step: this has no effect (Keras bounds every"));
+    tl_config_free(&c);
+}
+
 /* --- checks ----------------------------------------------------------------------------------- */
 
 static void test_clipping_is_one_of_two(void **state)
@@ -367,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_ema_defaults),
         cmocka_unit_test(test_every_branch_is_listed_above),
         cmocka_unit_test(test_values_arrive_in_the_structs),
+        cmocka_unit_test(test_relative_step_is_told_to_have_no_effect),
         cmocka_unit_test(test_clipping_is_one_of_two),
         cmocka_unit_test(test_clipping_to_nothing_is_refused),
         cmocka_unit_test(test_unpublished_optimizers_are_refused_when_chosen),
