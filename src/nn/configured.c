@@ -22,9 +22,13 @@ static tl_status check_enum(const tl_field *f, int number)
     return TL_FAIL(TL_EINVAL, "%s is %d, which is none of its %d values", f->name, number, count);
 }
 
-static tl_status check_list(const tl_field *f, const tl_doubles *list)
+static tl_status check_list(const tl_field *f, const void *member)
 {
-    for (int64_t i = 0; i < list->count; i++) TL_TRY(check_number(f, list->items[i]));
+    const tl_ints *whole = member;
+    const tl_doubles *list = member;
+    for (int64_t i = 0; f->type == TL_TYPE_INT && i < whole->count; i++)
+        TL_TRY(check_number(f, (double)whole->items[i]));
+    for (int64_t i = 0; f->type == TL_TYPE_DOUBLE && i < list->count; i++) TL_TRY(check_number(f, list->items[i]));
     return TL_OK;
 }
 
@@ -38,7 +42,7 @@ static tl_status check_optional(const tl_field *f, const void *member)
 
 static tl_status check_row(const tl_field *f, const void *member)
 {
-    if (f->arity == TL_LIST) return f->type == TL_TYPE_DOUBLE ? check_list(f, member) : TL_OK;
+    if (f->arity == TL_LIST) return check_list(f, member);
     if (f->arity == TL_OPTIONAL) return check_optional(f, member);
     if (f->type == TL_TYPE_INT) return check_number(f, (double)*(const int64_t *)member);
     if (f->type == TL_TYPE_DOUBLE) return check_number(f, *(const double *)member);

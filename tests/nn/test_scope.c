@@ -116,6 +116,30 @@ static void one_conv(probe *p, tl_scope *s)
     p->part[0] = tl_conv2d(s, "conv", .filters = 2, .kernel = 3);
 }
 
+/* Lists and numbers that may be left out have ranges too. */
+typedef struct steps_config {
+    tl_layer_config base;
+    tl_ints sizes;
+    tl_doubles shares;
+    tl_opt_int depth;
+} steps_config;
+static const tl_field steps_fields[] = {
+    TL_F(steps_config, sizes, TL_DEFAULT_LIST(int64_t, 2, 3), TL_AT_LEAST(1), .help = "h"),
+    TL_F(steps_config, shares, TL_DEFAULT_LIST(double, 0.5), TL_RANGE(0, 1), .help = "h"),
+    TL_F(steps_config, depth, TL_AT_LEAST(1), .help = "h"),
+    TL_F_END,
+};
+static const tl_desc steps_desc = {.name = "steps", .size = sizeof(steps_config), .base = &tl_layer_config_desc,
+                                   .fields = steps_fields};
+static const tl_layer_class steps_class = {
+    .cls = TL_CLASS(tl_layer_class, "steps", NULL, tl_layer, &steps_desc), .forward = identity};
+REFUSED(whole_numbers_of_lists_keep_to_their_range, TL_EINVAL, "x: sizes is 0 and must be at least 1",
+        tl_scope_layer(s, "x", &steps_class, &(steps_config){.sizes = {(const int64_t[]){4, 0}, 2}}))
+REFUSED(numbers_of_lists_keep_to_their_range, TL_EINVAL, "x: shares is 1.5 and must lie between 0 and 1",
+        tl_scope_layer(s, "x", &steps_class, &(steps_config){.shares = {(const double[]){0, 1.5}, 2}}))
+REFUSED(optional_numbers_keep_to_their_range, TL_EINVAL, "x: depth is -2 and must be at least 1",
+        tl_scope_layer(s, "x", &steps_class, &(steps_config){.depth = TL_SET(-2)}))
+
 static void a_wrong_rank_names_the_layer(void **state)
 {
     (void)state;
@@ -350,6 +374,9 @@ int main(void)
         LAB_TEST(the_first_failure_is_kept),
         LAB_TEST(a_class_computes_something),
         LAB_TEST(an_instance_begins_with_a_layer),
+        LAB_TEST(whole_numbers_of_lists_keep_to_their_range),
+        LAB_TEST(numbers_of_lists_keep_to_their_range),
+        LAB_TEST(optional_numbers_keep_to_their_range),
         LAB_TEST(a_wrong_rank_names_the_layer),
         LAB_TEST(a_deep_failure_names_the_whole_path),
         LAB_TEST(other_batch_sizes_are_fine_other_widths_are_not),
