@@ -41,14 +41,21 @@ static inline const tl_registry *test_registry(void)
     return test_backends;
 }
 
+/* The backend on the device that the environment asks for; NULL: the best one. */
+static inline tl_status test_backend(const tl_backend_class **out, const tl_backend_class *backend)
+{
+    if (!backend) TL_TRY(tl_cpu_backend(&backend));
+    *out = backend;
+    return fake_wanted() ? fake_backend_of(out, backend) : TL_OK;
+}
+
 /* `backend` NULL: the best one. */
 static inline tl_status test_engine_new(tl_engine **out, const tl_backend_class *backend,
                                         int threads)
 {
     static int made;
     const char *wanted = getenv("TILTH_CHECK");
-    if (!backend) TL_TRY(tl_cpu_backend(&backend));
-    if (fake_wanted()) TL_TRY(fake_backend_of(&backend, backend));
+    TL_TRY(test_backend(&backend, backend));
     if (wanted && *wanted && strcmp(wanted, "0") != 0) {
         const tl_check_options options = {.outputs = true, .inputs = true, .unwritten = true,
                                           .memory = true, .input_bytes = 1 << 20};

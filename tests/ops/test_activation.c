@@ -1,4 +1,4 @@
-/* table: activations and their gradients. */
+/* table: activations and their gradients. runs: fake device */
 #include "op_cases.h"
 
 #include <tilth/ops/activation.h>

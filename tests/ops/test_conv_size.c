@@ -1,6 +1,7 @@
 /* Convolutions that are large enough to be cut into tasks (needs: threads), by each of the ways in
  * which they are computed: the right numbers, and the same bits on any number of threads. */
 #include "test.h"
+#include "engine.h"
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/rng.h>
@@ -103,7 +104,7 @@ static void each_run(const tl_backend_class *backend, int threads, const size_ca
     tl_engine *e;
     tl_ctx *c;
     tl_tensor *out[OUTPUTS];
-    assert_ok(tl_engine_new(&e, &(tl_engine_args){.backend = backend, .threads = threads}));
+    assert_ok(test_engine_new(&e, backend, threads));
     assert_ok(tl_ctx_new(&c, e));
     assert_ok(compute(c, k, dtype, out));
     for (int i = 0; i < OUTPUTS; i++) check(k, i, out[i], backend->cls.name);

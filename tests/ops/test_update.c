@@ -1,3 +1,4 @@
+/* Updates in place, row by row. runs: fake device */
 #include <tilth/ops/update.h>
 
 #include <tilth/ops/create.h>
