@@ -261,7 +261,7 @@ check()
 run_checks()
 {
     local name
-    for name in layers headers sizes quotes selftest; do check "tests/checks/$name.sh"; done
+    for name in layers headers sizes quotes examples selftest; do check "tests/checks/$name.sh"; done
 }
 
 fuzz_targets()

@@ -11,7 +11,7 @@ cases=0
 good_tree()
 {
     rm -rf "${tree:?}"/*
-    mkdir -p "$tree"/include/tilth/{base,core,sys/base} "$tree"/src/{base/inner,core/inner,nn,data,io/file} "$tree"/{tool,docs}
+    mkdir -p "$tree"/include/tilth/{base,core,sys/base} "$tree"/src/{base/inner,core/inner,nn,data,io/file} "$tree"/{tool,docs,tests/checks}
     put include/tilth/tilth.h '#include <tilth/base/a.h>' '#include <tilth/core/b.h>'
     put include/tilth/base/a.h '#ifndef A_H' '#define A_H' '#include <stddef.h>' \
         'typedef struct a { size_t size; } a;' '#endif'
@@ -28,6 +28,8 @@ good_tree()
     put src/core/inner/b.h ''
     put src/core/b.h ''
     put tool/main.c '#include <tilth/tilth.h>'
+    put tests/checks/examples.h '#include <tilth/tilth.h>' 'typedef int tl_status;' 'enum { TL_OK };' \
+        '// include/tilth/base/a.h' 'a whole;'
     put docs/adding.md '[a](../tool/main.c)' '```c src/base/a.c' '#include <yaml.h>' '#include "a_private.h"' '```'
 }
 
@@ -179,9 +181,39 @@ quotes_cases()
     refuses quotes 'no pages'
 }
 
+# example LINE... : a header whose comment has these lines.
+example()
+{
+    put include/tilth/base/a.h '/* What it is for.' ' *' "$@" ' */' '#ifndef A_H' '#define A_H' \
+        'typedef struct a { int size; } a;' 'int use(const a *x);' '#endif'
+}
+
+examples_cases()
+{
+    takes examples
+    example ' *     a x = {3};' ' *     if (!use(&x)) ...' ' *     ...' ' *     goto done;' ' * done:' ' *     use(&whole);'
+    takes examples
+    example ' *     static int f(const a *x)' ' *     {' ' *         return use(x);' ' *     }' ' *     f(&(a){...});' ' *' \
+        ' *     size   what it is; a word in a table' ' *     other  no code'
+    takes examples
+    example ' *     a x = {3};' ' *' ' *     used(&x);'
+    refuses examples 'include/tilth/base/a.h:5:1: error: implicit declaration of function'
+    example ' *     nobody x = {3};' ' *     return TL_OK;'
+    refuses examples 'include/tilth/base/a.h:3:1: error: unknown type name'
+    example ' *     a x = {.length = 3};'
+    refuses examples "'a' has no member named 'length'"
+    example ' *     return use(&nothing);'
+    refuses examples "'nothing' undeclared"
+    put tests/checks/examples.h 'typedef int tl_status;' 'enum { TL_OK };' '// include/tilth/base/gone.h' 'int x;'
+    refuses examples 'there is no include/tilth/base/gone.h any more'
+    rm -rf "$tree/include/tilth"
+    refuses examples 'no headers'
+}
+
 good_tree
 layers_cases
 headers_cases
 sizes_cases
 quotes_cases
+examples_cases
 echo "   selftest: $cases cases"

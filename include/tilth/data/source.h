@@ -8,7 +8,8 @@
  *     {
  *         float *x = tl_sample_add(out, "x", TL_F32, TL_SHAPE(3));
  *         if (!x) return TL_ENOMEM;
- *         x[0] = ...
+ *         x[0] = (float)index;
+ *         return TL_OK;
  *     }
  *     TL_TRY(tl_source_function(&s, make, self, 60000));
  *

@@ -1,9 +1,10 @@
 /* Initialisers: first values of parameters. Each is a described class that makes a
  * tensor out of ops.
  *
- *     .kernel_initializer = TL_INITIALIZER("he_normal")                     // by name
- *     .kernel_initializer = TL_INITIALIZER_OF("truncated_normal",           // by object
- *                                             tl_normal_initializer, .stddev = TL_SET(0.02))
+ *     tl_dense(s, "up", .units = 64, .kernel_initializer = TL_INITIALIZER("he_normal"));     // by name
+ *     tl_dense(s, "down", .units = 16,                                                       // by object
+ *              .kernel_initializer = TL_INITIALIZER_OF("truncated_normal", tl_normal_initializer,
+ *                                                      .stddev = TL_SET(0.02)));
  *
  * What is drawn depends on the seed and on the path of the parameter, not on the order in which
  * parameters are made.

@@ -2,7 +2,7 @@
  * with a reduction, so that YAML can name it (`type: huber`). Names and definitions are Keras's.
  *
  *     each = tl_categorical_crossentropy(c, y, p, &(tl_crossentropy_config){.from_logits = true});
- *     TL_TRY(tl_loss_new(&l, &tl_loss_huber, &(tl_huber_config){.delta = 2}, NULL));
+ *     TL_TRY(tl_loss_new(&l, &tl_loss_huber, &(tl_huber_config){.delta = TL_SET(2)}, NULL));
  *
  * Targets of any type are cast to that of the predictions; a last dimension of 1 on either side is
  * left out where the other lacks it. The last axis is brought together (a mean, or a sum for those

@@ -5,7 +5,7 @@
  *     TL_TRY(tl_optimizer_new(&o, &(tl_optimizer_args){.engine = e, .model = m,
  *                                                      .config = &config}));
  *
- *     tl_tensor *loss = ...;                                    // in a step, eager or captured
+ *     ...                                                       // in a step, eager or captured: the loss
  *     TL_TRY(tl_model_gradients(c, m, tl_optimizer_scaled_loss(o, c, loss), grads));
  *     tl_optimizer_apply(o, c, grads, NULL);
  *     TL_TRY(tl_ctx_status(c));

@@ -1,6 +1,7 @@
 /* Regularisers: a term of the loss for a parameter. Each is a described class.
  *
- *     .kernel_regularizer = TL_REGULARIZER_OF("l2", tl_l2_regularizer, .l2 = TL_SET(1e-4))
+ *     tl_dense(s, "up", .units = 64,
+ *              .kernel_regularizer = TL_REGULARIZER_OF("l2", tl_l2_regularizer, .l2 = TL_SET(1e-4)));
  *
  * Thread word: immutable. */
 #ifndef TILTH_NN_REGULARIZER_H

@@ -1,8 +1,8 @@
 /* Ops that bring many elements together.
  *
- *     tl_sum(c, x, TL_AXES(1, 2), false)                     // over two axes
- *     tl_mean(c, x, TL_ALL, false)                           // over all of them
- *     tl_sub(c, x, tl_max(c, x, TL_AXES(-1), true))          // the 1 that is left broadcasts
+ *     tl_tensor *sums = tl_sum(c, x, TL_AXES(1, 2), false);  // over two axes
+ *     tl_tensor *mean = tl_mean(c, x, TL_ALL, false);        // over all of them
+ *     x = tl_sub(c, x, tl_max(c, x, TL_AXES(-1), true));     // the 1 that is left broadcasts
  *
  * `keep_dims` leaves a 1 where an axis was. The result has the type of the input, unless said
  * otherwise.

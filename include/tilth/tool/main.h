@@ -20,7 +20,7 @@
  *     {
  *         return tl_hooks_add(into, NULL, &my_hook, &(tl_hook_args){.period = 100, .config = run->folder});
  *     }
- *     ... tl_main_options o = {.add_hooks = add_hooks} ...
+ *     tl_main_options o = {.add_hooks = add_hooks};
  *
  * Thread word: one thread at a time; it is what `main` does. */
 #ifndef TILTH_TOOL_MAIN_H

@@ -95,8 +95,10 @@ typedef struct tl_differential_privacy_config {
 
 /* Each task derives from it and refines `model`, and `train_data` and `validation_data` where its
  * examples need more than tl_data_config has:
- *     TL_F_OPTIONAL_AS(my_task_config, base.train_data, "train_data", &my_data_desc, .set = true,
- *                      .help = "...") */
+ *     static const tl_field my_task_fields[] = {
+ *         TL_F_OPTIONAL_AS(my_task_config, base.train_data, "train_data", &my_data_desc, .set = true,
+ *                          .help = "photos and what they were sold for"),
+ *         TL_F_END}; */
 typedef struct tl_task_config {
     const char *init_checkpoint; /* "" or NULL: none */
     tl_object model;             /* of no description in the base: null */

@@ -18,7 +18,9 @@
  * batch without labels serves as both. A task whose labels have other names says so in its class:
  *
  *     static const char *const labels[] = {"price", NULL};
- *     ... .build_model = my_build_model, .labels = labels ...
+ *     static const tl_task_class priced = {
+ *         .cls = TL_CLASS(tl_task_class, "priced", &tl_base_task.cls, tl_task, NULL),
+ *         .build_model = my_build_model, .labels = labels};
  *
  * and one that needs more than names has a split_batch:
  *

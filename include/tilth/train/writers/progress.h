@@ -3,7 +3,7 @@
  *
  *     tl_hook *h;
  *     TL_TRY(tl_progress_hook_new(&h, &(tl_progress_args){.to = stdout, .width = 100, .batch_size = 128}));
- *     ... tl_run_args: .hooks = &h, .hook_count = 1, .quiet = true ...
+ *     tl_run_args run = {.hooks = &h, .hook_count = 1, .quiet = true};
  *     tl_hook_free(&h);
  *
  * It is for terminals, where lines can be drawn over. For a file or a pipe the controller's own lines do.
