@@ -212,8 +212,10 @@ tl_status tli_fail_elsewhere(const tl_engine *e, const tl_tensor *t, const char 
     va_start(args, what);
     vsnprintf(name, sizeof name, what, args);
     va_end(args);
-    return TL_FAIL(TL_EINVAL, "%s, %s, lies on the %s '%s' and is computed with on '%s'; copy it there first", name,
-                   tl_tensor_spec(spec, t), m->on_host && !m->device->cls->host ? "host's side of" : "device",
+    return TL_FAIL(TL_EINVAL,
+                   "%s, %s, lies on the %s '%s' and is computed with on '%s'; copy it there first",
+                   name, tl_tensor_spec(spec, t),
+                   m->on_host && !m->device->cls->host ? "host's side of" : "device",
                    m->device->cls->cls.name, e->device->cls->cls.name);
 }
 

@@ -65,7 +65,8 @@ static bool as_good(const tl_nest_walk *both, const tl_nest_walk *a, const tl_ne
 /* --- kernels: nests that differ in their notes only are compiled once ------------------------- */
 
 /* `of[i]` is the kernel of nest i; `first[k]` a nest that is kernel k. */
-static int64_t number_kernels(const tl_nest_walk *const *walks, int64_t count, int64_t *of, int64_t *first)
+static int64_t number_kernels(const tl_nest_walk *const *walks, int64_t count, int64_t *of,
+                              int64_t *first)
 {
     int64_t kernels = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -103,7 +104,8 @@ static void print_unit(tl_str *out, const printing *p, int64_t unit)
     }
 }
 
-static tl_status find_kernels(code *out, int64_t kernels, const tl_jit_unit *units, int64_t unit_count)
+static tl_status find_kernels(code *out, int64_t kernels, const tl_jit_unit *units,
+                              int64_t unit_count)
 {
     for (int64_t k = 0; k < kernels; k++) {
         char name[NAME_ROOM];
@@ -120,7 +122,8 @@ static int64_t units_for(int64_t kernels)
     return count == 1 && kernels > 1 ? 2 : tl_min_i64(count, MOST_UNITS);
 }
 
-static tl_status compile_kernels(tl_jit *jit, const char *program, const printing *p, code *out, double *seconds)
+static tl_status compile_kernels(tl_jit *jit, const char *program, const printing *p, code *out,
+                                 double *seconds)
 {
     tl_str text[MOST_UNITS] = {{0}};
     tl_jit_unit units[MOST_UNITS] = {{0}};
@@ -138,8 +141,9 @@ done:
     return st;
 }
 
-static tl_status compile(tl_nest_compiler *with, const char *program, const tl_nest_walk *const *walks, int64_t count,
-                         const tl_nest_code **out, double *seconds)
+static tl_status compile(tl_nest_compiler *with, const char *program,
+                         const tl_nest_walk *const *walks, int64_t count, const tl_nest_code **out,
+                         double *seconds)
 {
     compiler *c = (compiler *)with;
     int64_t *of = tl_alloc((size_t)(2 * count + 1) * sizeof *of), *first = of + count;
@@ -149,7 +153,8 @@ static tl_status compile(tl_nest_compiler *with, const char *program, const tl_n
     p.units = units_for(p.kernels);
     code *kernels = tl_arena_array(c->code, p.kernels, sizeof *kernels);
     tl_status st = kernels ? compile_kernels(c->jit, program, &p, kernels, seconds) : TL_ENOMEM;
-    for (int64_t i = 0; st == TL_OK && i < count; i++) out[i] = (const tl_nest_code *)&kernels[of[i]];
+    for (int64_t i = 0; st == TL_OK && i < count; i++)
+        out[i] = (const tl_nest_code *)&kernels[of[i]];
     tl_free(of);
     return st;
 }
@@ -180,8 +185,8 @@ static tl_status open_compiler(tl_nest_compiler **out, tl_engine *engine)
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-static tl_status run(const tl_run *with, const tl_node *call, const tl_nest_walk *walk, const tl_nest_code *compiled,
-                     const tl_tensor *scratch)
+static tl_status run(const tl_run *with, const tl_node *call, const tl_nest_walk *walk,
+                     const tl_nest_code *compiled, const tl_tensor *scratch)
 {
     tl_nest_fn *fn = compiled ? ((const code *)compiled)->fn : NULL;
     const int count = call->inputs + call->outputs;
@@ -190,7 +195,8 @@ static tl_status run(const tl_run *with, const tl_node *call, const tl_nest_walk
         return TL_FAIL_NOMEM((size_t)count * sizeof *buffers);
     for (int i = 0; i < call->inputs; i++) buffers[i] = tl_kernel_data(call->in[i]);
     for (int i = 0; i < call->outputs; i++) buffers[call->inputs + i] = tl_kernel_data(call->out[i]);
-    tl_status st = tl_nest_run(plan_of(walk), fn, buffers, scratch ? tl_kernel_data(scratch) : NULL, with->threads);
+    tl_status st = tl_nest_run(plan_of(walk), fn, buffers, scratch ? tl_kernel_data(scratch) : NULL,
+                               with->threads);
     if (buffers != few) tl_free(buffers);
     return st;
 }

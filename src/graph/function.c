@@ -24,7 +24,7 @@ struct tl_function {
     entry *latest;
     const tl_nest_methods *nests; /* of the engine; NULL: none */
     tl_nest_compiler *compiler;   /* opened for the first program that is compiled */
-    bool interpret; /* nothing can be compiled here, or shall be */
+    bool interpret;               /* nothing can be compiled here, or shall be */
     tl_function_stats stats;
 };
 
@@ -160,7 +160,7 @@ static tl_status add_entry(tl_function *f, tl_ctx *c, const tl_tensors *in)
     return TL_OK;
 }
 
-/* Without a compiler everything still runs, interpreted, where the backend can; one notice says so. */
+/* Without a compiler everything still runs, interpreted where the backend can; a notice says so. */
 static tl_status compile(tl_function *f, tl_program *p)
 {
     int64_t begin = tl_clock_ns();
@@ -189,7 +189,8 @@ static tl_status make_ready(tl_function *f, tl_ctx *c, const tl_tensors *in)
         f->latest = find(f, c, in);
     if (!f->latest) TL_TRY_NOTE(add_entry(f, c, in), "while it was captured");
     f->latest->last_call = ++f->stats.calls;
-    if (f->latest->calls == !is_compiled_first(f) && !f->interpret) TL_TRY(compile(f, f->latest->program));
+    if (f->latest->calls == !is_compiled_first(f) && !f->interpret)
+        TL_TRY(compile(f, f->latest->program));
     f->latest->calls++;
     return TL_OK;
 }

@@ -106,7 +106,8 @@ typedef struct pair {
 } pair;
 
 // Fails for want of memory only.
-static tl_status may_join(bool *out, const tl_nest_walk **plan, fuser *f, pair p, const tli_cluster *both, bool beside)
+static tl_status may_join(bool *out, const tl_nest_walk **plan, fuser *f, pair p,
+                          const tli_cluster *both, bool beside)
 {
     *out = both->members.count <= f->methods->limits.members && tli_cluster_walks(both, f->walks)
            && !tli_has_detour(&f->detours, p.a, p.b);
@@ -390,7 +391,8 @@ static tl_status fuse(fuser *f, int64_t *changes)
     f->earliest = tl_arena_array(arena, count, sizeof *f->earliest);
     f->emitted = tl_arena_array(arena, count, sizeof *f->emitted);
     f->nests = tl_arena_array(arena, count, sizeof *f->nests);
-    if (!f->walks || !f->clusters || !f->cluster_of || !f->next || !f->before || !f->earliest || !f->emitted || !f->nests)
+    if (!f->walks || !f->clusters || !f->cluster_of || !f->next || !f->before || !f->earliest
+        || !f->emitted || !f->nests)
         return TL_ENOMEM;
     TL_TRY(tli_detours_make(&f->detours, f->g, &f->order));
     for (int64_t i = 0; i < f->order.count; i++) f->cluster_of[i] = -1;

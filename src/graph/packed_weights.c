@@ -45,7 +45,8 @@ static tl_status ask(tl_program *p, const tli_step *s, const tl_run *run)
     TL_TRY(backend_of(p)->pack(run, s->node, NULL, &bytes));
     if (!bytes || p->packed_bytes + (int64_t)bytes > MOST_BYTES) return TL_OK;
     p->packed_bytes += (int64_t)bytes;
-    return tl_tensor_new(&s->packed->panels, p->graph->ctx->engine, TL_U8, TL_SHAPE((int64_t)bytes));
+    return tl_tensor_new(&s->packed->panels, p->graph->ctx->engine, TL_U8,
+                         TL_SHAPE((int64_t)bytes));
 }
 
 tl_status tli_packed_prepare(tl_program *p, const tli_step *s, tl_run *run)

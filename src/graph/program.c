@@ -155,7 +155,8 @@ static tl_status note_written(tl_program *p)
     TLI_EACH_NODE(g, n)
         for (int i = 0; tli_has_effects(n) && i < n->inputs; i++) {
             tl_tensor *root = tli_root(n->in[i]);
-            if (tli_call_writes(n, i) && !root->node && !is_noted(p, root)) p->written[p->written_count++] = root;
+            if (tli_call_writes(n, i) && !root->node && !is_noted(p, root))
+                p->written[p->written_count++] = root;
         }
     return TL_OK;
 }
@@ -187,7 +188,8 @@ static tl_status check_outside(const tl_graph *g)
         const tli_use *first = tli_first_use(g, t);
         if (!first) return tli_fail_elsewhere(e, t, "a tensor from outside");
         const tl_node *n = tli_user(g, first);
-        return tli_fail_elsewhere(e, t, "%s%s%s: a tensor from outside", n->path, *n->path ? ": " : "", n->op->name);
+        return tli_fail_elsewhere(e, t, "%s%s%s: a tensor from outside", n->path,
+                                  *n->path ? ": " : "", n->op->name);
     }
     return TL_OK;
 }
@@ -368,21 +370,29 @@ static tl_status check_engine(const tl_program *p, const tl_ctx *c)
     const tl_engine *own = p->graph->ctx->engine, *other = c->engine;
     if (own == other) return TL_OK;
     if (own->device->cls != other->device->cls)
-        return TL_FAIL(TL_EINVAL, "it was made for the device '%s' and is run by a context on '%s'; make it for that one too",
+        return TL_FAIL(TL_EINVAL,
+                       "it was made for the device '%s' and is run by a context on '%s'; make it "
+                       "for that one too",
                        own->device->cls->cls.name, other->device->cls->cls.name);
-    return TL_FAIL(TL_EINVAL, "it was made for another engine (backend '%s', %s) than that of the context that runs it "
-                   "(backend '%s'); run it in a context of its own engine", own->backend->cls.name,
-                   own->queue == other->queue ? "beside it" : own->device == other->device ? "with a queue of its own"
-                                                                                          : "on a device of its own",
-                   other->backend->cls.name);
+    return TL_FAIL(
+        TL_EINVAL,
+        "it was made for another engine (backend '%s', %s) than that of the context that runs it "
+        "(backend '%s'); run it in a context of its own engine",
+        own->backend->cls.name,
+        own->queue == other->queue     ? "beside it"
+        : own->device == other->device ? "with a queue of its own"
+                                       : "on a device of its own",
+        other->backend->cls.name);
 }
 
 static tl_status check_runnable(const tl_program *p, const tl_ctx *c)
 {
     TL_TRY(check_engine(p, c));
     if (p->must_compile)
-        return TL_FAIL(TL_ESTATE, "the backend '%s' runs loop nests compiled only; call tl_program_compile first",
-                       c->engine->backend->cls.name);
+        return TL_FAIL(
+            TL_ESTATE,
+            "the backend '%s' runs loop nests compiled only; call tl_program_compile first",
+            c->engine->backend->cls.name);
     return TL_OK;
 }
 

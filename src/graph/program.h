@@ -43,11 +43,11 @@ struct tl_program {
     const char *name;
     tl_graph *graph;
     const tl_nest_methods *methods; /* of its engine; NULL: it has no nests */
-    bool must_compile; /* it has nests that nobody can interpret */
+    bool must_compile;              /* it has nests that nobody can interpret */
     tl_tensor *workspace;
     int64_t workspace_bytes, unplanned_bytes;
     tli_binding *inputs, *outputs; /* as those of the graph */
-    const tl_nest_walk **nests; /* by index of their node */
+    const tl_nest_walk **nests;    /* by index of their node */
     tli_step *steps;
     int64_t step_count;
     tli_step *refreshes; /* as the copies of the graph */

@@ -19,15 +19,22 @@ typedef struct weights {
     tl_dtype type;      /* of the copy */
     int64_t begin, end; /* elements of the storage */
     int64_t cast;       /* how many of them are cast */
-    struct { tl_node **items; int64_t count, capacity; } casts;   /* to that type */
-    struct { tl_node **items; int64_t count, capacity; } updates; /* that write them */
+    struct {
+        tl_node **items;
+        int64_t count, capacity;
+    } casts; /* to that type */
+    struct {
+        tl_node **items;
+        int64_t count, capacity;
+    } updates; /* that write them */
 } weights;
 
 /* All that is cast to half precision, in the order of the first casts. */
 typedef struct all_weights {
     weights *items;
     int64_t count, capacity;
-    int32_t (*at)[2]; /* by the id of their memory and the type of the copy: number among the items, plus one */
+    int32_t (*at)[2]; /* by the id of their memory and the type of the copy: number among the items,
+                         plus one */
 } all_weights;
 
 static bool is_weight(const tl_tensor *t)

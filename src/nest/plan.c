@@ -249,8 +249,9 @@ tl_status tl_nest_plan_new(tl_nest_plan **out, tl_arena *arena, const tl_nest *n
 
 void tl_nest_plan_cost(tl_nest_cost *out, const tl_nest_plan *plan)
 {
-    *out = (tl_nest_cost){plan->schedule->row, plan->schedule->reduced_points, plan->phases[0].tasks,
-                          (int64_t)plan->walk.scratch_bytes, plan->phase_count};
+    *out =
+        (tl_nest_cost){plan->schedule->row, plan->schedule->reduced_points, plan->phases[0].tasks,
+                       (int64_t)plan->walk.scratch_bytes, plan->phase_count};
 }
 
 /* --- running ---------------------------------------------------------------------------------- */

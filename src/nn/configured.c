@@ -28,7 +28,8 @@ static tl_status check_list(const tl_field *f, const void *member)
     const tl_doubles *list = member;
     for (int64_t i = 0; f->type == TL_TYPE_INT && i < whole->count; i++)
         TL_TRY(check_number(f, (double)whole->items[i]));
-    for (int64_t i = 0; f->type == TL_TYPE_DOUBLE && i < list->count; i++) TL_TRY(check_number(f, list->items[i]));
+    for (int64_t i = 0; f->type == TL_TYPE_DOUBLE && i < list->count; i++)
+        TL_TRY(check_number(f, list->items[i]));
     return TL_OK;
 }
 

@@ -304,8 +304,8 @@ OPTIMIZER(adagrad, "gradients divided by the root of the sum of all their square
 
 static const tl_field adafactor_keras_fields[] = {
     NAME_ROW(tl_adafactor_keras_config, "Adafactor"),
-    TL_F(tl_adafactor_keras_config, learning_rate, .d = 0.001, TL_AT_LEAST(0), .flags = TL_FIELD_UNREAD,
-         .help = "optimizer_config.learning_rate takes its place"),
+    TL_F(tl_adafactor_keras_config, learning_rate, .d = 0.001, TL_AT_LEAST(0),
+         .flags = TL_FIELD_UNREAD, .help = "optimizer_config.learning_rate takes its place"),
     TL_F(tl_adafactor_keras_config, beta_2_decay, TL_FILLED, .d = -0.8,
          .help = "power of the step number by which the decay of averages approaches 1"),
     TL_F(tl_adafactor_keras_config, epsilon_1, TL_FILLED, .d = 1e-30, TL_AT_LEAST(0),

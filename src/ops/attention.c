@@ -37,10 +37,10 @@ static tl_status fail_unlike(const tl_tensor *const all[3])
 static tl_status fail_heads(const tl_tensor *q, const tl_tensor *k)
 {
     char q_text[TL_TENSOR_TEXT], k_text[TL_TENSOR_TEXT];
-    return TL_FAIL(TL_EINVAL,
-                   "q, %s, has %" PRId64 " heads, which is not a multiple of the %" PRId64
-                   " of k, %s",
-                   tl_tensor_spec(q_text, q), q->shape.dims[2], k->shape.dims[2], tl_tensor_spec(k_text, k));
+    return TL_FAIL(
+        TL_EINVAL,
+        "q, %s, has %" PRId64 " heads, which is not a multiple of the %" PRId64 " of k, %s",
+        tl_tensor_spec(q_text, q), q->shape.dims[2], k->shape.dims[2], tl_tensor_spec(k_text, k));
 }
 
 static tl_status check_heads(const tl_tensor *q, const tl_tensor *k, const tl_tensor *v)
@@ -57,7 +57,8 @@ static tl_status check_heads(const tl_tensor *q, const tl_tensor *k, const tl_te
     if (!alike) return fail_unlike(all);
     if (dk[2] < 1 || dq[2] % dk[2]) return fail_heads(q, k);
     char text[TL_TENSOR_TEXT];
-    if (dq[3] < 1) return TL_FAIL(TL_EINVAL, "q is %s: its heads have no width", tl_tensor_spec(text, q));
+    if (dq[3] < 1)
+        return TL_FAIL(TL_EINVAL, "q is %s: its heads have no width", tl_tensor_spec(text, q));
     return TL_OK;
 }
 

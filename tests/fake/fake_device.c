@@ -527,8 +527,8 @@ static tl_status around(const tl_run *run, const tl_node *call, tl_kernel_fn *ke
 
 /* --- nests ------------------------------------------------------------------------------------ */
 
-/* Plans, compilers and code are the CPU's in wrappings of this device's own: whoever takes them for the CPU's,
- * or hands the CPU's to this device, does not get far. */
+/* Plans, compilers and code are the CPU's in wrappings of this device's own: whoever takes them for
+ * the CPU's, or hands the CPU's to this device, does not get far. */
 typedef struct fake_walk {
     tl_nest_walk base;
     const tl_nest_walk *inner;
@@ -591,8 +591,9 @@ static tl_status open_compiler(tl_nest_compiler **out, tl_engine *engine)
     return st;
 }
 
-static tl_status compile_nests(tl_nest_compiler *compiler, const char *program, const tl_nest_walk *const *walks,
-                               int64_t count, const tl_nest_code **out, double *seconds)
+static tl_status compile_nests(tl_nest_compiler *compiler, const char *program,
+                               const tl_nest_walk *const *walks, int64_t count,
+                               const tl_nest_code **out, double *seconds)
 {
     fake_compiler *c = (fake_compiler *)compiler;
     fake_code *code = tl_arena_array(c->code, count, sizeof *code);
@@ -613,8 +614,8 @@ static tl_status run_nest(task *t)
     return inner_nests()->run(&t->with, t->call, t->walk, t->code, t->scratch);
 }
 
-static tl_status put_nest(const tl_run *run, const tl_node *call, const tl_nest_walk *walk, const tl_nest_code *code,
-                          const tl_tensor *scratch)
+static tl_status put_nest(const tl_run *run, const tl_node *call, const tl_nest_walk *walk,
+                          const tl_nest_code *code, const tl_tensor *scratch)
 {
     task *t;
     TL_TRY(task_of(&t, run, call));
@@ -631,14 +632,20 @@ static tl_status put_nest(const tl_run *run, const tl_node *call, const tl_nest_
 static tl_status put_compiled(const tl_run *run, const tl_node *call, const tl_nest_walk *walk,
                               const tl_nest_code *code, const tl_tensor *scratch)
 {
-    if (!code) return TL_FAIL(TL_EINTERNAL, "a nest comes without code to a device that cannot interpret it");
+    if (!code)
+        return TL_FAIL(TL_EINTERNAL,
+                       "a nest comes without code to a device that cannot interpret it");
     return put_nest(run, call, walk, code, scratch);
 }
 
 static void fill_nests(tl_nest_methods *m)
 {
-    *m = (tl_nest_methods){.limits = inner_nests()->limits, .plan = plan_nest, .as_good = as_good,
-                           .open = open_compiler, .close = close_compiler, .compile = compile_nests,
+    *m = (tl_nest_methods){.limits = inner_nests()->limits,
+                           .plan = plan_nest,
+                           .as_good = as_good,
+                           .open = open_compiler,
+                           .close = close_compiler,
+                           .compile = compile_nests,
                            .run = put_nest};
 }
 

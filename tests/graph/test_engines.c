@@ -1,5 +1,5 @@
-/* Programs and the engine that they are made for: what its backend does with loop nests is its own affair, and nobody
- * else runs them. */
+/* Programs and the engine that they are made for: what its backend does with loop nests is its own
+ * affair, and nobody else runs them. */
 #include "test.h"
 #include "engine.h"
 
@@ -23,7 +23,8 @@ typedef struct place {
 static place open_place(const tl_backend_class *backend, tl_engine *beside)
 {
     place p;
-    assert_ok(tl_engine_new(&p.engine, &(tl_engine_args){.backend = backend, .beside = beside, .threads = 2}));
+    assert_ok(tl_engine_new(&p.engine,
+                            &(tl_engine_args){.backend = backend, .beside = beside, .threads = 2}));
     assert_ok(tl_ctx_new(&p.c, p.engine));
     p.mark = tl_ctx_begin(p.c);
     return p;
@@ -93,8 +94,9 @@ static result read_result(tl_ctx *c, const tl_tensors *out)
 static tl_function *function(const place *p, bool interpret)
 {
     tl_function *f;
-    assert_ok(tl_function_new(&f, &(tl_function_args){.engine = p->engine, .name = "body", .body = body,
-                                                      .interpret = interpret}));
+    assert_ok(tl_function_new(
+        &f, &(tl_function_args){
+                .engine = p->engine, .name = "body", .body = body, .interpret = interpret}));
     return f;
 }
 
@@ -111,7 +113,8 @@ static tl_program *program(const place *p)
     tl_graph *g;
     tl_program *made;
     tl_spec x = {"x", TL_F32, TL_SHAPE(ROWS, COLUMNS)};
-    assert_ok(tl_graph_capture(&g, &(tl_capture){.engine = p->engine, .body = body, .inputs = &x, .input_count = 1}));
+    assert_ok(tl_graph_capture(
+        &g, &(tl_capture){.engine = p->engine, .body = body, .inputs = &x, .input_count = 1}));
     assert_ok(tl_graph_optimize(g, NULL));
     assert_ok(tl_program_new(&made, &g, &(tl_program_args){.name = "body"}));
     return made;
@@ -197,8 +200,9 @@ static void a_program_that_must_be_compiled_says_so(void **state)
     const tl_nest_methods *nests = tl_engine_nests(p.engine);
     tl_program *made = program(&p);
     tl_tensors in = input(p.c), out = {0};
-    assert_fails(tl_program_run(made, p.c, &in, &out), TL_ESTATE,
-                 "body: the backend 'fake' runs loop nests compiled only; call tl_program_compile first");
+    assert_fails(
+        tl_program_run(made, p.c, &in, &out), TL_ESTATE,
+        "body: the backend 'fake' runs loop nests compiled only; call tl_program_compile first");
     tl_nest_compiler *compiler;
     assert_ok(nests->open(&compiler, p.engine));
     assert_ok(tl_program_compile(made, compiler));
@@ -237,7 +241,8 @@ static void without_a_compiler_only_an_interpreter_goes_on(void **state)
             assert_memory_equal(&got, &want, sizeof got);
         } else {
             tl_tensors in = input(p.c), out = {0};
-            assert_fails(tl_function_call(f, p.c, &in, &out), TL_EUNSUPPORTED, "nothing compiles here");
+            assert_fails(tl_function_call(f, p.c, &in, &out), TL_EUNSUPPORTED,
+                         "nothing compiles here");
         }
         tl_function_free(&f);
         close_place(&p);
@@ -270,16 +275,19 @@ static void the_backend_says_how_much_is_one_nest(void **state)
 static void a_program_runs_on_its_own_engine_only(void **state)
 {
     (void)state;
-    place own = open_place(cpu(), NULL), other = open_place(cpu(), NULL), beside = open_place(cpu(), own.engine),
-          elsewhere = open_place(fake(), NULL);
+    place own = open_place(cpu(), NULL), other = open_place(cpu(), NULL),
+          beside = open_place(cpu(), own.engine), elsewhere = open_place(fake(), NULL);
     tl_program *made = program(&own);
-    tl_tensors out = {0}, a = input(other.c), b = input(beside.c), c = input(elsewhere.c), in = input(own.c);
-    assert_fails(tl_program_run(made, other.c, &a, &out), TL_EINVAL, "body: it was made for another engine");
+    tl_tensors out = {0}, a = input(other.c), b = input(beside.c), c = input(elsewhere.c),
+               in = input(own.c);
+    assert_fails(tl_program_run(made, other.c, &a, &out), TL_EINVAL,
+                 "body: it was made for another engine");
     assert_fails(tl_program_run(made, beside.c, &b, &out), TL_EINVAL, "beside it");
     assert_fails(tl_program_run(made, elsewhere.c, &c, &out), TL_EINVAL,
                  "it was made for the device 'host' and is run by a context on 'fake'");
-    assert_fails(tl_program_run(made, own.c, &c, &out), TL_EINVAL,
-                 "input 'x', float32[24, 40], lies on the device 'fake' and is computed with on 'host'");
+    assert_fails(
+        tl_program_run(made, own.c, &c, &out), TL_EINVAL,
+        "input 'x', float32[24, 40], lies on the device 'fake' and is computed with on 'host'");
     assert_ok(tl_program_run(made, own.c, &in, &out)); // nothing of it is left
     result got = read_result(own.c, &out), want = wanted();
     assert_memory_equal(&got, &want, sizeof got);
@@ -303,16 +311,21 @@ static void tensors_from_outside_lie_on_its_device(void **state)
     place *from[] = {&device, &host};
     tl_engine *engines[] = {host.engine, device.engine};
     static const char *const wanted_text[] = {
-        "add: a tensor from outside, float32[24, 40], lies on the device 'fake' and is computed with on 'host'",
-        "add: a tensor from outside, float32[24, 40], lies on the device 'host' and is computed with on 'fake'"};
+        "add: a tensor from outside, float32[24, 40], lies on the device 'fake' and is computed "
+        "with on 'host'",
+        "add: a tensor from outside, float32[24, 40], lies on the device 'host' and is computed "
+        "with on 'fake'"};
     for (int i = 0; i < 2; i++) {
         tl_graph *g;
         tl_program *made;
         tl_tensors in = input(from[i]->c);
         tl_spec x = {"x", TL_F32, TL_SHAPE(ROWS, COLUMNS)};
-        tl_status st = tl_graph_capture(&g, &(tl_capture){.engine = engines[i], .body = add_outside,
-                                                          .self = tl_tensors_get(from[i]->c, &in, "x"),
-                                                          .inputs = &x, .input_count = 1});
+        tl_status st =
+            tl_graph_capture(&g, &(tl_capture){.engine = engines[i],
+                                               .body = add_outside,
+                                               .self = tl_tensors_get(from[i]->c, &in, "x"),
+                                               .inputs = &x,
+                                               .input_count = 1});
         assert_ok(st);
         assert_fails(tl_program_new(&made, &g, &(tl_program_args){0}), TL_EINVAL, wanted_text[i]);
         assert_null(made);
@@ -335,8 +348,9 @@ static void product(const tl_backend_class *backend, float out[ROWS * ROWS], int
     tl_tensor *w = tl_full(p.c, TL_F32, TL_SHAPE(COLUMNS, ROWS), 0.5);
     tl_function *f;
     tl_program_stats stats;
-    assert_ok(tl_function_new(&f, &(tl_function_args){.engine = p.engine, .body = multiply, .self = w,
-                                                      .interpret = true}));
+    assert_ok(tl_function_new(
+        &f,
+        &(tl_function_args){.engine = p.engine, .body = multiply, .self = w, .interpret = true}));
     for (int i = 0; i < 2; i++) assert_ok(tl_function_call(f, p.c, &in, &got));
     tl_program_measure(tl_function_program(f), &stats);
     *packed = stats.packed;
@@ -351,7 +365,8 @@ static void weights_are_packed_by_the_engine_of_the_graph(void **state)
     static float plain[ROWS * ROWS], checked[ROWS * ROWS];
     int64_t packed, none;
     tl_check *check;
-    assert_ok(tl_check_new(&check, cpu(), &(tl_check_options){.outputs = true, .inputs = true, .memory = true}));
+    assert_ok(tl_check_new(&check, cpu(),
+                           &(tl_check_options){.outputs = true, .inputs = true, .memory = true}));
     product(cpu(), plain, &packed);
     product(tl_check_backend(check), checked, &none);
     assert_int_equal(none, 0);

@@ -246,12 +246,14 @@ static void test_relative_step_is_told_to_have_no_effect(void **state)
     char heard[512] = "";
     int64_t handle;
     assert_ok(tl_log_sink_add(&handle, &(tl_log_sink){TL_LEVEL_WARNING, keep_text, NULL, heard}));
-    tl_config *c = config_of("optimizer: {type: adafactor_keras, adafactor_keras: {relative_step: false}}\n");
+    tl_config *c =
+        config_of("optimizer: {type: adafactor_keras, adafactor_keras: {relative_step: false}}\n");
     assert_ok(tl_config_finish(c));
     tl_log_sink_remove(handle);
     const tl_optimization_config *o = tl_config_value(c);
     assert_false(((const tl_adafactor_keras_config *)o->optimizer.value)->relative_step.value);
-    assert_non_null(strstr(heard, "optimizer.adafactor_keras.relative_step: this has no effect (Keras bounds every"));
+    assert_non_null(strstr(
+        heard, "optimizer.adafactor_keras.relative_step: this has no effect (Keras bounds every"));
     tl_config_free(&c);
 }
 

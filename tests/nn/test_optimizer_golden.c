@@ -1,7 +1,7 @@
 /* A hundred updates with fixed gradients, against what Model Garden (Keras) and PyTorch make of
- * them (tests/golden/optimizers.py; adafactor.py): in float32 and float64, eagerly, as an interpreted program and
- * as a compiled one. All three give the same bits, but that Adafactor's sums are added in another
- * order in programs. runs: fake device */
+ * them (tests/golden/optimizers.py; adafactor.py): in float32 and float64, eagerly, as an
+ * interpreted program and as a compiled one. All three give the same bits, but that Adafactor's
+ * sums are added in another order in programs. runs: fake device */
 #include "test.h"
 
 #include <tilth/base/file.h>
@@ -191,7 +191,8 @@ static void test_torch(void **state)
     run_all(&torch, TL_F64, 10);
 }
 
-/* Rates above 1 / sqrt(step), constant and scheduled: they are bounded whatever relative_step says, as in Keras. */
+/* Rates above 1 / sqrt(step), constant and scheduled: they are bounded whatever relative_step says,
+ * as in Keras. */
 static void test_adafactor_bounds_its_rate(void **state)
 {
     (void)state;

@@ -129,14 +129,20 @@ static const tl_field steps_fields[] = {
     TL_F(steps_config, depth, TL_AT_LEAST(1), .help = "h"),
     TL_F_END,
 };
-static const tl_desc steps_desc = {.name = "steps", .size = sizeof(steps_config), .base = &tl_layer_config_desc,
+static const tl_desc steps_desc = {.name = "steps",
+                                   .size = sizeof(steps_config),
+                                   .base = &tl_layer_config_desc,
                                    .fields = steps_fields};
 static const tl_layer_class steps_class = {
     .cls = TL_CLASS(tl_layer_class, "steps", NULL, tl_layer, &steps_desc), .forward = identity};
-REFUSED(whole_numbers_of_lists_keep_to_their_range, TL_EINVAL, "x: sizes is 0 and must be at least 1",
-        tl_scope_layer(s, "x", &steps_class, &(steps_config){.sizes = {(const int64_t[]){4, 0}, 2}}))
-REFUSED(numbers_of_lists_keep_to_their_range, TL_EINVAL, "x: shares is 1.5 and must lie between 0 and 1",
-        tl_scope_layer(s, "x", &steps_class, &(steps_config){.shares = {(const double[]){0, 1.5}, 2}}))
+REFUSED(whole_numbers_of_lists_keep_to_their_range, TL_EINVAL,
+        "x: sizes is 0 and must be at least 1",
+        tl_scope_layer(s, "x", &steps_class,
+                       &(steps_config){.sizes = {(const int64_t[]){4, 0}, 2}}))
+REFUSED(numbers_of_lists_keep_to_their_range, TL_EINVAL,
+        "x: shares is 1.5 and must lie between 0 and 1",
+        tl_scope_layer(s, "x", &steps_class,
+                       &(steps_config){.shares = {(const double[]){0, 1.5}, 2}}))
 REFUSED(optional_numbers_keep_to_their_range, TL_EINVAL, "x: depth is -2 and must be at least 1",
         tl_scope_layer(s, "x", &steps_class, &(steps_config){.depth = TL_SET(-2)}))
 

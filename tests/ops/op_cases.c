@@ -56,7 +56,8 @@ static void must(tl_status st, const char *what)
     exit(2);
 }
 
-static void open_place(oc_place *place, const tl_backend_class *backend, const char *name, int threads)
+static void open_place(oc_place *place, const tl_backend_class *backend, const char *name,
+                       int threads)
 {
     *place = (oc_place){.backend = name, .threads = threads};
     must(tl_engine_new(&place->engine, &(tl_engine_args){.backend = backend, .threads = threads}),
@@ -199,7 +200,8 @@ static void check_fails(oc_plan *p, const oc_place *place)
     if (oc_expect_ok(p, st, "inputs")) {
         p->k->call(place->c, p->k, r.in, r.out);
         st = tl_ctx_status(place->c);
-        tl_status late = tl_engine_wait(place->engine); // what elements are wrong shows on a device when it has run
+        tl_status late = tl_engine_wait(
+            place->engine); // what elements are wrong shows on a device when it has run
         const bool at_once = st != TL_OK;
         if (!at_once) st = late;
         oc_checks++;

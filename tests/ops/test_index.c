@@ -258,7 +258,8 @@ static void captured_indices_are_checked_when_they_run(void **state)
     tl_status st = tl_replay(c, tl_ctx_first_node(c), tl_ctx_last_node(c));
     if (st == TL_OK) st = tl_engine_wait(tl_ctx_engine(c)); // a device tells when it has run
     assert_int_equal(st, TL_EINVAL);
-    assert_non_null(strstr(tl_error_message(), "net: gather: index 9 (at [1] of the indices) is not below 4"));
+    assert_non_null(
+        strstr(tl_error_message(), "net: gather: index 9 (at [1] of the indices) is not below 4"));
     const int64_t good[] = {0, 3};
     assert_ok(tl_tensor_set(ids, good, sizeof good));
     assert_ok(tl_replay(c, tl_ctx_first_node(c), tl_ctx_last_node(c)));

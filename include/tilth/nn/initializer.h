@@ -1,8 +1,8 @@
 /* Initialisers: first values of parameters. Each is a described class that makes a
  * tensor out of ops.
  *
- *     tl_dense(s, "up", .units = 64, .kernel_initializer = TL_INITIALIZER("he_normal"));     // by name
- *     tl_dense(s, "down", .units = 16,                                                       // by object
+ *     tl_dense(s, "up", .units = 64, .kernel_initializer = TL_INITIALIZER("he_normal")); // by name
+ *     tl_dense(s, "down", .units = 16,                                                   // by object
  *              .kernel_initializer = TL_INITIALIZER_OF("truncated_normal", tl_normal_initializer,
  *                                                      .stddev = TL_SET(0.02)));
  *

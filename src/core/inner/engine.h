@@ -42,7 +42,8 @@ static inline bool tli_call_writes(const tl_node *call, int i)
 /* Whether the tensor, which has storage, lies where kernels of the engine's device find it. */
 bool tli_is_here(const tl_engine *e, const tl_tensor *t);
 /* The failure for one that does not; what it is in words comes first: "input 2". */
-TL_NODISCARD TL_PRINTF(3, 4) tl_status tli_fail_elsewhere(const tl_engine *e, const tl_tensor *t, const char *what, ...);
+TL_NODISCARD TL_PRINTF(3, 4) tl_status
+    tli_fail_elsewhere(const tl_engine *e, const tl_tensor *t, const char *what, ...);
 /* Every tensor of the call lies on the engine's device. */
 TL_NODISCARD tl_status tli_check_device(const tl_engine *e, const tl_node *call);
 /* What the call writes is written by work that was put into the engine's queue just now. */

@@ -5,8 +5,9 @@
  *     static const tl_kernel rows[] = {{TL_OP_exp, TL_F32, exp_f32, 0}, ...};
  *     static const tl_kernels mine_elementwise = {rows, TL_COUNT(rows)};
  *     static const tl_kernels *const tables[] = {&mine_elementwise, NULL};
- *     const tl_backend_class mine = {.cls = {.class_size = sizeof(tl_backend_class), .name = "mine"},
- *                                    .fallback = &tl_backend_reference, .tables = tables};
+ *     const tl_backend_class mine = {
+ *         .cls = {.class_size = sizeof(tl_backend_class), .name = "mine", .help = "my kernels"},
+ *         .fallback = &tl_backend_reference, .tables = tables};
  *
  * Thread word: immutable. */
 #ifndef TILTH_CORE_BACKEND_H

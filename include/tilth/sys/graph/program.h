@@ -1,17 +1,18 @@
-/* Programs: graphs made ready to run. All memory between calls is planned, so a run allocates nothing
- * but what it gives to its caller.
+/* Programs: graphs made ready to run. All memory between calls is planned, so a run allocates
+ * nothing but what it gives to its caller.
  *
  *     tl_program *p;
  *     TL_TRY(tl_program_new(&p, &g, &(tl_program_args){0}));           // takes the graph
  *     TL_TRY(tl_program_run(p, c, &in, &out));
  *     tl_program_free(&p);
  *
- * Inputs must have the types and shapes of the capture; they, the tensors from outside and the context that runs it
- * are of the graph's engine, or lie on its device. Outputs belong to the context that runs it.
- * Step, microbatch and seed of random draws are those of that context (tl_ctx_set_draws).
+ * Inputs must have the types and shapes of the capture; they, the tensors from outside and the
+ * context that runs it are of the graph's engine, or lie on its device. Outputs belong to the
+ * context that runs it. Step, microbatch and seed of random draws are those of that context
+ * (tl_ctx_set_draws).
  *
- * Ownership: the caller's; tensors from outside (graph.h) must outlive it. Thread word: one thread at
- * a time. */
+ * Ownership: the caller's; tensors from outside (graph.h) must outlive it. Thread word: one thread
+ * at a time. */
 #ifndef TILTH_GRAPH_PROGRAM_H
 #define TILTH_GRAPH_PROGRAM_H
 
@@ -30,9 +31,10 @@ TL_API TL_NODISCARD tl_status tl_program_new(tl_program **out, tl_graph **g, con
 /* NULL is fine. */
 TL_API void tl_program_free(tl_program **p);
 
-/* Nests run compiled from now on, with the same bits; until then they are interpreted, where the backend can
- * (sys/nest/methods.h). The compiler is one of the program's engine; the code lives as long as it does. A failure
- * changes nothing; TL_EUNSUPPORTED says why code cannot be compiled here. */
+/* Nests run compiled from now on, with the same bits; until then they are interpreted, where the
+ * backend can (sys/nest/methods.h). The compiler is one of the program's engine; the code lives as
+ * long as it does. A failure changes nothing; TL_EUNSUPPORTED says why code cannot be compiled
+ * here. */
 TL_API TL_NODISCARD tl_status tl_program_compile(tl_program *p, tl_nest_compiler *compiler);
 
 TL_API TL_NODISCARD tl_status tl_program_run(tl_program *p, tl_ctx *c, const tl_tensors *in,

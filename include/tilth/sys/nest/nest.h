@@ -81,10 +81,10 @@ typedef struct tl_nest {
     int buffer_count;
 } tl_nest;
 
-/* How a nest is walked: what every backend's own plan begins with, and all that others know of it. */
+/* How a nest is walked: what every backend's own plan begins with. Others know no more of it. */
 typedef struct tl_nest_walk {
     tl_nest nest;         /* as it was given */
-    size_t scratch_bytes; /* that a run needs beside its buffers, aligned as memory of the device is */
+    size_t scratch_bytes; /* beside the buffers of a run, aligned as memory of the device is */
     double flops, bytes;  /* of all ops; that are loaded and stored */
 } tl_nest_walk;
 
