@@ -5,6 +5,7 @@
 
 #include <tilth/base/file.h>
 #include <tilth/sys/cpu/cpu.h>
+#include <tilth/sys/cpu/jit.h>
 #include <tilth/graph/function.h>
 #include <tilth/nn/layers.h>
 #include <tilth/nn/model.h>
