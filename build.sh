@@ -6,7 +6,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libjansson-dev libpng-dev
                 libjpeg62-turbo-dev zlib1g-dev)
-TEST_PACKAGES=(g++ clang libclang-rt-14-dev libcmocka-dev universal-ctags)
+FORMAT_PACKAGES=(clang-format-14)
+TEST_PACKAGES=(g++ clang libclang-rt-14-dev libcmocka-dev universal-ctags "${FORMAT_PACKAGES[@]}")
 PYTHON_PACKAGES=(python3 python3-venv)
 BENCH_PACKAGES=(libopenblas0-pthread dataset-fashion-mnist)
 DEMO_PACKAGES=(dataset-fashion-mnist)
@@ -261,7 +262,7 @@ check()
 run_checks()
 {
     local name
-    for name in layers headers sizes quotes examples selftest; do check "tests/checks/$name.sh"; done
+    for name in layers headers sizes quotes format examples selftest; do check "tests/checks/$name.sh"; done
 }
 
 fuzz_targets()
@@ -307,7 +308,7 @@ word_test()
     SECONDS=0
     trap tell_failure EXIT
     stage "packages" need_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
-    stage "checks: layers, headers, sizes" run_checks
+    stage "checks: layers, headers, sizes, format" run_checks
     stage "gcc" compile_and_test build/test "${gcc[@]}"
     stage "clang, warnings only" compile build/clang "${clang[@]}"
     stage "address and undefined-behaviour sanitizers" \
@@ -411,6 +412,12 @@ word_soak()
     for script in tests/soak/${1:-*}.sh; do bash "$script"; done
 }
 
+word_format()
+{
+    need_packages "${FORMAT_PACKAGES[@]}"
+    tests/checks/format.sh --mend
+}
+
 word_help()
 {
     cat <<'TEXT'
@@ -424,6 +431,7 @@ usage: ./build.sh WORD
   bench NAME         run a benchmark; its result is build/bench/NAME.json
   fuzz NAME SECONDS  fuzz one parser
   soak [NAME]        run the long tests, or one of them
+  format             write all C files as clang-format does, which is what the checks ask for
   help               this list
 TEXT
 }
@@ -433,7 +441,7 @@ main()
     local word=${1:-help}
     [[ $# == 0 ]] || shift
     case $word in
-    demo | test | build | install | interop | bench | fuzz | soak | help) "word_$word" "$@" ;;
+    demo | test | build | install | interop | bench | fuzz | soak | format | help) "word_$word" "$@" ;;
     -h | --help) word_help ;;
     *)
         word_help >&2
