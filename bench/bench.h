@@ -41,10 +41,7 @@ typedef struct bench_peer {
     pid_t process;
     int to, from; /* pipes */
 } bench_peer;
-#define BENCH_PEER_INIT                                                                            \
-    {                                                                                              \
-        0, -1, -1                                                                                  \
-    }
+#define BENCH_PEER_INIT TL_INIT(0, -1, -1)
 
 /* `argv` ends with NULL; its first word is looked up in PATH. */
 tl_status bench_peer_start(bench_peer *out, const char *const *argv);

@@ -248,7 +248,7 @@ static const lm_config deep[] = {{256, 16, 64, 4, 4, false},
                                  {256, 16, 64, 48, 4, false},
                                  {256, 16, 64, 96, 4, false}};
 
-#define SHAPE(...) {TL_COUNT(((const int64_t[]){__VA_ARGS__})), {__VA_ARGS__}}
+#define SHAPE(...) TL_INIT(TL_COUNT(((const int64_t[]){__VA_ARGS__})), {__VA_ARGS__})
 const step_model step_models[] = {
     {.name = "tiny mlp 16-32-32-2 B32", .cls = &mlp_class, .config = &tiny, .input = SHAPE(32, 16),
      .labels = SHAPE(32), .classes = 2, .flops = 0.275e6},
@@ -269,7 +269,7 @@ const step_model step_models[] = {
 const int64_t step_model_count = TL_COUNT(step_models);
 
 #define DEEP(layers, index)                                                                        \
-    {.name = "encoder L" #layers, .cls = &lm_class, .config = &deep[index], .input = SHAPE(4, 16), \
-     .labels = SHAPE(4 * 16), .ids = true, .classes = 256}
+    TL_INIT(.name = "encoder L" #layers, .cls = &lm_class, .config = &deep[index], .input = SHAPE(4, 16), \
+     .labels = SHAPE(4 * 16), .ids = true, .classes = 256)
 const step_model deep_models[] = {DEEP(4, 0), DEEP(12, 1), DEEP(48, 2), DEEP(96, 3)};
 const int64_t deep_model_count = TL_COUNT(deep_models);

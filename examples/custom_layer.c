@@ -6,7 +6,7 @@
  * has a name in YAML too. */
 #include <tilth/tilth.h>
 
-/* ------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 typedef struct gated_config {
     tl_layer_config layer;
     int64_t units;
@@ -42,7 +42,7 @@ static const tl_desc gated_desc = {.name = "gated", .help = "a gated linear map"
 static const tl_layer_class gated_class = {
     .cls = TL_CLASS(tl_layer_class, "gated", NULL, gated, &gated_desc),
     .parameters = gated_parameters, .forward = gated_forward};
-/* ------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 
 typedef struct net {
     tl_model base;

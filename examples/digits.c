@@ -51,12 +51,14 @@ static tl_status build_model(tl_task *t, tl_model **out)
 
 enum { EXAMPLES = 640, GLYPH_ROWS = 5, GLYPH_COLUMNS = 3 };
 
+// clang-format off
 static const char *const glyphs[10] = {
     "###" "#.#" "#.#" "#.#" "###",  ".#." "##." ".#." ".#." "###",  "###" "..#" "###" "#.." "###",
     "###" "..#" ".##" "..#" "###",  "#.#" "#.#" "###" "..#" "..#",  "###" "#.." "###" "..#" "###",
     "###" "#.." "###" "#.#" "###",  "###" "..#" ".#." ".#." ".#.",  "###" "#.#" "###" "#.#" "###",
     "###" "#.#" "###" "..#" "###",
 };
+// clang-format on
 
 /* One picture: the digit somewhere, under noise. */
 static void draw(float image[DIGIT_PIXELS], const char *glyph, tl_rng *rng)

@@ -139,8 +139,10 @@ typedef uint32_t words4 __attribute__((vector_size(16)));
 typedef uint64_t longs2 __attribute__((vector_size(16)));
 
 // clang-format off
-#define LOW_1(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define HIGH_1(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define LOW_1(a, b)                                                                                \
+    __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define HIGH_1(a, b)                                                                               \
+    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #define LOW_2(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define HIGH_2(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 #define LOW_4(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
@@ -149,6 +151,10 @@ typedef uint64_t longs2 __attribute__((vector_size(16)));
 #define HIGH_8(a, b) __builtin_shufflevector(a, b, 1, 3)
 // clang-format on
 
+#define UNROLLED_4(...) _Pragma("GCC unroll 4") for (__VA_ARGS__)
+#define UNROLLED_8(...) _Pragma("GCC unroll 8") for (__VA_ARGS__)
+#define UNROLLED_16(...) _Pragma("GCC unroll 16") for (__VA_ARGS__)
+
 // A square of 16 / size rows and columns: each round interleaves the upper rows with the lower ones;
 // after as many as halve the side to 1, rows are columns.
 #define SQUARE(size, vector, side, rounds)                                                         \
@@ -156,17 +162,17 @@ typedef uint64_t longs2 __attribute__((vector_size(16)));
         char *to, int64_t to_step, const char *from, int64_t from_step)                            \
     {                                                                                              \
         vector a[side], b[side];                                                                   \
-        _Pragma("GCC unroll 16") for (int i = 0; i < side; i++)                                    \
+        UNROLLED_16(int i = 0; i < side; i++)                                                      \
             memcpy(&a[i], from + i * from_step, sizeof a[i]);                                      \
-        _Pragma("GCC unroll 4") for (int r = 0; r < rounds; r++) {                                 \
-            _Pragma("GCC unroll 8") for (int i = 0; i < side / 2; i++)                             \
+        UNROLLED_4(int r = 0; r < rounds; r++) {                                                   \
+            UNROLLED_8(int i = 0; i < side / 2; i++)                                               \
             {                                                                                      \
                 b[2 * i] = LOW_##size(a[i], a[i + side / 2]);                                      \
                 b[2 * i + 1] = HIGH_##size(a[i], a[i + side / 2]);                                 \
             }                                                                                      \
-            _Pragma("GCC unroll 16") for (int i = 0; i < side; i++) a[i] = b[i];                   \
+            UNROLLED_16(int i = 0; i < side; i++) a[i] = b[i];                                     \
         }                                                                                          \
-        _Pragma("GCC unroll 16") for (int i = 0; i < side; i++)                                    \
+        UNROLLED_16(int i = 0; i < side; i++)                                                      \
             memcpy(to + i * to_step, &a[i], sizeof a[i]);                                          \
     }                                                                                              \
     /* `across` elements that lie together at the source, `along` that do at the target. */        \

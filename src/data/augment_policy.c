@@ -99,8 +99,9 @@ void tl_augment_apply(tl_augment_op op, double level, tl_augment_reach reach, tl
 /* --- the tables ------------------------------------------------------------------------------- */
 
 /* The operation, with which probability, how strongly. */
-#define DO(op, prob, level) {TL_AUGMENT_##op, prob, level}
+#define DO(op, prob, level) TL_INIT(TL_AUGMENT_##op, prob, level)
 
+// clang-format off
 static const tl_augment_step v0_rows[][TL_AUGMENT_STEPS] = {
     {DO(EQUALIZE, 0.8, 1), DO(SHEAR_Y, 0.8, 4)}, {DO(COLOR, 0.4, 9), DO(EQUALIZE, 0.6, 3)},
     {DO(COLOR, 0.4, 1), DO(ROTATE, 0.6, 8)}, {DO(SOLARIZE, 0.8, 3), DO(EQUALIZE, 0.4, 7)},
@@ -139,7 +140,8 @@ static const tl_augment_step reduced_cifar10_rows[][TL_AUGMENT_STEPS] = {
     {DO(SOLARIZE, 0.5, 2), DO(INVERT, 0, 3)}, {DO(EQUALIZE, 0.2, 0), DO(AUTOCONTRAST, 0.6, 0)},
     {DO(EQUALIZE, 0.2, 8), DO(EQUALIZE, 0.6, 4)}, {DO(COLOR, 0.9, 9), DO(EQUALIZE, 0.6, 6)},
     {DO(AUTOCONTRAST, 0.8, 4), DO(SOLARIZE, 0.2, 8)}, {DO(BRIGHTNESS, 0.1, 3), DO(COLOR, 0.7, 0)},
-    {DO(SOLARIZE, 0.4, 5), DO(AUTOCONTRAST, 0.9, 3)}, {DO(TRANSLATE_Y, 0.9, 9), DO(TRANSLATE_Y, 0.7, 9)},
+    {DO(SOLARIZE, 0.4, 5), DO(AUTOCONTRAST, 0.9, 3)},
+    {DO(TRANSLATE_Y, 0.9, 9), DO(TRANSLATE_Y, 0.7, 9)},
     {DO(AUTOCONTRAST, 0.9, 2), DO(SOLARIZE, 0.8, 3)}, {DO(EQUALIZE, 0.8, 8), DO(INVERT, 0.1, 3)},
     {DO(TRANSLATE_Y, 0.7, 9), DO(AUTOCONTRAST, 0.9, 1)},
 };
@@ -175,7 +177,8 @@ static const tl_augment_step reduced_imagenet_rows[][TL_AUGMENT_STEPS] = {
 };
 static const tl_augment_step panoptic_deeplab_policy_rows[][TL_AUGMENT_STEPS] = {
     {DO(SHARPNESS, 0.4, 1.4), DO(BRIGHTNESS, 0.2, 2)}, {DO(EQUALIZE, 0, 1.8), DO(CONTRAST, 0.2, 2)},
-    {DO(SHARPNESS, 0.2, 1.8), DO(COLOR, 0.2, 1.8)}, {DO(SOLARIZE, 0.2, 1.4), DO(EQUALIZE, 0.6, 1.8)},
+    {DO(SHARPNESS, 0.2, 1.8), DO(COLOR, 0.2, 1.8)},
+    {DO(SOLARIZE, 0.2, 1.4), DO(EQUALIZE, 0.6, 1.8)},
     {DO(SHARPNESS, 0.2, 0.2), DO(EQUALIZE, 0.2, 1.4)},
 };
 static const tl_augment_step vit_rows[][TL_AUGMENT_STEPS] = {
@@ -192,8 +195,9 @@ static const tl_augment_step vit_rows[][TL_AUGMENT_STEPS] = {
 static const tl_augment_step deit3_three_augment_rows[][TL_AUGMENT_STEPS] = {
     {DO(GRAYSCALE, 1, 0)}, {DO(SOLARIZE, 1, 5)}, {DO(GAUSSIAN_NOISE, 1, 1)},
 };
+// clang-format on
 
-#define POLICY(label, steps) {#label, label##_rows, TL_COUNT(label##_rows), steps}
+#define POLICY(label, steps) TL_INIT(#label, label##_rows, TL_COUNT(label##_rows), steps)
 static const tl_augment_policy policies[] = {
     POLICY(v0, 2),
     POLICY(test, 2),

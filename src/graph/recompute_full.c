@@ -241,8 +241,7 @@ static void choose_cuts(stretcher *s)
     }
 }
 
-/* --- is it worth it?
- * ------------------------------------------------------------------------------ */
+/* --- is it worth it? -------------------------------------------------------------------------- */
 
 static int64_t peak_along(const stretcher *s, int64_t *changes)
 {

@@ -39,7 +39,8 @@ static inline int64_t tli_kind_size(tli_kind kind)
     return kind == TLI_KIND_D || kind == TLI_KIND_L ? 8 : 4;
 }
 
-enum {                  /* classes of types that an op takes */
+/* classes of types that an op takes */
+enum {
        TLI_TAKES_F = 1, /* float32, bfloat16, float16 */
        TLI_TAKES_D = 2, /* float64 */
        TLI_TAKES_N = 4, /* integers */

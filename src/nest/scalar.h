@@ -101,6 +101,7 @@ FN double odd_d(i64 x)
     return from_bits_d(lost == 0 ? b : cut);
 }
 
+// clang-format off
 FN float f32_of_f(float x) { return x; }
 FN float f32_of_d(double x) { return (float)x; }
 FN float f32_of_i(i32 x) { return (float)x; }
@@ -156,6 +157,7 @@ FN i32 truth_of_f(float x) { return x != 0; }
 FN i32 truth_of_d(double x) { return x != 0; }
 FN i32 truth_of_i(i32 x) { return x != 0; }
 FN i32 truth_of_l(i64 x) { return x != 0; }
+// clang-format on
 
 /* --- rows and tiles --------------------------------------------------------------------------- */
 
@@ -189,6 +191,7 @@ typedef u64 uvec_l __attribute__((vector_size(WIDTH), aligned(8)));
 
 /* name_f(lanes, x, n) and so on: the elements join their lanes. n is a multiple of LANES, except at
  * the end of a row. */
+// clang-format off
 #define LANES_LOAD(j) V a##j = *(const V *)(lanes + j * (int)(sizeof(V) / sizeof(lanes[0])));
 #define LANES_STEP(j)                                                                              \
     {                                                                                              \
@@ -201,6 +204,7 @@ typedef u64 uvec_l __attribute__((vector_size(WIDTH), aligned(8)));
     each(LANES_LOAD) for (; i + LANES <= n; i += LANES) { each(LANES_STEP) }                       \
     each(LANES_STORE) for (int l = 0; l < LANES && i < n; i++, l++)                                \
         lanes[l] = one(lanes[l], from[i]);
+// clang-format on
 
 #define ROWS(name, one, k, T, each)                                                                \
     static __attribute__((unused)) void name##_lanes_##k(T *lanes, const T *from, i64 n)           \

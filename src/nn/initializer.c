@@ -246,7 +246,7 @@ INITIALIZER(orthogonal, "orthogonal", &gain_desc, "rows or columns orthogonal to
 
 /* --- the list --------------------------------------------------------------------------------- */
 
-#define ENTRY(id) {&tl_kind_initializer, &id##_initializer.cls}
+#define ENTRY(id) TL_INIT(&tl_kind_initializer, &id##_initializer.cls)
 static const tl_entry entries[] = {
     ENTRY(zeros),         ENTRY(ones),       ENTRY(constant),   ENTRY(normal),
     ENTRY(truncated),     ENTRY(uniform),    ENTRY(scaling),    ENTRY(glorot_uniform),

@@ -22,7 +22,7 @@ tl_status tli_channels(int64_t *out, const tl_tensor *x, int rank)
     return TL_OK;
 }
 
-#define ENTRY(id) {&tl_kind_layer, &tl_layer_##id.cls}
+#define ENTRY(id) TL_INIT(&tl_kind_layer, &tl_layer_##id.cls)
 static const tl_entry entries[] = {
     ENTRY(dense),      ENTRY(embedding),        ENTRY(conv1d),
     ENTRY(conv2d),     ENTRY(conv2d_transpose), ENTRY(depthwise_conv2d),

@@ -191,10 +191,7 @@ static const tl_field smooth_l1_fields[] = {
 TLI_LOSS_DESC(smooth_l1, tl_smooth_l1_config, "Huber's loss with a slope of 1")
 TLI_LOSS_CLASS(smooth_l1, &smooth_l1_desc, smooth_l1_call, "Huber's loss with a slope of 1")
 
-#define ENTRY(id)                                                                                  \
-    {                                                                                              \
-        &tl_kind_loss, &tl_loss_##id.cls                                                           \
-    }
+#define ENTRY(id) TL_INIT(&tl_kind_loss, &tl_loss_##id.cls)
 static const tl_entry entries[] = {
     ENTRY(binary_crossentropy),
     ENTRY(categorical_crossentropy),

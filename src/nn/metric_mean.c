@@ -282,10 +282,7 @@ TLI_METRIC_CLASS(loss_perplexity, mean_metric, &tl_metric_config_desc,
 
 /* --- all that ship ---------------------------------------------------------------------------- */
 
-#define ENTRY(id)                                                                                  \
-    {                                                                                              \
-        &tl_kind_metric, &tl_metric_##id.cls                                                       \
-    }
+#define ENTRY(id) TL_INIT(&tl_kind_metric, &tl_metric_##id.cls)
 static const tl_entry entries[] = {
     ENTRY(mean),
     ENTRY(sum),

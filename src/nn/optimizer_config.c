@@ -65,8 +65,8 @@ const tl_kind tl_kind_optimizer = {
         .check = check_fn,                                                                         \
     };
 #define CLASS_HEAD(label, text)                                                                    \
-    {.class_size = sizeof(tl_optimizer_class), .name = #label, .help = text,                       \
-     .config = &tl_##label##_config_desc}
+    TL_INIT(.class_size = sizeof(tl_optimizer_class), .name = #label, .help = text,                       \
+     .config = &tl_##label##_config_desc)
 /* The same with the class that is made from it; its other members follow the check. */
 #define OPTIMIZER(label, text, check_fn, ...)                                                      \
     CONFIG(label, text, check_fn)                                                                  \

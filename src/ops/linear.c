@@ -138,8 +138,10 @@ tl_tensor *tl_activate(tl_ctx *c, tl_tensor *x, tl_activation activation)
 {
     switch (activation) {
     case TL_ACT_NONE: return x;
+// clang-format off
 #define TL_ACTIVATION(id, name, keras, call)                                                       \
     case TL_ACT_##id: return call;
+// clang-format on
 #include <tilth/core/elementwise.def>
     case TL_ACT_COUNT: break;
     }

@@ -24,14 +24,14 @@ typedef struct reading {
     double number;
 } reading;
 
-#define NULLS(t) {t, TL_SCALAR_NULL, NO_BOOL, NO_INT, NO_DOUBLE}
-#define TRUTH(t, b) {t, TL_SCALAR_BOOL, b, NO_INT, NO_DOUBLE}
-#define WHOLE(t, i) {t, TL_SCALAR_INT, NO_BOOL, i, (double)(i)}
-#define FLOAT(t, d) {t, TL_SCALAR_DOUBLE, NO_BOOL, NO_INT, d}
-#define FLOAT_INT(t, i) {t, TL_SCALAR_DOUBLE, NO_BOOL, i, (double)(i)}
-#define WORD(t) {t, TL_SCALAR_STRING, NO_BOOL, NO_INT, NO_DOUBLE}
-#define WORD_FLOAT(t, d) {t, TL_SCALAR_STRING, NO_BOOL, NO_INT, d}
-#define WORD_INT(t, i) {t, TL_SCALAR_STRING, NO_BOOL, i, (double)(i)}
+#define NULLS(t) TL_INIT(t, TL_SCALAR_NULL, NO_BOOL, NO_INT, NO_DOUBLE)
+#define TRUTH(t, b) TL_INIT(t, TL_SCALAR_BOOL, b, NO_INT, NO_DOUBLE)
+#define WHOLE(t, i) TL_INIT(t, TL_SCALAR_INT, NO_BOOL, i, (double)(i))
+#define FLOAT(t, d) TL_INIT(t, TL_SCALAR_DOUBLE, NO_BOOL, NO_INT, d)
+#define FLOAT_INT(t, i) TL_INIT(t, TL_SCALAR_DOUBLE, NO_BOOL, i, (double)(i))
+#define WORD(t) TL_INIT(t, TL_SCALAR_STRING, NO_BOOL, NO_INT, NO_DOUBLE)
+#define WORD_FLOAT(t, d) TL_INIT(t, TL_SCALAR_STRING, NO_BOOL, NO_INT, d)
+#define WORD_INT(t, i) TL_INIT(t, TL_SCALAR_STRING, NO_BOOL, i, (double)(i))
 
 static const reading readings[] = {
     // null: YAML 1.1's words, and Python's

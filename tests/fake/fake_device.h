@@ -5,9 +5,9 @@
  * lease is stopped at once. Its queues run nothing before somebody waits, and then their work in an order
  * drawn from a seed, as far as tickets allow: whoever forgets to wait finds what was there before.
  *
- *     TILTH_DEVICE=fake ctest -R nn_                 # the engines of tests are engines of it
- *     TILTH_FAKE_SEED=7                              # another order
- *     TILTH_DEVICE_SYNC=1                            # waits after each call, so that it is the call that fails
+ *     TILTH_DEVICE=fake ctest -R nn_     # the engines of tests are engines of it
+ *     TILTH_FAKE_SEED=7                  # another order
+ *     TILTH_DEVICE_SYNC=1                # waits after each call, so that it is the call that fails
  *
  * Thread word: free-threaded. */
 #ifndef TILTH_TESTS_FAKE_DEVICE_H

@@ -1,8 +1,9 @@
 /* What check_original.py asks of the library: a model that starts from a checkpoint of Model Garden, put to work.
  *
  *     original logits CONFIG PREFIX IN OUT   # answers to IN's "image", as OUT's "logits"
- *     original step CONFIG PREFIX IN OUT     # one step of training with IN's "image" and "label", then a
- *                                            # checkpoint for Model Garden at the prefix OUT; prints the loss
+ *     original step CONFIG PREFIX IN OUT     # one step of training with IN's "image" and "label",
+ *                                            # then a checkpoint for Model Garden at the prefix
+ *                                            # OUT; prints the loss
  *
  * CONFIG is a file for the experiment image_classification; IN, and OUT of logits, are safetensors. */
 #include <stdio.h>

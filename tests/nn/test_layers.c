@@ -279,12 +279,12 @@ static void flatten_keeps_an_empty_batch(void **state)
 /* --- made of others --------------------------------------------------------------------------- */
 
 #define DENSE(n)                                                                                   \
-    {                                                                                              \
+    TL_INIT(                                                                                              \
         .type = "dense", .value = &(tl_dense_config)                                               \
         {                                                                                          \
             .units = (n), .activation = TL_ACT_TANH                                                \
         }                                                                                          \
-    }
+    )
 static tl_tensor *dense_of(const tl_model *m, const char *path, tl_tensor *x)
 {
     char kernel[64], bias[64];

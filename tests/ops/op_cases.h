@@ -61,7 +61,8 @@ struct op_case {
     double scale; /* multiplies tolerances; 0 means 1 */
 };
 
-enum { /* flags of a case */
+/* flags of a case */
+enum {
     CASE_NO_GRADIENT = 1,     /* integer or constant results: nothing is watched */
     CASE_NO_SECOND = 2,       /* first order only: the refusal is checked */
     CASE_EXACT = 4,           /* outputs equal bit for bit on every backend */

@@ -37,6 +37,7 @@ enum { CONST = CASE_NO_GRADIENT, KINK = CASE_NO_DIFFERENCES };
 #define SLOPE(f) "torch.autograd.grad(" f ", b, a, create_graph=True)[0]"
 #define WIDE "10:=-30 -12 -6 -2.5 -0.25 0.25 2.5 6 12 30"
 
+// clang-format off
 static const op_case cases[] = {
     {"tanh", {"3x4"}, hyperbolic_tangent, .torch = "a.tanh()"},
     {"tanh view", {"3x4:T"}, hyperbolic_tangent, .torch = "a.tanh()"},
@@ -176,6 +177,7 @@ static const op_case cases[] = {
     {"chain approximate", {"4x1", "3"}, chain, .p = {1},
      .torch = "F.gelu(F.silu((a * b).tanh()), approximate='tanh')"},
 };
+// clang-format on
 
 int main(int argc, char **argv)
 {

@@ -111,6 +111,7 @@ OP_CALL(filter_grad, apply(c, TL_OP_convolve2d_filter_grad, in, k->p[0], k->p[1]
 
 enum { V = TL_VALID, S = TL_SAME, E = TL_EXPLICIT };
 
+// clang-format off
 static const op_case cases[] = {
     /* --- sizes --- */
     {"3x3", {"1x5x5x2", "3x3x2x3"}, plain, .torch = PLAIN},
@@ -386,6 +387,7 @@ static const op_case cases[] = {
     {"input gradient: channels differ", {"1x3x3x3", "3x3x2x4"}, input_grad, .p = {5, 5},
      .fails = "last dims must agree"},
 };
+// clang-format on
 
 int main(int argc, char **argv)
 {

@@ -24,6 +24,7 @@ OP_CALL(from_negative, tl_from(c, TL_F32, TL_SHAPE(2, -1), ""))
 
 enum { EXACT = CASE_NO_GRADIENT | CASE_EXACT };
 
+// clang-format off
 static const op_case cases[] = {
     {"full", {0}, full, .p = {TL_F32, 2, 3, 4}, .q = {2.5}, .flags = EXACT,
      .torch = "torch.full((3, 4), 2.5)"},
@@ -143,6 +144,7 @@ static const op_case cases[] = {
     {"from negative", {0}, from_negative, .fails = "tensor: "},
     {"number", {"2x3"}, number, .q = {1.25}, .torch = "a + 1.25"},
 };
+// clang-format on
 
 int main(int argc, char **argv)
 {

@@ -52,6 +52,7 @@ OP_CALL(null_affine, tl_scale(c, NULL, 2))
 
 enum { CONST = CASE_NO_GRADIENT, EXACT = CASE_NO_GRADIENT | CASE_EXACT };
 
+// clang-format off
 static const op_case cases[] = {
     /* add */
     {"add", {"2x3", "2x3"}, add, .torch = "a + b"},
@@ -394,10 +395,13 @@ static const op_case cases[] = {
     {"cast null", {"3"}, null_cast, .fails = "cast: input 0 is NULL"},
 
     /* --- large enough for several tasks, blocks and tails ------------------------------------- */
-    {"cast many to int8", {"3x2001:=1.5 -200 200 50 -50 inf nan 7"}, cast, .p = {TL_I8}, .flags = EXACT},
-    {"cast many to uint8", {"3x2001:=1.5 -200 300 50 -50 inf nan 7"}, cast, .p = {TL_U8}, .flags = EXACT},
+    {"cast many to int8", {"3x2001:=1.5 -200 200 50 -50 inf nan 7"}, cast, .p = {TL_I8},
+     .flags = EXACT},
+    {"cast many to uint8", {"3x2001:=1.5 -200 300 50 -50 inf nan 7"}, cast, .p = {TL_U8},
+     .flags = EXACT},
     {"cast many to int16", {"3x2001:in(-300,300)"}, cast, .p = {TL_I16}, .flags = EXACT},
-    {"cast many to int32", {"3x2001:=1.5 -2.5 3e9 -3e9 nan inf 7"}, cast, .p = {TL_I32}, .flags = EXACT},
+    {"cast many to int32", {"3x2001:=1.5 -2.5 3e9 -3e9 nan inf 7"}, cast, .p = {TL_I32},
+     .flags = EXACT},
     {"cast many to int64", {"3x2001:f32:=1.5 -2.5 3e9 -1e19 nan inf 1e19"}, cast, .p = {TL_I64},
      .flags = EXACT},
     {"cast many to bool", {"3x2001:=0 -0 1 nan 0"}, cast, .p = {TL_BOOL}, .flags = EXACT},
@@ -415,6 +419,7 @@ static const op_case cases[] = {
     {"less many i64", {"3x2001:i64", "1:i64"}, less, .flags = EXACT},
     {"where many i64", {"3x2001:bool", "3x2001:i64", "3x1:i64"}, where, .flags = EXACT},
 };
+// clang-format on
 
 int main(int argc, char **argv)
 {

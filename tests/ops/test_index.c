@@ -29,8 +29,9 @@ OP_CALL(square_of_take_along_grad,
 #define EXACT .flags = CASE_EXACT
 #define CONSTANT .flags = CASE_EXACT | CASE_NO_GRADIENT
 
+// clang-format off
 static const op_case cases[] = {
-    /* --- gather --------------------------------------------------------------------------------- */
+    /* --- gather ------------------------------------------------------------------------------- */
     {"gather rows", {"4x3", "5:int64<4"}, gather, .p = {0}, EXACT, .torch = "a[b]"},
     {"gather columns", {"3x4", "5:int64<4"}, gather, .p = {1}, EXACT, .torch = "a[:, b]"},
     {"gather last", {"2x3x4", "5:int<4"}, gather, .p = {-1}, EXACT, .torch = "a[:, :, b]"},
@@ -78,7 +79,7 @@ static const op_case cases[] = {
     {"gather too many", {"2x2x2x2x2", "1x1x1x1x1:int<2"}, gather, .p = {0},
      .fails = "give 9; at most 8"},
 
-    /* --- lookup --------------------------------------------------------------------------------- */
+    /* --- lookup ------------------------------------------------------------------------------- */
     {"lookup", {"5x4", "2x3:int<5"}, lookup, EXACT, .torch = "F.embedding(b, a)"},
     {"lookup one", {"5x4", "-:int<5"}, lookup, EXACT, .torch = "F.embedding(b, a)"},
     {"lookup nothing", {"5x4", "2x0:int<5"}, lookup, EXACT},
@@ -89,7 +90,7 @@ static const op_case cases[] = {
     {"lookup rank", {"5x4x2", "2:int<5"}, lookup, .fails = "the table is"},
     {"lookup outside", {"5x4", "2:i32:=2 7"}, lookup, .fails = "index 7 (at [1]"},
 
-    /* --- gather_grad, scatter_add --------------------------------------------------------------- */
+    /* --- gather_grad, scatter_add ------------------------------------------------------------- */
     {"gather_grad", {"5x3", "5:int<4"}, gather_grad, .p = {0, 4},
      .torch = "torch.zeros(4, 3, dtype=torch.float64).index_add(0, b, a)"},
     {"gather_grad columns", {"3x5", "5:int<4"}, gather_grad, .p = {1, 4},
@@ -143,7 +144,7 @@ static const op_case cases[] = {
     {"scatter_add axis", {"4x3", "2:int<4", "2x3"}, scatter_add, .p = {-3},
      .fails = "scatter_add: axis -3"},
 
-    /* --- take_along_axis ------------------------------------------------------------------------ */
+    /* --- take_along_axis ---------------------------------------------------------------------- */
     {"take_along rows", {"4x3", "2x3:int<4"}, take_along, .p = {0}, EXACT,
      .torch = "torch.take_along_dim(a, b, 0)"},
     {"take_along columns", {"3x4", "3x6:int<4"}, take_along, .p = {1}, EXACT,
@@ -201,6 +202,7 @@ static const op_case cases[] = {
     {"take_along_grad many rows", {"3x60x701", "3x60x701:int<50"}, take_along_grad, .p = {1, 50},
      .flags = CASE_NO_GRADIENT | CASE_F32_UP, .scale = 4},
 };
+// clang-format on
 
 /* --- what rows cannot say --------------------------------------------------------------------- */
 

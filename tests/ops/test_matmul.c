@@ -27,6 +27,7 @@ OP_CALL(layers, tl_linear(c, tl_linear(c, in[0], in[1], in[2], (tl_activation)k-
 #define TAB "a.mT @ b.mT"
 #define XWB "a @ b + c"
 
+// clang-format off
 static const op_case cases[] = {
     /* --- matrices --- */
     {"square", {"3x3", "3x3"}, plain, .torch = AB},
@@ -223,7 +224,8 @@ static const op_case cases[] = {
     {"NULL", {"3"}, of_null, .fails = "input 0 is NULL"},
     {"linear: weights do not fit", {"5x3", "4x3", "3"}, linear,
      .fails = "its last dim and their first"},
-    {"linear: weights of three dims", {"5x3", "1x3x4", "4"}, linear, .fails = "the weight matrix is"},
+    {"linear: weights of three dims", {"5x3", "1x3x4", "4"}, linear,
+     .fails = "the weight matrix is"},
     {"linear: bias does not fit", {"5x3", "3x4", "3"}, linear, .fails = "the bias is"},
     {"linear: bias is a matrix", {"5x3", "3x4", "1x4"}, linear,
      .fails = "one number for each column"},
@@ -233,6 +235,7 @@ static const op_case cases[] = {
      .fails = "99 is no activation"},
     {"linear: NULL", {"5x3"}, linear_of_null, .fails = "input 1 is NULL"},
 };
+// clang-format on
 
 int main(int argc, char **argv)
 {

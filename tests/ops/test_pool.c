@@ -63,6 +63,7 @@ OP_CALL(avg_grad, apply(c, k, TL_OP_avg_pool2d_grad, 1, in))
 
 enum { V = TL_VALID, S = TL_SAME, E = TL_EXPLICIT };
 
+// clang-format off
 static const op_case cases[] = {
     /* --- the largest --- */
     {"max 2x2", {"1x4x4x2:distinct"}, max2d, .p = {2, 2}, .torch = MAX_VALID},
@@ -213,6 +214,7 @@ static const op_case cases[] = {
     {"share: shapes", {"1x3x3x2"}, avg_grad, .p = {2, 2, 2, 2, 0, 0, 0, 0, 0, 5, 5},
      .fails = "must be [1, 2, 2, 2]"},
 };
+// clang-format on
 
 int main(int argc, char **argv)
 {

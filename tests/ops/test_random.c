@@ -25,6 +25,7 @@ OP_CALL(masked, tl_mul(c, in[0], tl_random_bernoulli(c, TL_BOOL, in[0]->shape, 0
 
 enum { DRAW = CASE_NO_GRADIENT | CASE_RANDOM, EXACT = DRAW | CASE_EXACT };
 
+// clang-format off
 static const op_case cases[] = {
     {"uniform", {0}, uniform, .p = {TL_F32, 2, 3, 5}, .q = {0, 1}, .flags = DRAW},
     {"uniform bfloat16", {0}, uniform, .p = {TL_BF16, 1, 301}, .q = {-2, 2}, .flags = DRAW},
@@ -97,6 +98,7 @@ static const op_case cases[] = {
     {"bernoulli many", {0}, bernoulli, .p = {TL_F16, 1, 20001}, .q = {0.3}, .flags = EXACT},
     {"integers many", {0}, integers, .p = {TL_I64, 20001, -5, 1000}, .flags = EXACT},
 };
+// clang-format on
 
 /* --- distributions ---------------------------------------------------------------------------- */
 

@@ -41,6 +41,7 @@ static void others_by_order(tl_ctx *c, const op_case *k, tl_tensor *const *in, t
 #define CONSTANT .flags = CASE_EXACT | CASE_NO_GRADIENT
 #define KINK .flags = CASE_EXACT | CASE_NO_DIFFERENCES
 
+// clang-format off
 static const op_case cases[] = {
     {"sort", {"7:distinct"}, sort, 2, {0}, EXACT, .torch = "torch.sort(a, stable=True)"},
     {"sort down", {"7:distinct"}, sort, 2, {0, 1}, EXACT,
@@ -118,6 +119,7 @@ static const op_case cases[] = {
     {"sort many i32", {"9x1001:i32:in(-30000,30000)"}, sort, 2, {1}, CONSTANT},
     {"sort many nan", {"9x601:=3 nan -0 0 inf -2 -inf"}, sort, 2, {1, 1}, CONSTANT},
 };
+// clang-format on
 
 /* --- what rows cannot say --------------------------------------------------------------------- */
 

@@ -28,6 +28,7 @@ enum { CONST = CASE_NO_GRADIENT, EXACT = CASE_NO_GRADIENT | CASE_EXACT };
 
 #define SPECIAL "8:=0 -0 inf -inf nan 1 -1 2"
 
+// clang-format off
 static const op_case cases[] = {
     /* neg, abs, sign, square: ints too */
     {"neg", {"3x4"}, neg, .torch = "-a"},
@@ -160,6 +161,7 @@ static const op_case cases[] = {
     {"isnan view", {"3x4:S"}, is_nan, .flags = EXACT, .torch = "a.isnan()"},
     {"isnan nothing", {"0"}, is_nan, .flags = EXACT},
 };
+// clang-format on
 
 int main(int argc, char **argv)
 {

@@ -167,10 +167,7 @@ static void sgd_in_place(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_t
     OPTIMIZE("RMSprop([w], lr=q[0], alpha=q[1], momentum=q[2], eps=q[3], centered=bool(p[1]))")
 #define ADAGRAD OPTIMIZE("Adagrad([w], lr=q[0], eps=q[1], initial_accumulator_value=q[2])")
 
-#define BLOCK                                                                                      \
-    {                                                                                              \
-        "11", "11", "11", "11"                                                                     \
-    }
+#define BLOCK TL_INIT("11", "11", "11", "11")
 #define FLAGS_ALL .flags = CASE_NO_GRADIENT | CASE_F32_UP
 
 static const op_case cases[] = {

@@ -10,18 +10,9 @@
 
 enum { N = 11, STEPS = 6, SLOTS = 3 };
 static const int64_t begins[] = {0, 4, 9}, decayed[] = {1, 0, 1}, adapted[] = {0, 1, 1};
-#define BEGINS                                                                                     \
-    {                                                                                              \
-        begins, 3                                                                                  \
-    }
-#define DECAYED                                                                                    \
-    {                                                                                              \
-        decayed, 3                                                                                 \
-    }
-#define ADAPTED                                                                                    \
-    {                                                                                              \
-        adapted, 3                                                                                 \
-    }
+#define BEGINS TL_INIT(begins, 3)
+#define DECAYED TL_INIT(decayed, 3)
+#define ADAPTED TL_INIT(adapted, 3)
 
 static int tensor_of(int i)
 {

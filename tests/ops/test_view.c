@@ -83,8 +83,9 @@ OP_CALL(mixed_concat, tl_concat(c, in, 2, 0))
 #define CONSTANT .flags = CASE_EXACT | CASE_NO_GRADIENT
 #define OPEN TL_OPEN
 
+// clang-format off
 static const op_case cases[] = {
-    /* --- reshape -------------------------------------------------------------------------------- */
+    /* --- reshape ------------------------------------------------------------------------------ */
     {"reshape", {"2x6"}, reshape, .p = {3, 2, 3, 2}, EXACT, .torch = "a.reshape(2, 3, 2)"},
     {"reshape rest", {"2x6"}, reshape, .p = {2, -1, 4}, EXACT, .torch = "a.reshape(-1, 4)"},
     {"reshape rest of one", {"2x6"}, reshape, .p = {1, -1}, EXACT},
@@ -110,7 +111,7 @@ static const op_case cases[] = {
     {"reshape negative", {"2x3"}, reshape, .p = {2, -2, -3}, .fails = "negative dimension"},
     {"reshape rest of empty", {"0x6"}, reshape, .p = {2, -1, 0}, .fails = "negative dimension"},
 
-    /* --- transpose, swap_axes ------------------------------------------------------------------- */
+    /* --- transpose, swap_axes ----------------------------------------------------------------- */
     {"transpose", {"2x3"}, transpose, .p = {2, 1, 0}, EXACT, .torch = "a.T"},
     {"transpose 3", {"2x3x4"}, transpose, .p = {3, 2, 0, 1}, EXACT, .torch = "a.permute(2, 0, 1)"},
     {"transpose negative", {"2x3x4"}, transpose, .p = {3, -1, 0, -2}, EXACT},
@@ -130,7 +131,7 @@ static const op_case cases[] = {
     {"swap_axes T", {"2x3x4:T"}, swap_axes, .p = {1, 2}, EXACT},
     {"swap_axes outside", {"2x3"}, swap_axes, .p = {0, 2}, .fails = "swap_axes: axis 2"},
 
-    /* --- broadcast ------------------------------------------------------------------------------ */
+    /* --- broadcast ---------------------------------------------------------------------------- */
     {"broadcast", {"3x1"}, broadcast, .p = {2, 3, 4}, EXACT, .torch = "a.expand(3, 4)"},
     {"broadcast front", {"3"}, broadcast, .p = {3, 2, 4, 3}, EXACT, .torch = "a.expand(2, 4, 3)"},
     {"broadcast scalar", {"-"}, broadcast, .p = {2, 2, 3}, EXACT},
@@ -143,7 +144,7 @@ static const op_case cases[] = {
     {"broadcast wrong", {"2x3"}, broadcast, .p = {2, 2, 4}, .fails = "3 meets 4"},
     {"broadcast back", {"2x3"}, broadcast, .p = {1, 3}, .fails = "cannot be stretched to [3]"},
 
-    /* --- expand_dims, squeeze, contiguous ------------------------------------------------------- */
+    /* --- expand_dims, squeeze, contiguous ----------------------------------------------------- */
     {"expand_dims 0", {"2x3"}, expand_dims, .p = {0}, EXACT, .torch = "a.unsqueeze(0)"},
     {"expand_dims 1", {"2x3"}, expand_dims, .p = {1}, EXACT, .torch = "a.unsqueeze(1)"},
     {"expand_dims last", {"2x3"}, expand_dims, .p = {-1}, EXACT, .torch = "a.unsqueeze(-1)"},
@@ -166,7 +167,7 @@ static const op_case cases[] = {
     {"contiguous B", {"2x3:B"}, contiguous, EXACT},
     {"contiguous S ints", {"2x3:S:i64"}, contiguous, CONSTANT},
 
-    /* --- slices --------------------------------------------------------------------------------- */
+    /* --- slices ------------------------------------------------------------------------------- */
     {"slice", {"5x3"}, slice, .p = {0, 1, 4, 1}, EXACT, .torch = "a[1:4]"},
     {"slice columns", {"3x7"}, slice, .p = {1, 1, 6, 2}, EXACT, .torch = "a[:, 1:6:2]"},
     {"slice negative", {"3x7"}, slice, .p = {-1, -5, -1, 1}, EXACT, .torch = "a[:, -5:-1]"},
@@ -224,7 +225,7 @@ static const op_case cases[] = {
     {"flip B", {"3x4:B"}, flip, .p = {-1}, EXACT},
     {"flip twice", {"3x4"}, flip, .p = {2, 1, -1}, .fails = "flip: axes: axis 1 is named twice"},
 
-    /* --- split ---------------------------------------------------------------------------------- */
+    /* --- split -------------------------------------------------------------------------------- */
     {"split", {"6x2"}, split, 3, {0, 1, 2, 3}, EXACT, .torch = "torch.split(a, [1, 2, 3])"},
     {"split columns", {"2x6"}, split, 2, {-1, 4, 2}, EXACT, .torch = "torch.split(a, [4, 2], 1)"},
     {"split with nothing", {"2x3"}, split, 3, {1, 0, 3, 0}, EXACT},
@@ -241,7 +242,7 @@ static const op_case cases[] = {
      .fails = "does not fall into 2 equal parts"},
     {"split_even outside", {"5x2"}, split_even, 2, {2, 2}, .fails = "split: axis 2"},
 
-    /* --- concat, stack -------------------------------------------------------------------------- */
+    /* --- concat, stack ------------------------------------------------------------------------ */
     {"pack", {"2x3", "4"}, pack, .p = {0, 6, [11] = 10}, EXACT,
      .torch = "torch.cat([a.reshape(-1), b])"},
     {"pack with gaps", {"2x3", "4", "-"}, pack, .p = {2, 16, 20, [11] = 32}, EXACT,
@@ -264,7 +265,8 @@ static const op_case cases[] = {
     {"pack types", {"3:i64", "2:i32"}, pack, .p = {0, 3, [11] = 5},
      .fails = "tensor 1 is int32[2] and must be of the type of the first, int64"},
     {"pack overlapping", {"3", "2"}, pack, .p = {0, 2, [11] = 5},
-     .fails = "tensor 1, float32[2], does not fit at 2: it must begin at 3 or later and end within 5"},
+     .fails = "tensor 1, float32[2], does not fit at 2: it must begin at 3 or later and end "
+              "within 5"},
     {"pack past the end", {"3", "2"}, pack, .p = {0, 4, [11] = 5},
      .fails = "tensor 1, float32[2], does not fit at 4"},
     {"concat", {"2x3", "1x3"}, concat, .p = {0}, EXACT, .torch = "torch.cat([a, b])"},
@@ -296,7 +298,7 @@ static const op_case cases[] = {
     {"stack shapes", {"2x3", "2x1"}, stack, .p = {0}, .fails = "must have the same shape"},
     {"stack outside", {"2x3", "2x3"}, stack, .p = {3}, .fails = "axis 3"},
 
-    /* --- tile ----------------------------------------------------------------------------------- */
+    /* --- tile --------------------------------------------------------------------------------- */
     {"tile", {"2x3"}, tile, .p = {2, 2, 3}, EXACT, .torch = "a.tile(2, 3)"},
     {"tile rows", {"2x3"}, tile, .p = {2, 3, 1}, EXACT, .torch = "a.tile(3, 1)"},
     {"tile columns T", {"2x3:T"}, tile, .p = {2, 1, 2}, EXACT},
@@ -310,7 +312,7 @@ static const op_case cases[] = {
     {"tile negative", {"2x3"}, tile, .p = {2, 1, -1}, .fails = "-1 repeats of axis 1"},
     {"tile too much", {"2x3"}, tile, .p = {2, 1, INT64_MAX / 4}, .fails = "too many elements"},
 
-    /* --- unslice -------------------------------------------------------------------------------- */
+    /* --- unslice ------------------------------------------------------------------------------ */
     {"unslice", {"2x3"}, unslice, .p = {2, 4, 5, 0, 1, 2, 0, 1, 1, 0, 2}, EXACT,
      .torch = "F.pad(a, (2, 0, 1, 1))"},
     {"unslice steps", {"2x3"}, unslice, .p = {2, 5, 6, 0, 1, 0, 0, 3, 2, 0, 2}, EXACT},
@@ -328,7 +330,7 @@ static const op_case cases[] = {
     {"unslice lists", {"2x3"}, unslice, .p = {2, 4, 5, 0, 0, 0, 0, 1, 1, 0, 1},
      .fails = "1 starts"},
 
-    /* --- pad ------------------------------------------------------------------------------------ */
+    /* --- pad ---------------------------------------------------------------------------------- */
     {"pad", {"2x3"}, pad, .p = {1, 2, 0, 0, 1}, EXACT, .torch = "F.pad(a, (2, 1, 1, 0))"},
     {"pad value", {"2x3"}, pad, .p = {1, 2, 0, 0, 1}, .q = {-1.5}, EXACT,
      .torch = "F.pad(a, (2, 1, 1, 0), value=-1.5)"},
@@ -360,7 +362,7 @@ static const op_case cases[] = {
     {"reflect long", {"2x3"}, pad, .p = {0, 3, 0, 0, 0, 0, 1}, .fails = "axis 1 has 3 places"},
     {"reflect one", {"1"}, pad, .p = {0, 0, 0, 1, 0, 0, 1}, .fails = "must be shorter"},
 
-    /* --- views of views ------------------------------------------------------------------------- */
+    /* --- views of views ----------------------------------------------------------------------- */
     {"slice of slice", {"7x2"}, slice_of_slice, EXACT, .torch = "torch.flip(a[1::2], [0])"},
     {"slice of slice T", {"7x2:T"}, slice_of_slice, EXACT},
     {"slice of flip", {"3x6"}, slice_of_flip, EXACT, .torch = "torch.flip(a, [0, 1])[:, 1:-1:2]"},
@@ -395,6 +397,7 @@ static const op_case cases[] = {
     {"pad many", {"60x70x30"}, pad, .p = {1, 2, 0, 0, 1}, .q = {3}, CONSTANT},
     {"pad many last", {"60x70x30"}, pad, .p = {0, 0, 2, 0, 0, 5}, CONSTANT},
 };
+// clang-format on
 
 /* --- what rows cannot say --------------------------------------------------------------------- */
 

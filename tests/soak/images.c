@@ -1,7 +1,7 @@
 /* Makes folders of pictures for tests/soak/images.sh.
  *
- *     images photos FOLDER [COUNT [SEED]]            boats, houses and trees in all sizes, some broken, some turned
- *     images clothes IMAGES LABELS FOLDER [COUNT]    an idx pair as PNG and JPEG of 28 to 200 pixels
+ *     images photos FOLDER [COUNT [SEED]]            boats, houses and trees, some broken or turned
+ *     images clothes IMAGES LABELS FOLDER [COUNT]    an idx pair as PNG and JPEG, 28 to 200 pixels
  *
  * Photos differ in what is drawn alone: sizes, colours, places, grounds and light are drawn from the same numbers for
  * all classes. How well the mean colour of a picture tells its class is printed: not much better than guessing. */

@@ -36,7 +36,7 @@ static void put_folder(const char *folder, const char *const *classes, int count
         for (int i = 0; i < count; i++, number++)
             put_image(tl_arena_printf(lab_arena, "%s/%s/%d.png", folder, *classes, i), side, side, channels, number);
 }
-#define CLASSES(...) (const char *const[]){__VA_ARGS__, NULL}
+#define CLASSES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* `called` may be empty. */
 static void put_record(tl_tfrecord_writer *w, int number, int64_t label, int64_t channels, tl_bytes called)

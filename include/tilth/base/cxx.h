@@ -2,9 +2,11 @@
  * _Generic. Designators stand in the order of the members, and .a.b = x is written .a = TL_INIT(.b = x):
  *
  *     tl_layer *head = tl_dense(s, "head", .units = 3, .activation = TL_ACT_RELU);
- *     static const tl_field fields[] = {TL_F(my_config, units, .i = 8, TL_AT_LEAST(1), .help = "units"), TL_F_END};
+ *     static const tl_field fields[] = {
+ *         TL_F(my_config, units, .i = 8, TL_AT_LEAST(1), .help = "units"), TL_F_END};
  *     static const tl_layer_class net_class = TL_INIT(
- *         .cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL), .build = build, .forward = forward);
+ *         .cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL),
+ *         .build = build, .forward = forward);
  *     TL_TRY(tl_model_new(&m, TL_LITERAL(tl_model_args, .engine = e, .cls = &net_class)));
  *
  * TL_INIT and TL_LITERAL work in C as well; what TL_LITERAL points to lives, in C++, until the end of the expression.
@@ -24,6 +26,7 @@
 #include <cstddef>
 #include <cstdint>
 
+// clang-format off
 namespace tl_cxx {
 template <class T> inline T *address(T &&value)
 {
@@ -62,6 +65,7 @@ template <class T, std::size_t N> inline T *items(T (&&list)[N])
 #define TL_ITEMS_(type, ...) ((type[]){__VA_ARGS__})
 #define TL_COUNT_OF_(type, ...) TL_COUNT(((type[]){__VA_ARGS__}))
 #define TL_STATIC_ITEMS_(type, ...) ((const type[]){__VA_ARGS__})
+// clang-format on
 
 #endif
 

@@ -39,7 +39,7 @@ typedef struct tl_file_mapping {
     uint64_t device, inode; /* which file it is, whatever has its name now */
     struct tli_mapping_guard *guard;
 } tl_file_mapping;
-#define TL_FILE_MAPPING_INIT {NULL, 0, 0, 0, NULL}
+#define TL_FILE_MAPPING_INIT TL_INIT(NULL, 0, 0, 0, NULL)
 
 /* Only regular files can be mapped. Where somebody cuts the file short while it is mapped, zeros are read behind its new
  * end, and tl_file_mapping_check tells; files written through tl_file_writer are replaced. Mapping sets a handler

@@ -3,7 +3,8 @@
  *     tl_map names = TL_MAP_INIT;
  *     TL_TRY(tl_map_set(&names, "sgd", sgd));
  *     if (!tl_map_get(&names, "adam")) ...
- *     for (int64_t i = 0; i < tl_map_count(&names); i++) use(tl_map_key(&names, i), tl_map_at(&names, i));
+ *     for (int64_t i = 0; i < tl_map_count(&names); i++)
+ *         use(tl_map_key(&names, i), tl_map_at(&names, i));
  *     tl_map_deinit(&names);
  *
  * Keys are copied. Values are borrowed and may be NULL; tl_map_has tells NULL from absent.
@@ -27,7 +28,7 @@ typedef struct tl_map {
     int32_t *slots; /* index into items, or -1; a power of two of them */
     int64_t slot_count;
 } tl_map;
-#define TL_MAP_INIT {NULL, 0, 0, NULL, 0}
+#define TL_MAP_INIT TL_INIT(NULL, 0, 0, NULL, 0)
 
 TL_API void tl_map_deinit(tl_map *map);
 /* Adds the key, or replaces its value in place. */

@@ -28,6 +28,7 @@
 TL_BEGIN
 
 /*    code            name          what it says on its own */
+// clang-format off
 #define TL_STATUS_LIST(X)                                                                          \
     X(TL_OK,          "ok",          "no error")                                                   \
     X(TL_EINVAL,      "invalid",     "a value, file or argument is not acceptable")                \
@@ -49,6 +50,7 @@ typedef enum tl_status {
 #undef TL_STATUS_ENUM
     TL_STATUS_COUNT
 } tl_status;
+// clang-format on
 
 /* Name of a code ("not found"); never NULL, also for numbers that are no code. */
 TL_API const char *tl_status_name(tl_status code);

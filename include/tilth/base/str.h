@@ -22,7 +22,7 @@ typedef struct tl_str {
     size_t length, capacity;
     bool failed; /* an append found no memory, or could not be printed; later ones do nothing */
 } tl_str;
-#define TL_STR_INIT {NULL, 0, 0, false}
+#define TL_STR_INIT TL_INIT(NULL, 0, 0, false)
 
 TL_API void tl_str_deinit(tl_str *s);
 TL_API void tl_str_add(tl_str *s, const char *text);

@@ -1,8 +1,8 @@
 /* Growable arrays with a type of their own.
  *
- *     typedef struct { node **items; int64_t count, capacity; } node_list;     // these three members
+ *     typedef struct { node **items; int64_t count, capacity; } node_list;   // these three members
  *     node_list list = {0};
- *     if (!TL_VEC_PUSH(&list, n)) return TL_ENOMEM;                            // the error is set
+ *     if (!TL_VEC_PUSH(&list, n)) return TL_ENOMEM;                          // the error is set
  *     for (int64_t i = 0; i < list.count; i++) use(list.items[i]);
  *     TL_VEC_FREE(&list);
  *

@@ -8,7 +8,8 @@
  *     TL_TRY_DONE(st, tl_predictor_run(&answers, p, queries, 2));
  *     for (int i = 0; i < 2; i++)
  *         if (answers->items[i].status == TL_OK)
- *             printf("%s %.3f\n", answers->items[i].top[0].name, answers->items[i].top[0].probability);
+ *             printf("%s %.3f\n", answers->items[i].top[0].name,
+ *                    answers->items[i].top[0].probability);
  * done:
  *     tl_predictions_free(&answers);
  *     tl_predictor_free(&p);

@@ -5,7 +5,7 @@
  *     tl_layout_place here = tl_layout_at(&l, rank);            // stage, data rank, tensor rank
  *
  *     int64_t stage[24];
- *     TL_TRY(tl_layout_stages(stage, 24, l.pipeline));          // of each layer: 6, 7, 7 and 4 of them
+ *     TL_TRY(tl_layout_stages(stage, 24, l.pipeline));      // of each layer: 6, 7, 7 and 4 of them
  *
  * Stages are blocks of world / pipeline ranks in a row. Within a stage ranks count tensor ranks first: a grid of
  * [data][tensor]. How many copies of the model there are follows from the other two.

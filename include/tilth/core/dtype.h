@@ -16,6 +16,7 @@
 TL_BEGIN
 
 /*    short name, name, bytes, class */
+// clang-format off
 #define TL_DTYPE_LIST(X)                                                                           \
     X(F32,  "float32",  4, TL_CLASS_FLOAT)                                                         \
     X(BF16, "bfloat16", 2, TL_CLASS_FLOAT)                                                         \
@@ -35,6 +36,7 @@ typedef enum tl_dtype {
 #undef TL_DTYPE_ENUM
     TL_DTYPE_COUNT
 } tl_dtype;
+// clang-format on
 
 /* "float32", "bfloat16", ...; never NULL. */
 TL_API const char *tl_dtype_name(tl_dtype dtype);

@@ -3,11 +3,11 @@
  *
  *     tl_state *s;
  *     TL_TRY(tl_state_new(&s));
- *     TL_TRY(tl_state_put(s, "model/dense/kernel", kernel));            // shares the tensor's storage
- *     TL_TRY(tl_state_bind_int(s, "global_step", &trainer->step));      // reads and writes the variable
+ *     TL_TRY(tl_state_put(s, "model/dense/kernel", kernel));       // shares the tensor's storage
+ *     TL_TRY(tl_state_bind_int(s, "global_step", &trainer->step)); // reads and writes the variable
  *     TL_TRY(tl_state_bind_rng(s, "data/shuffle", &pipeline->rng));
  *     ...
- *     TL_TRY(tl_state_copy(s, loaded, NULL, NULL));                     // everything has its value back
+ *     TL_TRY(tl_state_copy(s, loaded, NULL, NULL));                // everything has its value back
  *     tl_state_free(&s);
  *
  * Paths are names joined by '/'; a name is any other text of 1 to 255 bytes. Entries stay in the order in

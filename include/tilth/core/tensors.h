@@ -3,7 +3,7 @@
  *     tl_tensors in = {0};
  *     tl_tensors_put(c, &in, "ids", ids);
  *     tl_tensors_put(c, &in, "mask", mask);
- *     tl_tensor *ids = tl_tensors_get(c, &in, "ids");         // missing: the context fails, naming it
+ *     tl_tensor *ids = tl_tensors_get(c, &in, "ids");      // missing: the context fails, naming it
  *
  * Ownership: the list lies in the context's arena and goes with its scope. Thread word: one thread at a
  * time. */

@@ -1,8 +1,9 @@
 /* Random changes of images for training: single operations, policies of them, mixtures of images.
  *
- *     tl_pixels image = tl_pixels_new(TL_U8, 224, 224, 3, bytes), spare = tl_pixels_new(TL_U8, 224, 224, 3, others);
+ *     tl_pixels image = tl_pixels_new(TL_U8, 224, 224, 3, bytes);
+ *     tl_pixels spare = tl_pixels_new(TL_U8, 224, 224, 3, others);
  *     tl_autoaug policy = {.augmentation_name = "v0", .cutout_const = 100, .translate_const = 250};
- *     tl_autoaug_apply(&policy, &image, &spare, &rng);                 // the two may have changed places
+ *     tl_autoaug_apply(&policy, &image, &spare, &rng);           // the two may have changed places
  *     tl_pixels_solarize(&image, &image, 128);
  *
  * Every operation computes what Model Garden's official/vision/ops/augment.py does, byte by byte: where it

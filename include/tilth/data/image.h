@@ -39,7 +39,7 @@ TL_API tl_pixels tl_pixels_of(const tl_image *image);
 /* A part of them, which must lie within. */
 TL_API tl_pixels tl_pixels_crop(const tl_pixels *from, tl_window window);
 
-/* --- moving pixels: both must have the same size, channels and type, unless it says otherwise --- */
+/* --- moving pixels: both have the same size, channels and type, unless it says otherwise --- */
 
 /* Bytes become floats as they are; floats become bytes rounded to the nearest, ties to even, cut to
  * 0..255, and NaN is 0. `mirror`: left and right change sides. They must not overlap unless they

@@ -12,8 +12,8 @@
  *
  * Stages, always in this order:
  *
- *     sources ─► shard ─► interleave ─► shuffle ─► repeat ─► mix        where records lie: one thread, cheap
- *        ─► read, decode, cache ─► maps ─► filter ─► batch ─► prefetch   what they hold: several threads
+ *     sources ─► shard ─► interleave ─► shuffle ─► repeat ─► mix       places: one thread, cheap
+ *        ─► read, decode, cache ─► maps ─► filter ─► batch ─► prefetch  bytes: several threads
  *
  * The upper line is a small machine that says which record comes next; what it shuffles are places of records
  * and not their bytes. The lower line is a function of a record's place, the seed and the sequence number. So the

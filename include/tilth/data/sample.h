@@ -1,14 +1,14 @@
 /* Samples: one example on the host, on its way through a pipeline. Named fields of a type, a shape and bytes.
  *
- *     static tl_status to_float(void *self, tl_sample *s)              // a map; runs on any thread
+ *     static tl_status to_float(void *self, tl_sample *s) // a map; runs on any thread
  *     {
  *         const tl_sample_field *image;
  *         TL_TRY(tl_sample_get(s, "image", &image));
  *         const uint8_t *from = image->data;
- *         float *to = tl_sample_add(s, "image", TL_F32, image->shape);   // takes the place of the old one
+ *         float *to = tl_sample_add(s, "image", TL_F32, image->shape); // in the old one's place
  *         if (!to) return TL_ENOMEM;
  *         tl_rng rng;
- *         tl_sample_rng(s, &rng);                                      // a function of seed and sequence number
+ *         tl_sample_rng(s, &rng);                         // a function of seed and sequence number
  *         float gain = 0.5f + tl_rng_uniform_f32(&rng);
  *         for (int64_t i = 0; i < tl_shape_count(&image->shape); i++) to[i] = gain * from[i];
  *         return TL_OK;

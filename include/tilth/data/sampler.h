@@ -1,9 +1,10 @@
 /* Samplers: which records each of several ranks reads, and in which order. LiBai's two, and those of one's own.
  *
- *     const tl_sampler s = {.cls = &tl_cyclic_sampler, .records = 10, .batch_size = 2, .ranks = 2, .rank = 0};
+ *     const tl_sampler s = {.cls = &tl_cyclic_sampler, .records = 10, .batch_size = 2,
+ *                           .ranks = 2, .rank = 0};
  *     TL_TRY(tl_sampler_check(&s));
- *     int64_t records[4];                                       // tl_sampler_share(&s) of them
- *     TL_TRY(tl_sampler_order(&s, 0, records));                 // 0 1 2 3: the first pass of rank 0
+ *     int64_t records[4];                                      // tl_sampler_share(&s) of them
+ *     TL_TRY(tl_sampler_order(&s, 0, records));                // 0 1 2 3: the first pass of rank 0
  *
  *     dataloader:                                               # the same from a configuration
  *       train: {input_path: images/train, sampler: {_target_: CyclicSampler, shuffle: true}}
@@ -12,14 +13,16 @@
  * A sampler is a function: of a pass it says the rank's records, batch after batch. Nothing in it moves, so a
  * position is a pass and a place in it, or the records that all ranks have consumed together.
  *
- *     tl_cyclic_sampler        CyclicSampler. Of N records each rank owns E = N / (batch_size * ranks) * batch_size
- *                              in a row, rounded down: what is left over is never read. Pass e has them in the
- *                              order of seed + e when it shuffles, which is the same within the share of every
- *                              rank. Passes follow each other without end.
- *     tl_single_round_sampler  SingleRoundSampler. Each rank owns N / ranks records in a row, the first N % ranks
- *                              of them one more. Those that are one short read record 0 at the end, so that all
- *                              have as many batches. One pass; shuffled it has the same order each time. With
- *                              drop_last only batches that are full on every rank are read, the first of that
+ *     tl_cyclic_sampler        CyclicSampler. Of N records each rank owns
+ *                              E = N / (batch_size * ranks) * batch_size in a row, rounded down:
+ *                              what is left over is never read. Pass e has them in the order of
+ *                              seed + e when it shuffles, which is the same within the share of
+ *                              every rank. Passes follow each other without end.
+ *     tl_single_round_sampler  SingleRoundSampler. Each rank owns N / ranks records in a row, the
+ *                              first N % ranks of them one more. Those that are one short read
+ *                              record 0 at the end, so that all have as many batches. One pass;
+ *                              shuffled it has the same order each time. With drop_last only
+ *                              batches that are full on every rank are read, the first of that
  *                              order.
  *
  * A pipeline without a sampler has an order of its own (data/pipeline.h), in which nothing is left out.

@@ -2,7 +2,7 @@
  *
  *     tl_source *s;
  *     TL_TRY(tl_source_tfrecords(&s, paths.items, paths.count, NULL));
- *     ...                                                  // handed to a pipeline, which takes it over
+ *     ...                                              // handed to a pipeline, which takes it over
  *
  *     static tl_status make(void *self, int64_t index, tl_sample *out)     // on any thread
  *     {

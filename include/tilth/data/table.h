@@ -4,10 +4,11 @@
  *     tl_table_findings found;
  *     TL_TRY(tl_table_schema_find(&schema, &found, &(tl_table_find_args){
  *         .paths = paths, .path_count = 1, .target = "price", .arena = arena}));
- *     puts(found.report);                                       // what was found, for people
+ *     puts(found.report);                      // what was found, for people
  *     tl_table_rows rows;
- *     TL_TRY(tl_table_rows_load(&rows, &schema, &(tl_table_load_args){.paths = paths, .path_count = 1}));
- *     ...                                                       // rows.numbers [rows.count, rows.number_width], ...
+ *     const tl_table_load_args load = {.paths = paths, .path_count = 1};
+ *     TL_TRY(tl_table_rows_load(&rows, &schema, &load));
+ *     ...                                      // rows.numbers [rows.count, rows.number_width], ...
  *     tl_table_rows_deinit(&rows);
  *
  * A column is a number, a date, a category, or left out. Numbers are standardised; those that are never negative and

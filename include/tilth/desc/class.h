@@ -64,7 +64,7 @@ struct tl_kind {
 /* Both, in the table of a kind: TL_INSTANCE(tl_hook). */
 #define TL_INSTANCE(type) .instance = #type, .instance_size = sizeof(type)
 #define TL_METHOD(class_type, method, is_required)                                                 \
-    {#method, offsetof(class_type, method), is_required}
+    TL_INIT(#method, offsetof(class_type, method), is_required)
 
 /* Dispatch. The table of the nearest class up the base chain that has the method, NULL when none has; a
  * flag or another member of a table is found the same way, where it is not zero:

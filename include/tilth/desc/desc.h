@@ -9,8 +9,8 @@
  *         tl_opt_int  seed;
  *     } mnist_config;
  *     static const tl_field mnist_fields[] = {
- *         TL_F(mnist_config, hidden,     .i = 512, TL_RANGE(1, 1e6), .help = "units of the hidden layer"),
- *         TL_F(mnist_config, dropout,    .d = 0.1, TL_RANGE(0, 1),   .help = "share of units dropped"),
+ *         TL_F(mnist_config, hidden,     .i = 512, TL_RANGE(1, 1e6), .help = "units inside"),
+ *         TL_F(mnist_config, dropout,    .d = 0.1, TL_RANGE(0, 1),   .help = "units dropped"),
  *         TL_F(mnist_config, activation, .s = "relu",                .help = "relu, gelu or tanh"),
  *         TL_F(mnist_config, sizes, TL_DEFAULT_LIST(int64_t, 28, 28), .help = "height and width"),
  *         TL_F(mnist_config, seed,                                   .help = "null draws one"),
@@ -41,6 +41,7 @@ typedef struct tl_class tl_class;
 typedef struct tl_registry tl_registry;
 
 /* --- member types, beside bool, int64_t, double, const char * and C enums --------------------- */
+// clang-format off
 typedef struct tl_opt_bool { bool set, value; } tl_opt_bool;                 /* null unless set */
 typedef struct tl_opt_int { bool set; int64_t value; } tl_opt_int;
 typedef struct tl_opt_double { bool set; double value; } tl_opt_double;
@@ -53,6 +54,7 @@ typedef struct tl_enums { const int *items; int64_t count; } tl_enums;
 typedef struct tl_structs { void *items; int64_t count; } tl_structs;
 /* A described struct that brings its own description: which one it is depends on the experiment. */
 typedef struct tl_object { const tl_desc *desc; void *value; } tl_object;
+// clang-format on
 
 /* One of several described structs, chosen by name: `type: sgd` beside `sgd: {...}`. The others that
  * have been set keep their values, should the choice come back to them, but are not written out. */
@@ -98,7 +100,8 @@ typedef enum tl_type {
 
 typedef enum tl_arity { TL_ONE, TL_OPTIONAL, TL_LIST } tl_arity;
 
-enum { /* flags of a row */
+/* flags of a row */
+enum {
     TL_FIELD_NULLABLE = 1,   /* a string, value, object, one-of or list that may be null (optionals
                               * always may); a list is null when its items are NULL, a one-of
                               * when it chooses nothing */
@@ -116,7 +119,8 @@ enum { /* flags of a row */
     TL_FIELD_FILLED = 512    /* an optional that is never null (TL_FILLED) */
 };
 
-enum { /* what a TL_TYPE_VALUE row accepts, beside null when it is nullable */
+/* what a TL_TYPE_VALUE row accepts, beside null when it is nullable */
+enum {
     TL_ACCEPT_BOOL = 1,
     TL_ACCEPT_NUMBER = 2,
     TL_ACCEPT_STRING = 4,
@@ -172,6 +176,7 @@ struct tl_desc {
 };
 
 #define TL_MEMBER_(T, member) (((T *)0)->member)
+// clang-format off
 #ifndef __cplusplus
 /* Enums have the type int or unsigned; everything unknown is NONE, which tl_desc_verify refuses. */
 #define TL_TYPE_OF(T, member)                                                                      \
@@ -221,6 +226,7 @@ template <> struct row<tl_ref> : row_of<TL_TYPE_REF> {};
 TL_BEGIN
 #define TL_TYPE_OF(T, member) tl_cxx::row<decltype(TL_MEMBER_(T, member))>::type
 #define TL_ARITY_OF(T, member) tl_cxx::row<decltype(TL_MEMBER_(T, member))>::arity
+// clang-format on
 #endif
 
 #define TL_F_PLACE_(T, member, label)                                                              \
@@ -249,7 +255,7 @@ TL_BEGIN
  * number: TL_F(my_config, momentum, TL_FILLED, .d = 0.9, TL_RANGE(0, 1), .help = "...") */
 #define TL_FILLED .set = true, .flags = TL_FIELD_FILLED
 /* An optional with a value, in a literal: (my_config){.momentum = TL_SET(0)} */
-#define TL_SET(number) {true, (number)}
+#define TL_SET(number) TL_INIT(true, (number))
 
 #define TL_RANGE(low, high) .ranged = true, .min = (low), .max = (high)
 #define TL_AT_LEAST(low) .ranged = true, .min = (low), .max = HUGE_VAL

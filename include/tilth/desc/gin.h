@@ -40,10 +40,10 @@
  * `names_are_keys`): layers, initialisers, optimizers and so on. Their parameters are their
  * configuration; a call gives the {class, configuration} that YAML gives, as a tl_oneof:
  *
- *     Dense.units = 32                                 # layers.Dense is the layer `dense`
- *     encoder/Dense.kernel_initializer = @HeNormal()   # a one-of takes choices of its kind, or None
+ *     Dense.units = 32                                # layers.Dense is the layer `dense`
+ *     encoder/Dense.kernel_initializer = @HeNormal()  # a one-of takes choices of its kind, or None
  *     Sequential.layers = [@encoder/Dense(), @Dropout()]
- *     my_model.head = @Dense()                         # a one-of, or a tl_ref with its tl_oneof
+ *     my_model.head = @Dense()                        # a one-of, or a tl_ref with its tl_oneof
  *
  * The name is the plural of the kind and the class's name as Python writes it; capitals and '_' do
  * not count when nothing has just that name (`Conv2D`, `conv2d`). A reference in place of a struct
@@ -87,7 +87,8 @@ extern TL_API const tl_kind tl_kind_configurable;
 
 /* --- texts ------------------------------------------------------------------------------------ */
 
-enum { /* what is accepted at most */
+/* what is accepted at most */
+enum {
     TL_GIN_MAX_BYTES = 16 << 20,   /* of one file or text */
     TL_GIN_MAX_TOTAL = 64 << 20,   /* of all of them together */
     TL_GIN_MAX_FILES = 1024,       /* opened in all */

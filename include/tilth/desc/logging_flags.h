@@ -39,7 +39,7 @@ typedef struct tl_logging {
     bool replaced;  /* standard error tells less than before, or differently */
     bool active;
 } tl_logging;
-#define TL_LOGGING_INIT {-1, TL_LEVEL_INFO, false, false}
+#define TL_LOGGING_INIT TL_INIT(-1, TL_LEVEL_INFO, false, false)
 
 /* `program` names the log file. Nothing is changed when it fails. */
 TL_API TL_NODISCARD tl_status tl_logging_begin(tl_logging *logging, const tl_logging_flags *given,

@@ -1,6 +1,7 @@
 /* The registry: names to classes, by kind; and modules, which fill it.
  *
- *     static const tl_entry entries[] = {{&tl_kind_task, &mine.cls}, {&tl_kind_experiment, &mine_exp.cls}};
+ *     static const tl_entry entries[] = {{&tl_kind_task, &mine.cls},
+ *                                        {&tl_kind_experiment, &mine_exp.cls}};
  *     const tl_module mine_module = {TL_MODULE_HEAD("mine"), entries, TL_COUNT(entries)};
  *     ...
  *     tl_registry *r;

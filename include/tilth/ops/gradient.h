@@ -2,7 +2,7 @@
  * captured, and can be differentiated again like anything else.
  *
  *     bool before = tl_ctx_set_taping(c, true);
- *     TL_TRY(tl_watch(w));                                           // parameters of models are watched
+ *     TL_TRY(tl_watch(w));                                      // parameters of models are watched
  *     tl_tensor *loss = tl_mean(c, tl_square(c, tl_sub(c, tl_matmul(c, x, w), y)), TL_ALL, false);
  *     tl_tensor *g;
  *     TL_TRY(tl_gradient(c, loss, &w, 1, &g));

@@ -46,7 +46,7 @@ typedef struct tl_range {
     int64_t start, stop, step;
 } tl_range;
 #define TL_OPEN INT64_MIN
-#define TL_WHOLE {TL_OPEN, TL_OPEN, 1}
+#define TL_WHOLE TL_INIT(TL_OPEN, TL_OPEN, 1)
 
 TL_API tl_tensor *tl_slice(tl_ctx *c, tl_tensor *x, int64_t axis, int64_t start, int64_t stop,
                            int64_t step);

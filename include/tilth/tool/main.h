@@ -18,7 +18,8 @@
  *
  *     static tl_status add_hooks(tl_hooks *into, const tl_main_run *run, void *payload)
  *     {
- *         return tl_hooks_add(into, NULL, &my_hook, &(tl_hook_args){.period = 100, .config = run->folder});
+ *         return tl_hooks_add(into, NULL, &my_hook,
+ *                             &(tl_hook_args){.period = 100, .config = run->folder});
  *     }
  *     tl_main_options o = {.add_hooks = add_hooks};
  *

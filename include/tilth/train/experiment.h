@@ -183,7 +183,7 @@ typedef struct tl_parse_options {
 } tl_parse_options;
 extern TL_API const tl_desc tl_parse_options_desc;
 /* What the table's defaults say; begin with it in C. */
-#define TL_PARSE_OPTIONS_INIT {NULL, {NULL, 0}, NULL, NULL, NULL, true}
+#define TL_PARSE_OPTIONS_INIT TL_INIT(NULL, {NULL, 0}, NULL, NULL, NULL, true)
 
 /* The configuration of an experiment, open for further sources (config.h). Later ones win: the
  * experiment's own defaults, the files in their order, --tpu, --tf_data_service, --params_override.

@@ -3,7 +3,7 @@
  *     tl_strategy *s;
  *     TL_TRY(tl_get_distribution_strategy(
  *         &s, &(tl_strategy_args){.registry = registry, .distribution_strategy = "mirrored"}));
- *     tl_engine *e = tl_strategy_engine(s);                  // what models and contexts are made with
+ *     tl_engine *e = tl_strategy_engine(s);               // what models and contexts are made with
  *     TL_TRY(tl_mixed_precision_policy(&dtype, "mixed_bfloat16"));  // for the arguments of a task
  *     tl_strategy_free(&s);
  *

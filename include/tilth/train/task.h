@@ -3,7 +3,8 @@
  *     typedef struct my_task { tl_task base; ... } my_task;
  *     static const tl_task_class my_class = {
  *         .cls = TL_CLASS(tl_task_class, "mine", &tl_base_task.cls, my_task, &my_config_desc),
- *         .build_model = my_build_model, .build_inputs = my_build_inputs, .train_step = my_train_step};
+ *         .build_model = my_build_model, .build_inputs = my_build_inputs,
+ *         .train_step = my_train_step};
  *
  *     tl_task *t;
  *     TL_TRY(tl_get_task(&t, &(tl_task_args){.registry = r, .config = &experiment->task,

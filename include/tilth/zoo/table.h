@@ -16,7 +16,8 @@
  *         printf("line %lld: %s\n", (long long)a->line, a->class_name);
  *         return TL_OK;
  *     }
- *     TL_TRY(tl_table_predict(&(tl_table_predict_args){.model = model, .task = task, .path = "new.csv", .row = show}));
+ *     TL_TRY(tl_table_predict(&(tl_table_predict_args){.model = model, .task = task,
+ *                                                      .path = "new.csv", .row = show}));
  *
  * Thread word: immutable (configurations, classes); one thread at a time. */
 #ifndef TILTH_ZOO_TABLE_H

@@ -15,10 +15,10 @@
  *     TL_TRY(tl_desc_defaults(arena, &tl_image_model_config_desc, &m));
  *     m.num_classes = 10;
  *     m.input_size = (tl_ints){(const int64_t[]){28, 28, 1}, 3};
- *     m.backbone = (tl_oneof){.type = "cnn"};                         // or with .value: its configuration
- *     TL_TRY(tl_image_classifier_new(&model, &(tl_image_classifier_args){.engine = e, .config = &m,
- *                                                                        .registry = r, .arena = arena}));
- *     tl_tensor *logits = tl_call(c, model, images);                  // [batch, height, width, channels]
+ *     m.backbone = (tl_oneof){.type = "cnn"};                  // or with .value: its configuration
+ *     TL_TRY(tl_image_classifier_new(&model, &(tl_image_classifier_args){
+ *         .engine = e, .config = &m, .registry = r, .arena = arena}));
+ *     tl_tensor *logits = tl_call(c, model, images);           // [batch, height, width, channels]
  *
  * Names and defaults are those of Model Garden's official/vision/configs. What it has and is not here yet is
  * refused when it is asked for.

@@ -2,7 +2,7 @@
  *
  *     tli_folder_hold *hold;
  *     TL_TRY(tli_folder_hold_new(&hold, "runs/one"));
- *     ...                                  // "runs/one/train/x" is written, runs/one/train is no link
+ *     ...                               // "runs/one/train/x" is written, runs/one/train is no link
  *     tli_folder_hold_free(&hold);
  *
  * While a folder is held, nothing that this process writes, makes, renames or removes below it goes through a symbolic

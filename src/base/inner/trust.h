@@ -22,7 +22,7 @@ typedef struct tli_trusted {
     bool shared; /* of a file: others may add files to that folder, which is sticky */
     tl_str path; /* absolute, without links */
 } tli_trusted;
-#define TLI_TRUSTED_INIT {-1, -1, false, TL_STR_INIT}
+#define TLI_TRUSTED_INIT TL_INIT(-1, -1, false, TL_STR_INIT)
 
 /* A folder that belongs to the user alone: not to root (unless that is the user), and without the
  * exception of the sticky bit for itself. `make`: folders that are missing are made, for the user alone

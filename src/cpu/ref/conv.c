@@ -118,7 +118,7 @@ static tl_status convolve2d_filter_grad_kernel(const tl_run *run, const tl_node 
     return each_element(n->out[0], &p, filter_element);
 }
 
-#define ROW(name) {TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, TL_KERNEL_STRIDED}
+#define ROW(name) TL_INIT(TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, TL_KERNEL_STRIDED)
 static const tl_kernel rows[] = {ROW(convolve2d), ROW(convolve2d_input_grad),
                                  ROW(convolve2d_filter_grad)};
 const tl_kernels tli_ref_conv = {rows, TL_COUNT(rows)};

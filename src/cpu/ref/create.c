@@ -36,6 +36,6 @@ static tl_status one_hot_kernel(const tl_run *run, const tl_node *n)
     return TL_OK;
 }
 
-#define ROW(name) {TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, TL_KERNEL_STRIDED}
+#define ROW(name) TL_INIT(TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, TL_KERNEL_STRIDED)
 static const tl_kernel rows[] = {ROW(full), ROW(arange), ROW(one_hot)};
 const tl_kernels tli_ref_create = {rows, TL_COUNT(rows)};

@@ -149,7 +149,7 @@ static tl_status take_along_axis_grad_kernel(const tl_run *run, const tl_node *n
     return TL_OK;
 }
 
-#define ROW(name) {TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, 0}
+#define ROW(name) TL_INIT(TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, 0)
 static const tl_kernel rows[] = {ROW(gather), ROW(gather_grad), ROW(take_along_axis),
                                  ROW(take_along_axis_grad)};
 const tl_kernels tli_ref_index = {rows, TL_COUNT(rows)};

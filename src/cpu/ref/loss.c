@@ -152,10 +152,7 @@ static tl_status sigmoid_cross_entropy_kernel(const tl_run *run, const tl_node *
     return TL_OK;
 }
 
-#define ROW(name)                                                                                  \
-    {                                                                                              \
-        TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, 0                                             \
-    }
+#define ROW(name) TL_INIT(TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, 0)
 static const tl_kernel table[] = {
     ROW(sparse_cross_entropy), ROW(sparse_cross_entropy_grad), ROW(cross_entropy),
     ROW(cross_entropy_grad),   ROW(sigmoid_cross_entropy),

@@ -233,10 +233,7 @@ static tl_status batch_norm_apply_grad_kernel(const tl_run *run, const tl_node *
     return TL_OK;
 }
 
-#define ROW(name, kernel)                                                                          \
-    {                                                                                              \
-        TL_OP_##name, TL_DTYPE_COUNT, kernel##_kernel, 0                                           \
-    }
+#define ROW(name, kernel) TL_INIT(TL_OP_##name, TL_DTYPE_COUNT, kernel##_kernel, 0)
 static const tl_kernel table[] = {
     ROW(layer_normalize, normalize),
     ROW(layer_normalize_grad, normalize_grad),

@@ -148,7 +148,7 @@ static tl_status avg_pool2d_grad_kernel(const tl_run *run, const tl_node *n)
     return TL_OK;
 }
 
-#define ROW(name) {TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, TL_KERNEL_STRIDED}
+#define ROW(name) TL_INIT(TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, TL_KERNEL_STRIDED)
 static const tl_kernel rows[] = {
     ROW(max_pool2d), ROW(max_pool2d_grad), ROW(max_pool2d_pick),
     ROW(avg_pool2d), ROW(avg_pool2d_grad),

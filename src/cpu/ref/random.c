@@ -148,7 +148,7 @@ static tl_status permutation_kernel(const tl_run *run, const tl_node *n)
     return TL_OK;
 }
 
-#define ROW(name) {TL_OP_random_##name, TL_DTYPE_COUNT, name##_kernel, TL_KERNEL_STRIDED}
+#define ROW(name) TL_INIT(TL_OP_random_##name, TL_DTYPE_COUNT, name##_kernel, TL_KERNEL_STRIDED)
 static const tl_kernel rows[] = {
     ROW(uniform),   ROW(normal),   ROW(truncated_normal),
     ROW(bernoulli), ROW(integers), ROW(permutation),

@@ -220,7 +220,7 @@ static tl_status cumsum_kernel(const tl_run *run, const tl_node *n)
     return TL_OK;
 }
 
-#define ROW(name) {TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, TL_KERNEL_STRIDED}
+#define ROW(name) TL_INIT(TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, TL_KERNEL_STRIDED)
 static const tl_kernel rows[] = {
     ROW(sum),       ROW(prod), ROW(mean), ROW(variance), ROW(max),    ROW(min),
     ROW(logsumexp), ROW(any),  ROW(all),  ROW(argmax),   ROW(argmin), ROW(cumsum),

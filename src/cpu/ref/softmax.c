@@ -78,10 +78,7 @@ KERNEL(softmax_grad, backward, false)
 KERNEL(log_softmax, forward, true)
 KERNEL(log_softmax_grad, backward, true)
 
-#define ROW(name)                                                                                  \
-    {                                                                                              \
-        TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, 0                                             \
-    }
+#define ROW(name) TL_INIT(TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, 0)
 static const tl_kernel table[] = {ROW(softmax), ROW(softmax_grad), ROW(log_softmax),
                                   ROW(log_softmax_grad)};
 const tl_kernels tli_ref_softmax = {table, TL_COUNT(table)};

@@ -75,6 +75,6 @@ static tl_status top_k_kernel(const tl_run *run, const tl_node *n)
     return sort_axis(n, n->in[0]->shape.rank - 1, true, a->k);
 }
 
-#define ROW(name) {TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, TL_KERNEL_STRIDED}
+#define ROW(name) TL_INIT(TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, TL_KERNEL_STRIDED)
 static const tl_kernel rows[] = {ROW(sort), ROW(top_k)};
 const tl_kernels tli_ref_sort = {rows, TL_COUNT(rows)};

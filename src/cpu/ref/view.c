@@ -118,6 +118,6 @@ static tl_status pad_kernel(const tl_run *run, const tl_node *n)
     return TL_OK;
 }
 
-#define ROW(name) {TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, TL_KERNEL_STRIDED}
+#define ROW(name) TL_INIT(TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, TL_KERNEL_STRIDED)
 static const tl_kernel rows[] = {ROW(copy), ROW(unslice), ROW(concat), ROW(pad)};
 const tl_kernels tli_ref_view = {rows, TL_COUNT(rows)};

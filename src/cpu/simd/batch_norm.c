@@ -320,8 +320,7 @@ static tl_status batch_normalize_grad_kernel(const tl_run *run, const tl_node *n
     return sweep_rows(run, &c, slope_rows);
 }
 
-/* --- given statistics
- * ----------------------------------------------------------------------------- */
+/* --- given statistics ------------------------------------------------------------------------- */
 
 static tl_status batch_norm_apply_kernel(const tl_run *run, const tl_node *n)
 {
@@ -360,8 +359,7 @@ static tl_status batch_norm_apply_grad_kernel(const tl_run *run, const tl_node *
     return sweep_rows(run, &c, slope_rows);
 }
 
-/* --- groups: each example is a matrix of its own
- * -------------------------------------------------- */
+/* --- groups: each example is a matrix of its own ---------------------------------------------- */
 
 typedef struct grouped {
     channels c;           /* of the first example */

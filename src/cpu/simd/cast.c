@@ -104,8 +104,7 @@ typedef double value_D;
 typedef int32_t value_I;
 typedef int64_t value_L;
 
-/* --- rows, `step` elements apart at the source
- * ---------------------------------------------------- */
+/* --- rows, `step` elements apart at the source ------------------------------------------------ */
 
 typedef void cast_fn(void *to, const void *from, int64_t step, int64_t n);
 
@@ -148,8 +147,7 @@ TYPES(TO_I64)
 TYPES(TO_U8)
 TYPES(TO_BOOL)
 
-/* --- in vectors
- * ----------------------------------------------------------------------------------- */
+/* --- in vectors ------------------------------------------------------------------------------- */
 
 TLI_INLINE vi saturated(vf x)
 {
@@ -164,6 +162,7 @@ TLI_INLINE vi saturated(vf x)
 #endif
 }
 
+#define UNROLLED_4(...) _Pragma("GCC unroll 4") for (__VA_ARGS__)
 #define VECTOR(from_id, from_type, load, to_id, to_type, store, map)                               \
     static void from_id##_to_##to_id##_vector(void *to, const void *from, int64_t step, int64_t n) \
     {                                                                                              \
@@ -172,7 +171,7 @@ TLI_INLINE vi saturated(vf x)
         int64_t i = 0;                                                                             \
         if (step == 1) {                                                                           \
             for (; i + 4 * VF <= n; i += 4 * VF)                                                   \
-                _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++)                                \
+                UNROLLED_4(int k = 0; k < 4; k++)                                                  \
                     store(y + i + k * VF, map(load(x + i + k * VF)));                              \
         }                                                                                          \
         from_id##_to_##to_id(y + i, x + i * step, step, n - i);                                    \

@@ -64,8 +64,8 @@ static tl_status convolve2d_filter_grad_kernel(const tl_run *run, const tl_node 
 }
 
 #define ROWS(dtype)                                                                                \
-    {TL_OP_convolve2d, dtype, convolve2d_kernel, 0},                                               \
-    {TL_OP_convolve2d_input_grad, dtype, convolve2d_input_grad_kernel, 0},                         \
-    {TL_OP_convolve2d_filter_grad, dtype, convolve2d_filter_grad_kernel, 0}
+    TL_INIT(TL_OP_convolve2d, dtype, convolve2d_kernel, 0),                                               \
+    TL_INIT(TL_OP_convolve2d_input_grad, dtype, convolve2d_input_grad_kernel, 0),                         \
+    TL_INIT(TL_OP_convolve2d_filter_grad, dtype, convolve2d_filter_grad_kernel, 0)
 static const tl_kernel rows[] = {ROWS(TL_F32), ROWS(TL_BF16), ROWS(TL_F16)};
 TLI_SIMD_KERNELS(conv, rows);

@@ -6,9 +6,9 @@
 #include "cpu/simd/vec.h"
 
 #if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
+#define UNROLLED(...) _Pragma("clang loop unroll(full)") for (__VA_ARGS__)
 #else
-#define UNROLL _Pragma("GCC unroll 16")
+#define UNROLLED(...) _Pragma("GCC unroll 16") for (__VA_ARGS__)
 #endif
 #if defined(TLI_ISA_generic)
 // Not fused: where the instruction is not certain to be there, it would be a call.
@@ -49,8 +49,8 @@ static job job_of(const tli_conv *c)
 {
     const size_t size = tl_dtype_size(c->type);
 #define JOB(t)                                                                                     \
-    (job){.c = c, .size = size, .sum = sum_places_##t, .sum_triples = sum_triples_##t,             \
-          .dot = dot_places_##t}
+    ((job){.c = c, .size = size, .sum = sum_places_##t, .sum_triples = sum_triples_##t,             \
+           .dot = dot_places_##t})
     return c->type == TL_BF16 ? JOB(bf16) : c->type == TL_F16 ? JOB(f16) : JOB(f32);
 #undef JOB
 }

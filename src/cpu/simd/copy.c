@@ -23,8 +23,7 @@ static tl_status copy_kernel(const tl_run *run, const tl_node *n)
     return move_to(run, tl_kernel_data(n->out[0]), n->out[0]->strides, n->in[0]);
 }
 
-/* --- into a part of the result
- * -------------------------------------------------------------------- */
+/* --- into a part of the result ---------------------------------------------------------------- */
 
 static tl_status unslice_kernel(const tl_run *run, const tl_node *n)
 {

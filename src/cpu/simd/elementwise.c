@@ -66,8 +66,7 @@ TLI_INLINE const float *piece(const source *s, int64_t at, int64_t n)
     return s->buffer;
 }
 
-/* --- rows
- * ----------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 typedef void unary_fn(float *y, const float *x, int64_t n);
 typedef void number_fn(float *y, const float *x, const float *numbers, int64_t n);
@@ -175,13 +174,14 @@ static tl_status where_row(void *payload, char *const *data, const int64_t *step
     return TL_OK;
 }
 
-/* --- functions of pieces
- * ---------------------------------------------------------------------------- */
+/* --- functions of pieces ---------------------------------------------------------------------- */
+
+#define UNROLLED_4(...) _Pragma("GCC unroll 4") for (__VA_ARGS__)
 
 /* m elements from i on; where m is VF, as in most rounds, the compiler knows it. */
 #define VECTORS(...)                                                                               \
     int64_t i = 0;                                                                                 \
-    _Pragma("GCC unroll 4") for (; i + VF <= n; i += VF)                                           \
+    UNROLLED_4(; i + VF <= n; i += VF)                                                             \
     {                                                                                              \
         const int64_t m = VF;                                                                      \
         __VA_ARGS__;                                                                               \
@@ -238,8 +238,7 @@ TLI_INLINE void put_bools(uint8_t *p, int64_t i, vm x, int64_t m)
         VECTORS(const vf x = get(px, i, m); put(y, i, vf_##name(x, p, q), m))                      \
     }
 
-/* --- kernels
- * ---------------------------------------------------------------------------------------- */
+/* --- kernels ---------------------------------------------------------------------------------- */
 
 static tl_status run_job(const tl_run *run, const tl_node *n, tli_loop_fn *row, job *j,
                          tl_dtype dtype)

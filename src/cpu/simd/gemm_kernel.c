@@ -12,9 +12,9 @@
 
 /* Whole loops over the sums of a tile: only then can they stay in registers. */
 #if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
+#define UNROLLED(...) _Pragma("clang loop unroll(full)") for (__VA_ARGS__)
 #else
-#define UNROLL _Pragma("GCC unroll 16")
+#define UNROLLED(...) _Pragma("GCC unroll 16") for (__VA_ARGS__)
 #endif
 
 /* --- floats ----------------------------------------------------------------------------------- */
@@ -76,19 +76,19 @@ TLI_INLINE void rows_body(const int nv, int rows, int64_t pieces, int64_t depth,
                           int64_t c_row, float alpha, bool accumulate)
 {
     vf sums[GEMM_ROWS_MR][GEMM_ROWS_NR / VF];
-    UNROLL for (int i = 0; i < GEMM_ROWS_MR; i++)
-        UNROLL for (int j = 0; j < nv; j++) sums[i][j] = vf_zero();
+    UNROLLED(int i = 0; i < GEMM_ROWS_MR; i++)
+        UNROLLED(int j = 0; j < nv; j++) sums[i][j] = vf_zero();
     for (int64_t t = 0; t < pieces; t++, a += GEMM_ROWS_MR)
         for (int64_t p = 0; p < depth; p++, b += b_row) {
             vf row[GEMM_ROWS_NR / VF];
-            UNROLL for (int j = 0; j < nv; j++) row[j] = vf_load(b + j * VF);
-            UNROLL for (int i = 0; i < GEMM_ROWS_MR; i++)
-                UNROLL for (int j = 0; j < nv; j++)
+            UNROLLED(int j = 0; j < nv; j++) row[j] = vf_load(b + j * VF);
+            UNROLLED(int i = 0; i < GEMM_ROWS_MR; i++)
+                UNROLLED(int j = 0; j < nv; j++)
                     sums[i][j] = ROWS_ADD(row[j], a[i][p], sums[i][j]);
         }
-    UNROLL for (int i = 0; i < GEMM_ROWS_MR; i++)
+    UNROLLED(int i = 0; i < GEMM_ROWS_MR; i++)
         if (i < rows)
-            UNROLL for (int j = 0; j < nv; j++) {
+            UNROLLED(int j = 0; j < nv; j++) {
                 float *to = c + i * c_row + j * VF;
                 vf before = accumulate ? vf_load(to) : vf_zero();
                 vf_store(to, ROWS_ADD(sums[i][j], alpha, before));
@@ -193,6 +193,7 @@ static void tile_bf16(int rows, int cols, int64_t depth, const void *a, const vo
 enum { CHAINS = 24 };
 
 #if defined(GEMM_NEON)
+// clang-format off
 #define EACH_SUM(X)                                                                                \
     X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23)  \
     X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31)
@@ -204,6 +205,7 @@ enum { CHAINS = 24 };
                      : [rounds] "+r"(rounds)                                                       \
                      :                                                                             \
                      : "cc", ALL_VECTORS)
+// clang-format on
 
 static int64_t peak_f32(int64_t rounds)
 {
@@ -257,9 +259,9 @@ enum { HELD = 12 }; /* sums that fit into the registers of all of them, with the
     static int64_t name(int64_t rounds)                                                            \
     {                                                                                              \
         V sums[HELD], x = prefix##_zero(), y = prefix##_zero();                                    \
-        UNROLL for (int i = 0; i < HELD; i++) sums[i] = prefix##_zero();                           \
+        UNROLLED(int i = 0; i < HELD; i++) sums[i] = prefix##_zero();                              \
         for (int64_t r = 0; r < rounds * CHAINS / HELD; r++)                                       \
-            UNROLL for (int i = 0; i < HELD; i++)                                                  \
+            UNROLLED(int i = 0; i < HELD; i++)                                                     \
             {                                                                                      \
                 sums[i] = ADD(x, y, sums[i]);                                                      \
                 HOLD(sums[i]);                                                                     \
@@ -314,8 +316,7 @@ const tli_gemm_kernels TLI_ISA_NAME(tli_gemm_kernels)[TLI_GEMM_KINDS] = {
         .tile = tile_f32, .strided = strided_f32, .row = row_f32, .dots = dots_f32,
         .in_rows = &in_rows_f32,
         .epilogue = TLI_ISA_NAME(tli_gemm_epilogue_f32), .convert = TLI_ISA_NAME(tli_gemm_convert),
-        .peak = peak_f32,
-    },
+        .peak = peak_f32},
 #if defined(GEMM_HALF)
     [TLI_GEMM_BF16] = {
         .kind = TLI_GEMM_BF16, .mr = GEMM_HALF_MR, .nr = GEMM_HALF_NR, .kr = GEMM_HALF_KR,
@@ -330,8 +331,7 @@ const tli_gemm_kernels TLI_ISA_NAME(tli_gemm_kernels)[TLI_GEMM_KINDS] = {
         .gather_b = TLI_ISA_NAME(tli_gemm_gather_b_bf16),
         .tile = tile_bf16,
         .epilogue = TLI_ISA_NAME(tli_gemm_epilogue_f32), .convert = TLI_ISA_NAME(tli_gemm_convert),
-        .peak = peak_bf16,
-    },
+        .peak = peak_bf16},
 #endif
     [TLI_GEMM_F64] = {
         .kind = TLI_GEMM_F64, .mr = MR_f64, .nr = NR_f64, .kr = 1, .weight = 2, .near = 1 << 20,
@@ -343,6 +343,5 @@ const tli_gemm_kernels TLI_ISA_NAME(tli_gemm_kernels)[TLI_GEMM_KINDS] = {
         .gather_b = TLI_ISA_NAME(tli_gemm_gather_b_f64),
         .tile = tile_f64, .strided = strided_f64, .row = row_f64, .dots = dots_f64,
         .epilogue = TLI_ISA_NAME(tli_gemm_epilogue_f64), .convert = TLI_ISA_NAME(tli_gemm_convert),
-        .peak = peak_f64,
-    },
+        .peak = peak_f64},
 };

@@ -14,6 +14,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 
+// clang-format off
 #define ALL_VECTORS                                                                                \
     "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", \
         "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", \
@@ -344,6 +345,7 @@ static void neon_tile_bf16(int64_t steps, const uint16_t *a, const uint16_t *b, 
 }
 
 #endif
+// clang-format on
 #pragma GCC diagnostic pop
 
 #endif

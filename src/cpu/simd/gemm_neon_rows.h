@@ -12,8 +12,9 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 
-/* One vector of b times lane l of the rows; what stands between them is loads. Two rows alone are half
- * the work of five: a product of 32 rows is six fives and a two. */
+// clang-format off
+/* One vector of b times lane l of the rows; what stands between them is loads. Two rows alone are
+ * half the work of five: a product of 32 rows is six fives and a two. */
 #define FIVE(b, l, s0, s1, s2, s3, s4, LOADS)                                                      \
     FMA(s0, b, 0, l) LOADS FMA(s1, b, 1, l) FMA(s2, b, 2, l) FMA(s3, b, 3, l) FMA(s4, b, 4, l)
 #define TWO(b, l, s0, s1, s2, s3, s4, LOADS) FMA(s0, b, 0, l) LOADS FMA(s1, b, 1, l)
@@ -27,11 +28,12 @@
 #define NEXT_B(step) "add %[b], %[b], %[" #step "]\n"
 #define DEEP_1(N, l, step) LOAD(8, b, 0) NEXT_B(step) ROWS_0(N, l, "")
 #define DEEP_2(N, l, step) ROWS_0(N, l, LOAD(9, b, 16) NEXT_B(step)) ROWS_1(N, l, LOAD(8, b, 0))
-#define DEEP_3(N, l, step)                                                                            \
-    ROWS_0(N, l, LOAD(10, b, 32) NEXT_B(step)) ROWS_1(N, l, LOAD(8, b, 0)) ROWS_2(N, l, LOAD(9, b, 16))
-#define DEEP_4(N, l, step)                                                                            \
-    ROWS_0(N, l, LOAD(11, b, 48) NEXT_B(step)) ROWS_1(N, l, LOAD(8, b, 0)) ROWS_2(N, l, LOAD(9, b, 16))     \
-    ROWS_3(N, l, LOAD(10, b, 32))
+#define DEEP_3(N, l, step)                                                                         \
+    ROWS_0(N, l, LOAD(10, b, 32) NEXT_B(step)) ROWS_1(N, l, LOAD(8, b, 0))                         \
+    ROWS_2(N, l, LOAD(9, b, 16))
+#define DEEP_4(N, l, step)                                                                         \
+    ROWS_0(N, l, LOAD(11, b, 48) NEXT_B(step)) ROWS_1(N, l, LOAD(8, b, 0))                         \
+    ROWS_2(N, l, LOAD(9, b, 16)) ROWS_3(N, l, LOAD(10, b, 32))
 #define START_1 ""
 #define START_2 LOAD(8, b, 0)
 #define START_3 LOAD(8, b, 0) LOAD(9, b, 16)
@@ -73,7 +75,7 @@
     X(12, 13, 14, 15) X(16, 17, 18, 19) X(20, 21, 22, 23) X(24, 25, 26, 27) X(28, 29, 30, 31)
 
 /* a[piece * 5 + row]; rows beyond `rows` are read (any that may be), but not stored. */
-#define NEON_ROWS(name, N, START, DEEP, PUT, ADD)                                                     \
+#define NEON_ROWS(name, N, START, DEEP, PUT, ADD)                                                  \
     static void name(int rows, int64_t pieces, int64_t depth, const float *const *a,               \
                      const float *b, int64_t b_row, float *c, int64_t c_row, float alpha,          \
                      bool accumulate)                                                              \
@@ -93,11 +95,11 @@
             ".balign 32\n"                                                                         \
             "1:\n"                                                                                 \
             LOAD_A(0, a0) LOAD_A(1, a1) LOAD_A(2, a2) LOAD_A(3, a3) LOAD_A(4, a4)                  \
-            DEEP(N, 0, b_step) DEEP(N, 1, b_step) COUNT_STEP                                             \
-            DEEP(N, 2, b_step)                                                                        \
+            DEEP(N, 0, b_step) DEEP(N, 1, b_step) COUNT_STEP                                       \
+            DEEP(N, 2, b_step)                                                                     \
             "add %[at], %[at], #16\n"                                                              \
             "subs %[left], %[left], #1\n"                                                          \
-            DEEP(N, 3, last)                                                                          \
+            DEEP(N, 3, last)                                                                       \
             "b.ne 1b\n"                                                                            \
             "2:\n"                                                                                 \
             "ands %[left], %[depth], #3\n"                                                         \
@@ -105,7 +107,7 @@
             "3:\n"                                                                                 \
             LOAD_ONE(0, a0) LOAD_ONE(1, a1) LOAD_ONE(2, a2) LOAD_ONE(3, a3) LOAD_ONE(4, a4)        \
             COUNT_STEP                                                                             \
-            DEEP(N, 0, last)                                                                          \
+            DEEP(N, 0, last)                                                                       \
             "add %[at], %[at], #4\n"                                                               \
             "subs %[left], %[left], #1\n"                                                          \
             "b.ne 3b\n"                                                                            \
@@ -144,6 +146,7 @@ static inline neon_rows_fn *neon_rows_by(int rows, int64_t vectors)
     return rows <= 2 && vectors == 4 ? neon_two_rows_4 : all[vectors - 1];
 }
 
+// clang-format on
 #pragma GCC diagnostic pop
 
 #endif

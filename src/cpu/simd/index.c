@@ -222,8 +222,7 @@ static tl_status gather_grad_kernel(const tl_run *run, const tl_node *n)
                            &j);
 }
 
-/* --- a place for each element
- * --------------------------------------------------------------------- */
+/* --- a place for each element ----------------------------------------------------------------- */
 
 #define TAKE_LOOP(type)                                                                            \
     if (j->behind == 1)                                                                            \
@@ -319,8 +318,8 @@ static tl_status take_along_axis_grad_kernel(const tl_run *run, const tl_node *n
 }
 
 #define SUMMED(name)                                                                               \
-    {TL_OP_##name, TL_F32, name##_kernel, 0}, {TL_OP_##name, TL_F64, name##_kernel, 0},            \
-        {TL_OP_##name, TL_I32, name##_kernel, 0}, {TL_OP_##name, TL_I64, name##_kernel, 0}
+    TL_INIT(TL_OP_##name, TL_F32, name##_kernel, 0), TL_INIT(TL_OP_##name, TL_F64, name##_kernel, 0),            \
+        TL_INIT(TL_OP_##name, TL_I32, name##_kernel, 0), TL_INIT(TL_OP_##name, TL_I64, name##_kernel, 0)
 static const tl_kernel rows[] = {
     {TL_OP_gather, TL_DTYPE_COUNT, gather_kernel, 0},
     {TL_OP_take_along_axis, TL_DTYPE_COUNT, take_along_axis_kernel, 0},

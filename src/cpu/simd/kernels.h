@@ -10,11 +10,13 @@
 
 #include "base/inner/isa.h"
 
+// clang-format off
 #define TLI_SIMD_FAMILIES(X, isa)                                                                  \
     X(elementwise, isa) X(matmul, isa) X(conv, isa) X(update, isa) X(attention, isa) X(norm, isa)  \
     X(batch_norm, isa) X(softmax, isa) X(loss, isa) X(dropout, isa) X(pool, isa) X(copy, isa)      \
     X(reduce, isa) X(cast, isa) X(scan, isa) X(index, isa) X(numbers, isa) X(random, isa)          \
     X(sort, isa)
+// clang-format on
 
 #define TLI_SIMD_EXTERN(family, isa) extern const tl_kernels tli_simd_##family##_##isa;
 #define TLI_SIMD_EXTERNS(isa) TLI_SIMD_FAMILIES(TLI_SIMD_EXTERN, isa)

@@ -118,7 +118,7 @@ tl_status TLI_ISA_NAME(tli_pack_weight)(const tl_run *run, const tl_node *n, con
 }
 
 #define ROWS(dtype)                                                                                \
-    {TL_OP_matmul, dtype, matmul_kernel, TL_KERNEL_STRIDED},                                       \
-    {TL_OP_linear, dtype, linear_kernel, TL_KERNEL_STRIDED}
+    TL_INIT(TL_OP_matmul, dtype, matmul_kernel, TL_KERNEL_STRIDED),                                       \
+    TL_INIT(TL_OP_linear, dtype, linear_kernel, TL_KERNEL_STRIDED)
 static const tl_kernel rows[] = {ROWS(TL_F32), ROWS(TL_BF16), ROWS(TL_F16), ROWS(TL_F64)};
 TLI_SIMD_KERNELS(matmul, rows);

@@ -204,7 +204,7 @@ static tl_status integers_kernel(const tl_run *run, const tl_node *n)
     return tl_parallel_for(run->threads, tl_tensor_count(j.y), GRAIN, integers_part, &j);
 }
 
-#define ROW(name) {TL_OP_random_##name, TL_DTYPE_COUNT, name##_kernel, 0}
+#define ROW(name) TL_INIT(TL_OP_random_##name, TL_DTYPE_COUNT, name##_kernel, 0)
 static const tl_kernel rows[] = {ROW(uniform), ROW(normal), ROW(truncated_normal), ROW(bernoulli),
                                  ROW(integers)};
 TLI_SIMD_KERNELS(random, rows);

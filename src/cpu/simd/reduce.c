@@ -57,6 +57,9 @@ TLI_INLINE double plus(double a, double b)
 }
 
 // What each element x becomes; b is the base.
+#define UNROLLED_4(...) _Pragma("GCC unroll 4") for (__VA_ARGS__)
+#define UNROLLED_8(...) _Pragma("GCC unroll 8") for (__VA_ARGS__)
+
 #define AS_IS(x, b) (x)
 #define SQUARE_FROM(x, b) vf_mul(vf_sub(x, b), vf_sub(x, b))
 #define EXP_FROM(x, b) vf_exp(vf_sub(x, b))
@@ -71,7 +74,7 @@ TLI_INLINE double plus(double a, double b)
             vf s[8] = {none, none, none, none, none, none, none, none};                            \
             int64_t i = 0;                                                                         \
             for (; i + 8 * VF <= m; i += 8 * VF)                                                   \
-                _Pragma("GCC unroll 8") for (int k = 0; k < 8; k++)                                \
+                UNROLLED_8(int k = 0; k < 8; k++)                                                  \
                     s[k] = join(s[k], map(vf_load_##t(x + i + k * VF), b));                        \
             for (; i + VF <= m; i += VF) s[0] = join(s[0], map(vf_load_##t(x + i), b));            \
             if (i < m) {                                                                           \
@@ -236,7 +239,7 @@ _Static_assert(sizeof(slot) == sizeof(double), "slots are loaded as doubles");
         doubles p[4] = {one, one, one, one};                                                       \
         (void)base;                                                                                \
         for (; n >= 4 * VF; n -= 4 * VF, x += 4 * VF)                                              \
-            _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++)                                    \
+            UNROLLED_4(int k = 0; k < 4; k++)                                                      \
                 p[k] = doubles_times(p[k], vf_load_##t(x + k * VF));                               \
         for (; n > 0; n -= VF, x += VF) {                                                          \
             const int64_t m = n < VF ? n : VF;                                                     \
@@ -278,8 +281,7 @@ static const reducer prod_floats[] = {
     [TL_F16] = {{.f = 1}, prod_inner_f16, prod_outer_f16, prod_combine},
 };
 
-/* --- integers and truth
- * --------------------------------------------------------------------------- */
+/* --- integers and truth ----------------------------------------------------------------------- */
 
 /* In their own width: what wraps there wraps in the same way where it is stored. */
 #define PLUS(t, u, a, b) (t)((u)(a) + (u)(b))
@@ -338,8 +340,7 @@ INT_REDUCERS(i64, int64_t, uint64_t, INT64_MIN, INT64_MAX)
 INT_REDUCER(any, bool, uint8_t, uint8_t, NOT_0, EITHER, 0)
 INT_REDUCER(all, bool, uint8_t, uint8_t, NOT_0, BOTH, 1)
 
-/* --- groups of axes
- * ------------------------------------------------------------------------------- */
+/* --- groups of axes --------------------------------------------------------------------------- */
 
 typedef struct group {
     int64_t count, step; /* step in elements */
@@ -407,8 +408,7 @@ static int64_t place(const group *groups, int rank, int64_t index)
     return at;
 }
 
-/* --- a block of results
- * --------------------------------------------------------------------------- */
+/* --- a block of results ----------------------------------------------------------------------- */
 
 // Few columns are brought together several rows at a time, as one wide row.
 static void few_columns(const reducer *r, slot *to, const char *x, size_t size, int64_t rows,
@@ -583,8 +583,7 @@ static tl_status run_results(int64_t begin, int64_t end, void *payload)
     return TL_OK;
 }
 
-/* --- parts
- * ---------------------------------------------------------------------------------------- */
+/* --- parts ------------------------------------------------------------------------------------ */
 
 // The scratch memory: bases and results, then one row of results for each part.
 typedef struct parts_job {

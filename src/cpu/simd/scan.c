@@ -55,8 +55,7 @@ static const float *floats(tl_dtype dtype, const void *from, float *room, int64_
     return room;
 }
 
-/* --- argmax, argmin
- * ------------------------------------------------------------------------------- */
+/* --- argmax, argmin --------------------------------------------------------------------------- */
 
 typedef struct best {
     float value;
@@ -305,7 +304,7 @@ static tl_status cumsum_kernel(const tl_run *run, const tl_node *n)
 }
 
 #define FLOATS(name)                                                                               \
-    {TL_OP_##name, TL_F32, name##_kernel, 0}, {TL_OP_##name, TL_BF16, name##_kernel, 0},           \
-        {TL_OP_##name, TL_F16, name##_kernel, 0}
+    TL_INIT(TL_OP_##name, TL_F32, name##_kernel, 0), TL_INIT(TL_OP_##name, TL_BF16, name##_kernel, 0),           \
+        TL_INIT(TL_OP_##name, TL_F16, name##_kernel, 0)
 static const tl_kernel rows[] = {FLOATS(argmax), FLOATS(argmin), FLOATS(cumsum)};
 TLI_SIMD_KERNELS(scan, rows);

@@ -197,7 +197,7 @@ static tl_status top_k_kernel(const tl_run *run, const tl_node *n)
 }
 
 #define ROWS(name)                                                                                 \
-    {TL_OP_##name, TL_F32, name##_kernel, 0}, {TL_OP_##name, TL_BF16, name##_kernel, 0},           \
-        {TL_OP_##name, TL_F16, name##_kernel, 0}, {TL_OP_##name, TL_I32, name##_kernel, 0}
+    TL_INIT(TL_OP_##name, TL_F32, name##_kernel, 0), TL_INIT(TL_OP_##name, TL_BF16, name##_kernel, 0),           \
+        TL_INIT(TL_OP_##name, TL_F16, name##_kernel, 0), TL_INIT(TL_OP_##name, TL_I32, name##_kernel, 0)
 static const tl_kernel rows[] = {ROWS(sort), ROWS(top_k)};
 TLI_SIMD_KERNELS(sort, rows);

@@ -11,9 +11,9 @@ enum { GRAIN = 16384 };                    /* elements a task */
 
 /* Whole loops over vectors side by side: only then can they stay in registers. */
 #if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
+#define UNROLLED(...) _Pragma("clang loop unroll(full)") for (__VA_ARGS__)
 #else
-#define UNROLL _Pragma("GCC unroll 16")
+#define UNROLLED(...) _Pragma("GCC unroll 16") for (__VA_ARGS__)
 #endif
 
 /* m / (sqrt(v) * factor + epsilon). Estimates refined by hand would be a longer chain, and slower,
@@ -124,8 +124,7 @@ static tl_status run_block(const tl_run *run, const tl_node *n, block *b)
     return tl_parallel_for(run->threads, tl_tensor_count(n->in[PARAM]), GRAIN, sweep_piece, b);
 }
 
-/* --- the rules (cpu/ref/update.c says them in full)
- * --------------------------------------------------- */
+/* --- the rules (cpu/ref/update.c says them in full) ------------------------------------------- */
 
 /* The loops below are written once for n lanes; most rounds have all of them, and know it. */
 /* `b` is a copy: what is stored through its pointers cannot change it, and it stays in registers.
@@ -173,7 +172,7 @@ enum { ADAM_WAYS = 4 };
 TLI_INLINE void adam_steps(const block *b, const adam *a, const int ways, int64_t i, int64_t n)
 {
     vf m[ADAM_WAYS], root[ADAM_WAYS];
-    UNROLL for (int j = 0; j < ways; j++) {
+    UNROLLED(int j = 0; j < ways; j++) {
         const int64_t at = i + j * VF;
         const vf g = load_grad(b, at, n);
         m[j] = vf_fma(a->beta_1, get(b->slot[0], at, n), vf_mul(a->rest_1, g));
@@ -186,9 +185,9 @@ TLI_INLINE void adam_steps(const block *b, const adam *a, const int ways, int64_
         }
         root[j] = vf_sqrt(v);
     }
-    UNROLL for (int j = 0; j < ways; j++) root[j] = vf_fma(root[j], a->factor, a->epsilon);
-    UNROLL for (int j = 0; j < ways; j++) m[j] = vf_div(m[j], root[j]);
-    UNROLL for (int j = 0; j < ways; j++) {
+    UNROLLED(int j = 0; j < ways; j++) root[j] = vf_fma(root[j], a->factor, a->epsilon);
+    UNROLLED(int j = 0; j < ways; j++) m[j] = vf_div(m[j], root[j]);
+    UNROLLED(int j = 0; j < ways; j++) {
         const int64_t at = i + j * VF;
         put_weight(b, at, vf_fnma(a->rate, m[j], vf_mul(a->kept, get(b->w, at, n))), n);
     }
@@ -291,8 +290,7 @@ static tl_status update_adagrad_kernel(const tl_run *run, const tl_node *n)
     return run_block(run, n, &b);
 }
 
-/* --- lamb, lars: rates that follow norms
- * ---------------------------------------------------------- */
+/* --- lamb, lars: rates that follow norms ------------------------------------------------------ */
 
 #define EACH(i, n)                                                                                 \
     for (int64_t i = begin, n; i < end && (n = end - i < VF ? end - i : VF, true); i += VF)
@@ -513,8 +511,7 @@ static tl_status update_lars_kernel(const tl_run *run, const tl_node *n)
     return run_parts(run, n, &p, &b, a->adapted, a->eeta);
 }
 
-/* --- averages and norms
- * --------------------------------------------------------------------------- */
+/* --- averages and norms ----------------------------------------------------------------------- */
 
 typedef struct average {
     float *s;

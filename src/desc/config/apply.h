@@ -13,7 +13,7 @@ typedef struct tli_diags {
     int64_t count;
     tl_status code; /* of the first message */
 } tli_diags;
-#define TLI_DIAGS_INIT {TL_STR_INIT, {0}, 0, TL_OK}
+#define TLI_DIAGS_INIT TL_INIT(TL_STR_INIT, {0}, 0, TL_OK)
 
 void tli_diags_deinit(tli_diags *d);
 /* `path` may be empty; a place without a source is left out. */

@@ -1,7 +1,7 @@
 /* Private: a folder in which one process trains at a time.
  *
  *     tli_run_lock *lock;
- *     TL_TRY(tli_run_lock_take(&lock, "runs/one"));      // TL_EEXISTS says who has it, and since when
+ *     TL_TRY(tli_run_lock_take(&lock, "runs/one"));   // TL_EEXISTS says who has it, and since when
  *     ...
  *     tli_run_lock_release(&lock);
  *

@@ -199,7 +199,7 @@ REDUCE(all, logical_and, i)
 #define ENTRY(name, k) [TL_OP_##name][KIND_##k] = name##_tile_##k,
 #define REDUCE_ENTRY(name, k)                                                                      \
     [KIND_##k] = {name##_tile_lanes_##k, name##_tile_all_##k, name##_tile_join_##k},
-#define REDUCE_ROW(name) {FDIL(REDUCE_ENTRY, name)}
+#define REDUCE_ROW(name) TL_INIT(FDIL(REDUCE_ENTRY, name))
 
 // clang-format off
 #define CAST_COLUMN_f(id, name, k, memory, from_memory, to_memory) [TL_##id] = name##_of_tile_f,

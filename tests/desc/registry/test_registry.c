@@ -41,10 +41,10 @@ static int two(int x)
 }
 
 #define GREETER(label, ...)                                                                        \
-    {                                                                                              \
+    TL_INIT(                                                                                              \
         .cls = TL_CLASS(greeter_class, label, NULL, greeter, NULL, .help = "h"), .greet = one,     \
         __VA_ARGS__                                                                                \
-    }
+    )
 
 static const greeter_class hello = GREETER("hello", .wave = one);
 static const greeter_class hi = {

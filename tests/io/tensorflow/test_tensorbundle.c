@@ -410,7 +410,7 @@ static void test_entries(void **state)
         size_t size;
         const char *message;
     } rows[] = {
-#define ROW(bytes, message) {bytes, sizeof(bytes) - 1, message}
+#define ROW(bytes, message) TL_INIT(bytes, sizeof(bytes) - 1, message)
         ROW("\x08", "entry 'a': what the index says of it is no protocol buffer"),
         ROW("\x12\0\x28\4", "entry 'a': it has no type"),
         ROW("\x08\1\x12\4\x12\2\x08\3\x28\4", "float32[3] has 12 bytes, and the index gives it 4"),

@@ -24,7 +24,7 @@ typedef struct tl_image {
     uint8_t *pixels; /* height * width * channels of them */
     size_t capacity; /* bytes there is room for; 0 when the pixels belong to somebody else */
 } tl_image;
-#define TL_IMAGE_INIT {0, 0, 0, NULL, 0}
+#define TL_IMAGE_INIT TL_INIT(0, 0, 0, NULL, 0)
 
 TL_API void tl_image_deinit(tl_image *image);
 /* Gives the image this size; what it shows is not defined. Its memory grows when it must. */

@@ -1,7 +1,7 @@
 /* PNG images, made from pixels and tensors and read back.
  *
  *     tl_str file = TL_STR_INIT;
- *     TL_TRY_DONE(st, tl_png_from_tensor(&file, image));                // [height, width, channels]
+ *     TL_TRY_DONE(st, tl_png_from_tensor(&file, image));               // [height, width, channels]
  *     st = tl_file_write_atomic("digit.png", file.data, file.length);
  * done:
  *     tl_str_deinit(&file);

@@ -35,7 +35,8 @@ typedef struct tl_run {
  * and hold garbage. Any dimension may be 0. */
 typedef tl_status tl_kernel_fn(const tl_run *run, const tl_node *call);
 
-enum { /* flags of a kernel */
+/* flags of a kernel */
+enum {
     TL_KERNEL_STRIDED = 1, /* takes inputs with any strides; others get row-major copies */
     TL_KERNEL_STAGED = 2   /* set by the engine: it is the host's, and the engine is of another device */
 };

@@ -34,6 +34,7 @@ TL_BEGIN
     TL_ATTENTION_OPS(X)                                                                            \
     TL_UPDATE_OPS(X)
 
+// clang-format off
 #define TL_CREATE_OPS(X) X(full) X(arange) X(one_hot)
 #define TL_RANDOM_OPS(X)                                                                           \
     X(random_uniform) X(random_normal) X(random_truncated_normal) X(random_bernoulli)              \
@@ -61,6 +62,7 @@ TL_BEGIN
 #define TL_UPDATE_OPS(X)                                                                           \
     X(update_sgd) X(update_adam) X(update_rmsprop) X(update_adagrad) X(update_lamb) X(update_lars) \
     X(update_ema) X(assign) X(finite_and_norm)
+// clang-format on
 
 typedef enum tl_op {
 #define TL_ELEMENTWISE(op, form, kinds, attr, cost, flags, help, meaning, gradient) TL_OP_##op,
@@ -89,7 +91,8 @@ struct tl_node {
     tl_node *before, *after; /* its list */
 };
 
-enum { /* flags of an op */
+/* flags of an op */
+enum {
     TL_OP_VIEW = 1,        /* its output shares the storage of input 0; no kernel runs */
     TL_OP_CONSTANT = 2,    /* its outputs do not depend on its inputs in a differentiable way */
     TL_OP_FIRST_ORDER = 4, /* fused: has a gradient, which has none itself */

@@ -2,7 +2,7 @@
  * reaches is told as a share of it.
  *
  *     tl_limits most;
- *     TL_TRY(tl_limits_measure(&most, tl_engine_threads(engine)));          // takes a third of a second
+ *     TL_TRY(tl_limits_measure(&most, tl_engine_threads(engine)));     // takes a third of a second
  *
  * Thread word: one thread at a time, on a machine that does nothing else. */
 #ifndef TILTH_CPU_LIMITS_H

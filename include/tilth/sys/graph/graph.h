@@ -2,7 +2,8 @@
  *
  *     tl_graph *g;
  *     TL_TRY(tl_graph_capture(&g, &(tl_capture){.engine = e, .body = my_step, .self = task,
- *                                               .inputs = specs, .input_count = 2, .training = true}));
+ *                                               .inputs = specs, .input_count = 2,
+ *                                               .training = true}));
  *     TL_TRY(tl_graph_optimize(g, NULL));
  *     tl_graph_text(g, &text);                                // what is left, one line a call
  *     tl_graph_free(&g);

@@ -1,7 +1,7 @@
 /* Plans: how a loop nest is walked on the host.
  *
  *     tl_nest_plan *p;
- *     TL_TRY(tl_nest_plan_new(&p, arena, &nest));              // TL_EUNSUPPORTED: compute it otherwise
+ *     TL_TRY(tl_nest_plan_new(&p, arena, &nest));          // TL_EUNSUPPORTED: compute it otherwise
  *     void *scratch = tl_alloc_aligned(TL_NEST_ALIGNMENT, p->walk.scratch_bytes);
  *     TL_TRY(tl_nest_run(p, NULL, buffers, scratch, pool));    // interpreted
  *

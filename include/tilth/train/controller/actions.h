@@ -13,7 +13,8 @@
  *     tl_hook *export, *when_best;
  *     TL_TRY(tl_new_best_metric_new(&best, &(tl_new_best_metric_args){.metric = "accuracy",
  *                                                                     .path = "run1/best.json"}));
- *     TL_TRY(tl_export_file_manager_new(&files, &(tl_export_file_manager_args){.base = "run1/export"}));
+ *     TL_TRY(tl_export_file_manager_new(
+ *         &files, &(tl_export_file_manager_args){.base = "run1/export"}));
  *     TL_TRY(tl_hook_new(&export, &tl_export_model_hook,
  *                        &(tl_hook_args){.config = &(tl_export_model_config){.files = files}}));
  *     TL_TRY(tl_hook_new(&when_best, &tl_conditional_hook,

@@ -28,7 +28,8 @@
  *         return tl_best_checkpointer_hook.start(h, config);
  *     }
  *     static const tl_hook_class my_class = {
- *         .cls = TL_CLASS(tl_hook_class, "my_best", &tl_best_checkpointer_hook.cls, my_best, NULL), .start = my_start};
+ *         .cls = TL_CLASS(tl_hook_class, "my_best", &tl_best_checkpointer_hook.cls, my_best, NULL),
+ *         .start = my_start};
  *
  * What a hook has bound in `state` is in checkpoints, below hooks/NAME, and is there again after a resume.
  *

@@ -5,11 +5,12 @@
  *     TL_TRY(tl_hooks_add(&hooks, NULL, &tl_iteration_timer_hook, NULL));
  *     TL_TRY(tl_hooks_add(&hooks, NULL, &tl_lr_scheduler_hook,
  *                         &(tl_hook_args){.config = &(tl_lr_scheduler_config){.every = 20}}));
- *     TL_TRY(tl_hooks_add(&hooks, NULL, &tl_periodic_checkpointer_hook, &(tl_hook_args){.period = 1000}));
+ *     TL_TRY(tl_hooks_add(&hooks, NULL, &tl_periodic_checkpointer_hook,
+ *                         &(tl_hook_args){.period = 1000}));
  *     TL_TRY(tl_hooks_add(&hooks, NULL, &tl_eval_hook, &(tl_hook_args){.period = 500}));
+ *     tl_best_checkpointer_config best = {.metric = "Acc@1"};
  *     TL_TRY(tl_hooks_add(&hooks, NULL, &tl_best_checkpointer_hook,
- *                         &(tl_hook_args){.period = 500,
- *                                         .config = &(tl_best_checkpointer_config){.metric = "Acc@1"}}));
+ *                         &(tl_hook_args){.period = 500, .config = &best}));
  *     TL_TRY(tl_hooks_add(&hooks, NULL, &tl_periodic_writer_hook,
  *                         &(tl_hook_args){.period = 20,
  *                                         .config = &(tl_periodic_writer_config){writers, 3}}));
@@ -97,7 +98,8 @@ TL_API extern const tl_hook_class tl_periodic_writer_hook;
  * and must have an interval. Beside ckpt-STEP.safetensors lie
  *
  *     last_checkpoint           a text: "ckpt-STEP", the latest that is complete
- *     model_final.safetensors   the one at the end, under a second name: it stays when the other is removed */
+ *     model_final.safetensors   the one at the end, under a second name: it stays when the other is
+ *                               removed */
 typedef struct tl_periodic_checkpointer_config {
     const char *final; /* (optional: "model_final") */
 } tl_periodic_checkpointer_config;
@@ -166,7 +168,7 @@ TL_API extern const tl_hook_class tl_memory_stats_hook;
  *     examples_per_second
  *     tokens_per_second    where the batch has a field of whole numbers [examples, length]
  *     data_wait            share of the time that was spent waiting for batches
- *     mfu                  share of the machine's peak that the model's operations make, where that is given
+ *     mfu                  share of the machine's peak that the model makes, where that is given
  *     memory_bytes         the most memory that tensors have taken so far */
 typedef struct tl_throughput_config {
     int64_t window;    /* (optional: 20) steps that are averaged */

@@ -44,9 +44,9 @@
  *     model_best.safetensors, .json       the one with the best metric
  *     model_final.safetensors             the one at the end
  *     metrics.json, events.out.tfevents.* what was told
- *     metrics.jsonl                       the same for programs, with all that happened (metrics_file.h)
- *     classes.txt                         names of classes, and whatever else the task notes (notes.h),
- *                                         which checkpoints have in their metadata too
+ *     metrics.jsonl                       the same for programs, with all events (metrics_file.h)
+ *     classes.txt                         names of classes, and what else the task notes (notes.h);
+ *                                         checkpoints have it in their metadata
  *     config.yaml, log.txt                the configuration as it was used, and messages; both
  *                                         by tl_train_net
  *

@@ -1,7 +1,8 @@
 /* The best checkpoint of a run, by a metric of its evaluations.
  *
  *     tl_exporter *e;
- *     TL_TRY(tl_exporter_new(&e, &(tl_exporter_args){.dir = "run1/best_ckpt", .metric = "accuracy"}));
+ *     TL_TRY(tl_exporter_new(
+ *         &e, &(tl_exporter_args){.dir = "run1/best_ckpt", .metric = "accuracy"}));
  *     TL_TRY(tl_exporter_maybe_export(e, state, logs, step, &exported));
  *     tl_exporter_free(&e);
  *

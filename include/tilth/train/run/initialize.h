@@ -1,6 +1,6 @@
 /* Starting from weights that another run has left.
  *
- *     TL_TRY(tl_model_initialize_from(m, "pretrained/", (tl_strings){NULL, 0}));      // all of the model
+ *     TL_TRY(tl_model_initialize_from(m, "pretrained/", (tl_strings){NULL, 0})); // all of it
  *
  *     static const char *const parts[] = {"backbone"};
  *     TL_TRY(tl_model_initialize_from(m, "pretrained/ckpt-1000", (tl_strings){parts, 1}));

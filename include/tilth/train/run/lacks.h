@@ -2,7 +2,8 @@
  *
  *     tl_lacks lacks = {.arena = arena};
  *     TL_TRY(tl_experiment_lacks(&lacks, config, registry, "train_and_eval"));
- *     for (int64_t i = 0; i < lacks.count; i++) printf("%s: %s\n", lacks.items[i].key, lacks.items[i].what);
+ *     for (int64_t i = 0; i < lacks.count; i++)
+ *         printf("%s: %s\n", lacks.items[i].key, lacks.items[i].what);
  *
  * Names and defaults of experiments are those of Model Garden, where much is left to who uses them. A task tells its
  * own by its method `lacks`.

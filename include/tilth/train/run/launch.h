@@ -3,14 +3,16 @@
  *     int main(int argc, char **argv)                            // a driver of one's own
  *     {
  *         ...flags into `flags` and `parse`: tl_train_flags_desc, tl_parse_options_desc...
- *         TL_TRY_DONE(st, tl_run_bindings(&gin, registry, flags.model_dir, flags.gin_file, flags.gin_params));
+ *         TL_TRY_DONE(st, tl_run_bindings(&gin, registry, flags.model_dir, flags.gin_file,
+ *                                         flags.gin_params));
  *         tl_gin_set_current(gin);
  *         TL_TRY_DONE(st, tl_experiment_parse(&config, registry, &parse));
  *         const tl_experiment_config *params = tl_config_value(config);
  *         TL_TRY_DONE(st, tl_get_distribution_strategy(&strategy, &(tl_strategy_args){...}));
- *         TL_TRY_DONE(st, tl_get_task(&task, &(tl_task_args){
- *                             .dtype = tl_mixed_precision_dtype(params->runtime.mixed_precision_dtype), ...}));
- *         TL_TRY_DONE(st, tl_run_experiment(&result, &(tl_run_args){.config = config, ...})); // and params.yaml
+ *         tl_dtype dtype = tl_mixed_precision_dtype(params->runtime.mixed_precision_dtype);
+ *         TL_TRY_DONE(st, tl_get_task(&task, &(tl_task_args){.dtype = dtype, ...}));
+ *         // and params.yaml
+ *         TL_TRY_DONE(st, tl_run_experiment(&result, &(tl_run_args){.config = config, ...}));
  *         TL_TRY_DONE(st, tl_save_gin_config(gin, flags.mode, flags.model_dir));
  *         ...
  *     }

@@ -1,14 +1,17 @@
 /* Checkpoints of Model Garden, under the names that a model of ours has.
  *
- *     static tl_status my_original_names(tl_task *t, tl_original_names *into)      // a method of a task
+ *     static tl_status my_original_names(tl_task *t, tl_original_names *into) // a method of a task
  *     {
- *         TL_TRY(tl_original_names_add(into, "backbone/stem/conv", "backbone/layer_with_weights-0"));
+ *         TL_TRY(tl_original_names_add(into, "backbone/stem/conv",
+ *                                      "backbone/layer_with_weights-0"));
  *         return tl_original_names_same(into, "model/layer_with_weights-0", "backbone");
  *     }
  *
  *     tl_state *state;
- *     TL_TRY(tl_original_read(&state, "resnet/ckpt-120", &names, engine, NULL));   // "model/backbone/stem/conv/kernel"
- *     TL_TRY(tl_original_write("out/ckpt-120", state, &names, NULL));              // tf.train.Checkpoint restores it
+ *     // "model/backbone/stem/conv/kernel"
+ *     TL_TRY(tl_original_read(&state, "resnet/ckpt-120", &names, engine, NULL));
+ *     // tf.train.Checkpoint restores it
+ *     TL_TRY(tl_original_write("out/ckpt-120", state, &names, NULL));
  *
  * Model Garden keeps its weights under the paths of Python objects, which count the layers of a model
  * ("layer_with_weights-7"); a table says which of our layers each of them is. Weights are looked up in the object

@@ -12,7 +12,8 @@
  *
  * or written out, as whoever needs the pieces does it:
  *
- *         tl_tensor *loss = tl_task_build_losses(t, s->ctx, &labels, &outputs, tl_step_aux_losses(s));
+ *         tl_tensor *loss = tl_task_build_losses(t, s->ctx, &labels, &outputs,
+ *                                                tl_step_aux_losses(s));
  *         tl_tensor *scaled = tl_optimizer_scaled_loss(s->optimizer, s->ctx, loss);
  *         tl_tensor *grads[TL_STEP_BLOCKS];
  *         TL_TRY(tl_step_gradients(s, scaled, grads));

@@ -2,12 +2,13 @@
  * global step, and knows all that a checkpoint must hold.
  *
  *     tl_trainer *t;
- *     TL_TRY(tl_trainer_new(&t, &(tl_trainer_args){.config = experiment, .task = task, .strategy = s,
- *                                                  .train = true, .evaluate = true}));
+ *     TL_TRY(tl_trainer_new(&t, &(tl_trainer_args){.config = experiment, .task = task,
+ *                                                  .strategy = s, .train = true,
+ *                                                  .evaluate = true}));
  *     tl_logs *logs;
  *     TL_TRY(tl_logs_new(&logs));
- *     TL_TRY(tl_trainer_train(t, 100, logs));                 // 100 steps; training_loss, learning_rate, ...
- *     TL_TRY(tl_trainer_evaluate(t, -1, logs));               // all examples; validation_loss, ...
+ *     TL_TRY(tl_trainer_train(t, 100, logs));       // 100 steps; training_loss, learning_rate, ...
+ *     TL_TRY(tl_trainer_evaluate(t, -1, logs));     // all examples; validation_loss, ...
  *     tl_trainer_free(&t);
  *
  * A trainer of one's own is a class that derives from tl_base_trainer and overrides what it does differently:

@@ -1,13 +1,15 @@
 /* metrics.jsonl: what a run has come to, for programs. A JSON object a line, one for each event:
  *
- *     {"event": "start", "step": 0, "time": "2026-11-16T06:45:40.123Z", "experiment": "vision/local",
- *      "mode": "train_and_eval", "seed": 7, "resumed_from": null}
- *     {"event": "train", "step": 30, "time": ..., "metrics": {"training_loss": 2.1, "learning_rate": 0.1},
- *      "steps_per_second": 120.5}
+ *     {"event": "start", "step": 0, "time": "2026-11-16T06:45:40.123Z",
+ *      "experiment": "vision/local", "mode": "train_and_eval", "seed": 7, "resumed_from": null}
+ *     {"event": "train", "step": 30, "time": ...,
+ *      "metrics": {"training_loss": 2.1, "learning_rate": 0.1}, "steps_per_second": 120.5}
  *     {"event": "summary", "step": 30, "time": ..., "metrics": {"grad_norm": 1.5}}
  *     {"event": "checkpoint", "step": 30, "time": ..., "path": "run/ckpt-30.safetensors"}
- *     {"event": "evaluation", "step": 30, "time": ..., "metrics": {"validation_loss": 2.0, "accuracy": 0.3}}
- *     {"event": "end", "step": 60, "time": ..., "mode": "train_and_eval", "reason": "done", "seconds": 0.53}
+ *     {"event": "evaluation", "step": 30, "time": ...,
+ *      "metrics": {"validation_loss": 2.0, "accuracy": 0.3}}
+ *     {"event": "end", "step": 60, "time": ..., "mode": "train_and_eval", "reason": "done",
+ *      "seconds": 0.53}
  *
  *     event        one of these six
  *     step         a number from 0 on: of the checkpoint, for a checkpoint; else where the run was
@@ -28,8 +30,9 @@
  * there once. One that only evaluates adds to the file, also beside a run that trains; so do `tilth eval` and `tilth
  * train_net --eval-only --resume`, the line `evaluation` alone.
  *
+ *     tl_metrics_file_config config = {.dir = "run1", .mode = "train"};
  *     TL_TRY(tl_hooks_add(&hooks, &file, &tl_metrics_file_hook,
- *                         &(tl_hook_args){.config = &(tl_metrics_file_config){.dir = "run1", .mode = "train"}}));
+ *                         &(tl_hook_args){.config = &config}));
  *     ...
  *     tl_metrics_file_end(file, tl_controller_train(c, 1000, true));
  *

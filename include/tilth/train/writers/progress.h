@@ -2,7 +2,8 @@
  * each evaluation.
  *
  *     tl_hook *h;
- *     TL_TRY(tl_progress_hook_new(&h, &(tl_progress_args){.to = stdout, .width = 100, .batch_size = 128}));
+ *     TL_TRY(tl_progress_hook_new(
+ *         &h, &(tl_progress_args){.to = stdout, .width = 100, .batch_size = 128}));
  *     tl_run_args run = {.hooks = &h, .hook_count = 1, .quiet = true};
  *     tl_hook_free(&h);
  *

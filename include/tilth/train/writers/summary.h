@@ -1,9 +1,10 @@
 /* Summary managers: logs in, event files out.
  *
  *     tl_summary_manager *m;
- *     TL_TRY(tl_summary_manager_new(&m, &tl_summary_manager_scalars,
- *                                   &(tl_summary_manager_args){.dir = "run1/train", .step = &step}));
- *     TL_TRY_DONE(st, tl_summary_manager_write(m, logs));               // at the step of that moment
+ *     TL_TRY(tl_summary_manager_new(
+ *         &m, &tl_summary_manager_scalars,
+ *         &(tl_summary_manager_args){.dir = "run1/train", .step = &step}));
+ *     TL_TRY_DONE(st, tl_summary_manager_write(m, logs));             // at the step of that moment
  *     st = tl_summary_manager_flush(m);
  * done:
  *     tl_summary_manager_free(&m);

@@ -2,14 +2,15 @@
  * where one's own writer brings it.
  *
  *     tl_event_writer *writers[2];
- *     TL_TRY(tl_event_writer_new(&writers[0], &tl_console_writer,
- *                                &(tl_console_writer_args){.batch_size = 64, .max_iteration = 1000}));
- *     TL_TRY(tl_event_writer_new(&writers[1], &tl_json_writer,
- *                                &(tl_json_writer_args){.path = "run1/metrics.json"}));
+ *     tl_console_writer_args console = {.batch_size = 64, .max_iteration = 1000};
+ *     TL_TRY(tl_event_writer_new(&writers[0], &tl_console_writer, &console));
+ *     tl_json_writer_args json = {.path = "run1/metrics.json"};
+ *     TL_TRY(tl_event_writer_new(&writers[1], &tl_json_writer, &json));
  *     ...
- *     if (tl_event_writers_due(iteration, 20, 1000)) TL_TRY(tl_event_writers_write(writers, 2, storage));
+ *     if (tl_event_writers_due(iteration, 20, 1000))
+ *         TL_TRY(tl_event_writers_write(writers, 2, storage));
  *     ...
- *     TL_TRY(tl_event_writers_finish(writers, 2, storage));    // after training: writes once more and closes
+ *     TL_TRY(tl_event_writers_finish(writers, 2, storage)); // after training: writes once more
  *     for (int i = 0; i < 2; i++) tl_event_writer_free(&writers[i]);
  *
  * A writer writes what is newer than what it wrote before: a metric that was not put again is not repeated,
@@ -86,8 +87,9 @@ TL_API TL_NODISCARD tl_status tl_event_writers_finish(tl_event_writer *const *wr
 
 /* One line, LiBai's:
  *
- *     eta: 0:04:05  iteration: 19/1000  consumed_samples: 640  total_loss: 1.93  time: 0.2500 s/iter
- *     data_time: 0.0100 s/iter  total_throughput: 256.00 samples/s  lr: 1.00e-04
+ *     eta: 0:04:05  iteration: 19/1000  consumed_samples: 640  total_loss: 1.93
+ *     time: 0.2500 s/iter  data_time: 0.0100 s/iter  total_throughput: 256.00 samples/s
+ *     lr: 1.00e-04
  *
  * Every scalar with "loss" in its name (median of 200), "time" (average over all), "data_time" (average of
  * 20) and "lr" (the last one) are taken from the storage, where they are there; and after them, likewise,
@@ -123,7 +125,8 @@ TL_API extern const tl_event_writer_class tl_console_writer;
 
 /* A line for each iteration that has something new, with sorted keys:
  *
- *     {"data_time": 0.01, "eta_seconds": 12.3, "iteration": 19, "lr": 0.0001, "time": 0.25, "total_loss": 1.9}
+ *     {"data_time": 0.01, "eta_seconds": 12.3, "iteration": 19, "lr": 0.0001, "time": 0.25,
+ *      "total_loss": 1.9}
  *
  * What is not finite is null. Lines are appended and handed to the system at once, and to the disk at most
  * once a second and when it is closed. A last line that a killed process left half is removed. */
