@@ -129,9 +129,15 @@ static tl_status checkpoint_row(tl_engine *engine)
     TL_TRY_DONE(st, tl_tensor_new(&t, engine, TL_F32, TL_SHAPE(MEGABYTES * 250000)));
     TL_TRY_DONE(st, tl_state_put(state, "model/w", t));
     TL_TRY_DONE(st, tl_state_bind_int(state, "global_step", &step));
-    TL_TRY_DONE(st, tl_checkpoint_manager_new(&m, &(tl_checkpoint_manager_args){
-        .directory = folder, .state = state, .step = &step, .interval = 1, .max_to_keep = {true, 1},
-        .background = true}));
+    const tl_checkpoint_manager_args keep = {
+        .directory = folder,
+        .state = state,
+        .step = &step,
+        .interval = 1,
+        .max_to_keep = {true, 1},
+        .background = true,
+    };
+    TL_TRY_DONE(st, tl_checkpoint_manager_new(&m, &keep));
     for (step = 1; step <= ROUNDS; step++) {
         int64_t begin = tl_clock_ns();
         TL_TRY_DONE(st, tl_checkpoint_manager_save(m, true, NULL));

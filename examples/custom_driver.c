@@ -68,17 +68,34 @@ static tl_status run(tl_registry *registry, const all_flags *flags)
 
     const tl_runtime_config *r = &params->runtime;
     uint64_t seed = tl_experiment_seed(params);
-    TL_TRY_DONE(st, tl_get_distribution_strategy(&strategy, &(tl_strategy_args){
-                        .registry = registry, .distribution_strategy = r->distribution_strategy,
-                        .num_gpus = r->num_gpus, .all_reduce_alg = r->all_reduce_alg,
-                        .tpu_address = r->tpu}));
-    TL_TRY_DONE(st, tl_get_task(&task, &(tl_task_args){
-                        .registry = registry, .config = &params->task, .logging_dir = model_dir,
-                        .engine = tl_strategy_engine(strategy), .seed = seed,
-                        .dtype = tl_mixed_precision_dtype(r->mixed_precision_dtype)}));
-    TL_TRY_DONE(st, tl_run_experiment(&result, &(tl_run_args){
-                        .strategy = strategy, .task = task, .mode = mode, .params = params,
-                        .model_dir = model_dir, .gin = gin, .seed = seed, .heed_signals = true}));
+    const tl_strategy_args devices = {
+        .registry = registry,
+        .distribution_strategy = r->distribution_strategy,
+        .num_gpus = r->num_gpus,
+        .all_reduce_alg = r->all_reduce_alg,
+        .tpu_address = r->tpu,
+    };
+    TL_TRY_DONE(st, tl_get_distribution_strategy(&strategy, &devices));
+    const tl_task_args work = {
+        .registry = registry,
+        .config = &params->task,
+        .logging_dir = model_dir,
+        .engine = tl_strategy_engine(strategy),
+        .seed = seed,
+        .dtype = tl_mixed_precision_dtype(r->mixed_precision_dtype),
+    };
+    TL_TRY_DONE(st, tl_get_task(&task, &work));
+    const tl_run_args experiment = {
+        .strategy = strategy,
+        .task = task,
+        .mode = mode,
+        .params = params,
+        .model_dir = model_dir,
+        .gin = gin,
+        .seed = seed,
+        .heed_signals = true,
+    };
+    TL_TRY_DONE(st, tl_run_experiment(&result, &experiment));
     TL_TRY_DONE(st, tl_save_gin_config(gin, mode, model_dir));
     if (*flags->own.notify) st = notify(flags->own.notify, model_dir, result.logs);
 done:

@@ -130,6 +130,7 @@ static void test_errors_stick(void **state)
 static const struct {
     double value;
     const char *text;
+// clang-format off
 } reprs[] = {
     {0.0, "0.0"}, {-0.0, "-0.0"}, {1.0, "1.0"}, {-1.0, "-1.0"}, {0.1, "0.1"}, {0.2, "0.2"},
     {0.30000000000000004, "0.30000000000000004"}, {0.5, "0.5"}, {1.5, "1.5"}, {2.675, "2.675"},
@@ -160,6 +161,7 @@ static const struct {
     {65504.0, "65504.0"}, {16777216.0, "16777216.0"}, {16777217.0, "16777217.0"},
     {4503599627370496.5, "4503599627370496.0"}, {3e-5, "3e-05"},
 };
+// clang-format on
 
 static void test_double_text(void **state)
 {

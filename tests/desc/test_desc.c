@@ -237,6 +237,7 @@ static void test_branches_not_chosen_do_not_count(void **state)
 }
 
 /* Every change of one member is seen. */
+// clang-format off
 static const char *const changes[] = {
     "flag=false", "count=43", "rate=0.2", "name=other", "name=''", "note=''", "note=x", "color=red",
     "color=null", "maybe_flag=false", "maybe_flag=true", "maybe_count=8", "maybe_count=null",
@@ -248,6 +249,7 @@ static const char *const changes[] = {
     "optimizer.type=adam", "optimizer.type=zero", "extra=1", "extra='1'", "extra=[]", "extra=true",
     "setting=1", "setting=1.0", "setting=[1]", "model=null", "model.units=9",
 };
+// clang-format on
 
 static void test_changes_are_seen(void **state)
 {

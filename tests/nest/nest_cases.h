@@ -263,8 +263,10 @@ static inline const void *attr_for(tl_op what, int variant)
 static inline int variants_of(tl_op what)
 {
     switch (what) {
+// clang-format off
 #define TL_EITHER(op, form, formula)                                                               \
     case TL_OP_##op: return 2;
+// clang-format on
 #include <tilth/core/elementwise.def>
     default: return 1;
     }

@@ -17,6 +17,7 @@ typedef struct size_case {
     int64_t stride[2], dilation[2], pads[4], groups;
 } size_case;
 
+// clang-format off
 static const size_case cases[] = {
     {"3x3", 2, 9, 10, 72, 3, 3, 40, {1, 1}, {1, 1}, {1, 1, 1, 1}, 1},
     {"3x3, stride 2", 2, 14, 13, 24, 3, 3, 100, {2, 2}, {1, 1}, {1, 1, 1, 1}, 1},
@@ -59,6 +60,7 @@ static const size_case cases[] = {
     {"pads wider than the image, few channels",
      2, 3, 4, 2, 3, 3, 12, {2, 1}, {1, 1}, {6, 5, 7, 6}, 1},
 };
+// clang-format on
 enum { CASES = sizeof cases / sizeof *cases, OUTPUTS = 3 };
 static const char *const outputs[OUTPUTS] = {"result", "image's gradient", "filter's gradient"};
 

@@ -139,7 +139,7 @@ typedef enum tl_image_files {
     TL_IMAGES_TFDS,     /* (refused) */
     TL_IMAGES_IDX,      /* a pair of idx files: images, labels */
     TL_IMAGES_FOLDER,   /* a folder with a subfolder for each class */
-    TL_IMAGES_SYNTHETIC /* made up: bright patterns that can be learned, for trying out and measuring */
+    TL_IMAGES_SYNTHETIC /* made up: bright patterns that can be learned, for trying out */
 } tl_image_files;
 
 typedef enum tl_image_resize {

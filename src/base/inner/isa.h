@@ -1,7 +1,7 @@
 /* Instruction sets: the files of simd/ are compiled once for each, and their exported names carry its
  * name behind them.
  *
- *     void TLI_ISA_NAME(tli_scale)(float *x, int64_t n) { ... } // tli_scale_neon, tli_scale_avx2 ...
+ *     void TLI_ISA_NAME(tli_scale)(float *x, int64_t n) { ... } // tli_scale_neon, ...
  *
  * The list below names every set that this build has, the plainest first. A CPU runs the last one it
  * supports; TILTH_ISA names another one.

@@ -22,7 +22,7 @@ typedef struct pooling {
 } pooling;
 
 /* Loops over the vectors of a strip, which then stay in registers. */
-#define STRIPS(k, count) _Pragma("GCC unroll 8") for (int k = 0; k < (count); k++)
+#define EACH_STRIP(k, count) _Pragma("GCC unroll 8") for (int k = 0; k < (count); k++)
 
 /* Places [begin, end) of an axis. */
 typedef struct range {
@@ -93,17 +93,17 @@ TLI_INLINE void pool_strip(tl_dtype t, const pooling *p, bool largest, int64_t i
                            range xs, int64_t c, int count, int64_t m, int64_t out)
 {
     vf v[STRIP];
-    STRIPS(k, count) v[k] = largest ? vf_set1(-INFINITY) : vf_zero();
+    EACH_STRIP(k, count) v[k] = largest ? vf_set1(-INFINITY) : vf_zero();
     for (int64_t y = ys.begin; y < ys.end; y++)
         for (int64_t x = xs.begin; x < xs.end; x++) {
             const int64_t at = ((image * p->height + y) * p->width + x) * p->channels + c;
-            STRIPS(k, count) {
+            EACH_STRIP(k, count) {
                 const vf e = any_load(t, p->image, at + k * VF, m);
                 v[k] = largest ? vf_max(v[k], e) : vf_add(v[k], e);
             }
         }
     const vf area = vf_set1((float)((ys.end - ys.begin) * (xs.end - xs.begin)));
-    STRIPS(k, count)
+    EACH_STRIP(k, count)
         any_store(t, p->out, out + c + k * VF, largest ? v[k] : vf_div(v[k], area), m);
 }
 
@@ -167,7 +167,7 @@ TLI_INLINE void avg_pixel(tl_dtype t, const pooling *p, int64_t image, range ys,
                           int64_t at, int64_t c, int count, int64_t m)
 {
     vf sum[STRIP];
-    STRIPS(k, count) sum[k] = vf_zero();
+    EACH_STRIP(k, count) sum[k] = vf_zero();
     for (int64_t oy = ys.begin; oy < ys.end; oy++) {
         const range down = rows_of(p, oy);
         for (int64_t ox = xs.begin; ox < xs.end; ox++) {
@@ -175,11 +175,11 @@ TLI_INLINE void avg_pixel(tl_dtype t, const pooling *p, int64_t image, range ys,
             const float area = (float)((down.end - down.begin) * (across.end - across.begin));
             const vf share = vf_set1(1 / area);
             const int64_t from = window_at(p, image, oy, ox) + c;
-            STRIPS(k, count)
+            EACH_STRIP(k, count)
                 sum[k] = vf_fma(any_load(t, p->g, from + k * VF, m), share, sum[k]);
         }
     }
-    STRIPS(k, count) any_store(t, p->out, at + c + k * VF, sum[k], m);
+    EACH_STRIP(k, count) any_store(t, p->out, at + c + k * VF, sum[k], m);
 }
 
 TLI_INLINE void avg_grad_row(tl_dtype t, const pooling *p, int64_t row)
@@ -220,11 +220,11 @@ typedef struct spread {
 TLI_INLINE bool max_of_window(tl_dtype t, const pooling *p, int64_t image, range ys, range xs,
                               int64_t c, int count, int64_t m, vf *most)
 {
-    STRIPS(k, count) most[k] = vf_set1(-INFINITY);
+    EACH_STRIP(k, count) most[k] = vf_set1(-INFINITY);
     for (int64_t y = ys.begin; y < ys.end; y++) {
         const void *from = any_at(t, p->image, pixel_at(p, image, y, xs.begin) + c);
         for (int64_t x = xs.begin; x < xs.end; x++, from = any_at(t, from, p->channels))
-            STRIPS(k, count)
+            EACH_STRIP(k, count)
                 most[k] = vf_max(most[k], any_load(t, from, k * VF, m));
     }
     vm same = vf_eq(most[0], most[0]);
@@ -239,7 +239,7 @@ TLI_INLINE void spread_row(tl_dtype t, const void *from, float *to, const poolin
                            const vf *most, vf *g)
 {
     for (int64_t x = 0; x < width; x++, from = any_at(t, from, p->channels), to += p->channels)
-        STRIPS(k, count)
+        EACH_STRIP(k, count)
         {
             const vf v = any_load(t, from, k * VF, m);
             vm hit = vf_eq(v, most[k]);
@@ -276,7 +276,7 @@ TLI_INLINE void max_window(tl_dtype t, const pooling *p, const spread *s, int64_
     const range ys = rows_of(p, oy), xs = columns_of(p, ox);
     vf most[STRIP], g[STRIP];
     const bool numbers = max_of_window(t, p, s->image, ys, xs, c, count, m, most);
-    STRIPS(k, count)
+    EACH_STRIP(k, count)
         g[k] = any_load(t, p->g, window_at(p, s->image, oy, ox) + c + k * VF, m);
     if (numbers && s->alone)
         spread_window(t, p, s, true, false, ys, xs, c, count, m, most, g);

@@ -266,13 +266,14 @@ tl_status tli_gin_meaning(tli_gin_binding **macro, const tl_value **constant, co
 
 /* --- calls ----------------------------------------------------------------------------------- */
 
+typedef enum tli_gin_mark { TLI_GIN_FREE, TLI_GIN_GIVEN, TLI_GIN_REQUIRED } tli_gin_mark;
 struct tl_gin_call {
     tl_gin *gin;
     tli_gin_info *info;
     const char *scope; /* it runs in; "" until it runs: the one that is current then */
     tl_arena *arena;
     void *args;
-    enum { TLI_GIN_FREE, TLI_GIN_GIVEN, TLI_GIN_REQUIRED } *marks; /* by field */
+    tli_gin_mark *marks; /* by field */
     tli_gin_binding **bound; /* by field */
     int64_t *order;          /* fields that gin binds, in the order of their bindings */
     int64_t bound_count;

@@ -28,7 +28,8 @@ struct tl_controller {
     bool evaluation_unsaved; /* no checkpoint knows of it yet */
     int64_t told_saved;     /* the step whose checkpoint was told last */
     tl_str restored;        /* the file that was, to evaluate it */
-    tl_str newest;          /* the one that was there then, which could not be used when it is another; "": unknown */
+    /* the one that was there then, which could not be used when it is another; "": unknown */
+    tl_str newest;
     /* While it trains: */
     tl_trainer_watch watch;
     int64_t last_step;      /* where the training ends */

@@ -31,12 +31,14 @@ static bool coin(void)
 
 static double random_double(void)
 {
+    // clang-format off
     static const double odd[] = {
         0.0, -0.0, 1.0, -1.0, 0.1, 1e22, 1e23, 1e-7, 1e16, 1e15, 123456789.0, 5e-324, -5e-324,
         2.2250738585072014e-308, 2.225073858507201e-308, 1.7976931348623157e308, 9007199254740993.0,
         0.30000000000000004, 1e100, 1e-300, INFINITY, -INFINITY, NAN, 100.0, 1e5, 0.0001, 0.00001,
         5.684341886080802e-14, 4.9e-320, 3.0000000000000004,
     };
+    // clang-format on
     if (below(8)) return odd[below((int)TL_COUNT(odd))]; // long ones take long to write
     uint64_t bits = (uint64_t)random_bits() << 32 | random_bits();
     double value;
@@ -54,6 +56,7 @@ static int64_t random_int(void)
 
 static const char *random_string(void)
 {
+    // clang-format off
     static const char *const words[] = {
         "", "a", "word", "two words", "1", "1.0", "1e5", "0x10", "true", "no", "null", "~", "None",
         "2001-01-01", "10:30", "<<", "=", "-", "- a", "? b", ": c", "a: b", "a #b", "#", "'", "\"",
@@ -63,6 +66,7 @@ static const char *random_string(void)
         "*.tfrecord", "---", "...", ".", "..", "+", ".inf", "nan", "key=value", "a, b", "08", "0o7",
         "1_000", "y", "n", "off", "words and more words and more words ",
     };
+    // clang-format on
     if (coin()) return words[below((int)TL_COUNT(words))];
     tl_str s = TL_STR_INIT;
     for (int n = below(12); n > 0; n--) tl_str_add(&s, words[below((int)TL_COUNT(words))]);

@@ -231,6 +231,7 @@ static void check_string(const char *s)
 static void test_strings_like_other_things(void **state)
 {
     (void)state;
+    // clang-format off
     static const char *const words[] = {
         "", " ", "  ", "\n", "\n\n", " \n", "\n ", "\t", "a\n", "\na", "a\n\n", "\n\na", "a \n b",
         "a\n\n b", "1", "1.0", "1e5", "1e-5", "1.0e6", "0x10", "0o17", "08", "0b1", "1_0", "1__0",
@@ -248,6 +249,7 @@ static void test_strings_like_other_things(void **state)
         "a/b", "x.y[0]", "@ref", "%macro", "${a}", "it's", "say \"x\"", "both ' and \"", "a' b",
         "a'\nb", "''' '", "\n'", "a\n---\nb", "a\n...\nb",
     };
+    // clang-format on
     for (int64_t i = 0; i < TL_COUNT(words); i++) check_string(words[i]);
 }
 
@@ -255,11 +257,13 @@ static void test_strings_like_other_things(void **state)
 static void test_all_short_strings(void **state)
 {
     (void)state;
+    // clang-format off
     static const char *const signs[] = {
         "a", "0", " ", "\n", "\t", "-", "?", ":", ",", "[", "}", "#", "&", "*", "!", "|", ">", "'",
         "\"", "%", "@", "\\", "=", "<", "~", ".", "+", "_", "e", "\r", "\xc2\x85", "\xe2\x80\xa8",
         "\xef\xbb\xbf", "\xf0\x9f\x98\x80", "\x01",
     };
+    // clang-format on
     enum { COUNT = sizeof signs / sizeof *signs };
     char s[16];
     for (int i = 0; i < COUNT; i++)

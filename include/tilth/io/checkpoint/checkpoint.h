@@ -74,10 +74,12 @@ typedef struct tl_checkpoint_restore_args {
     bool cast;            /* floats of different types are converted */
     bool weights;         /* plain safetensors will do, and checkpoints that are too new */
     bool rehearse;        /* nothing is written: it only looks whether it could be */
-    const char *optional; /* what does not fit below this path ("hooks") stays as it is, with a warning; NULL:
-                           * nothing is optional */
-    const char *explained, *explanation; /* when nothing but what lies below this path ("data") does not fit, it is
-                                          * TL_EDATA with this text; NULL: never */
+    /* what does not fit below this path ("hooks") stays as it is, with a warning; NULL: nothing is
+     * optional */
+    const char *optional;
+    /* when nothing but what lies below this path ("data") does not fit, it is TL_EDATA with this
+     * text; NULL: never */
+    const char *explained, *explanation;
     const char *part;     /* `into` is what lies below this path ("model"); NULL: all of the file */
     const char *numerics; /* what computes now: another in the file is warned of; NULL: never */
 } tl_checkpoint_restore_args;

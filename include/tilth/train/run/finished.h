@@ -39,8 +39,9 @@ TL_API TL_NODISCARD tl_status tl_folder_check_experiment(const char *folder, con
 typedef struct tl_finished_args {
     tl_registry *registry;  /* knows the task; must outlive what is opened */
     const char *folder;
-    const char *checkpoint; /* (optional: "latest") latest: the newest that can be read, what cannot is logged and left
-                             * where it is; best; the path of one, or of a folder of them; or its name in the folder */
+    /* (optional: "latest") latest: the newest that can be read, what cannot is logged and left where
+     * it is; best; the path of one, or of a folder of them; or its name in the folder */
+    const char *checkpoint;
     const char *experiment; /* (optional: as the folder says) */
     bool evaluates;         /* it can be evaluated; averages are then put in by the evaluation */
     bool any_machine;       /* the run's own machine (section `runtime`) does not matter */
