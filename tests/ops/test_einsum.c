@@ -85,7 +85,6 @@ static void of_null(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor
     out[0] = tl_einsum(c, "ij,jk->ik", 2, operands);
 }
 
-// clang-format off
 static const op_case cases[] = {
     {"product", {"2x3", "3x4"}, product, .torch = T("ij,jk->ik")},
     {"product of nothing", {"2x0", "0x4"}, product, .torch = T("ij,jk->ik")},
@@ -182,7 +181,6 @@ static const op_case cases[] = {
     {"no operands", {"2x3"}, no_operands, .fails = "0 operands"},
     {"NULL", {"2x3"}, of_null, .fails = "operand 1 is NULL"},
 };
-// clang-format on
 
 int main(int argc, char **argv)
 {

@@ -114,6 +114,7 @@ _Static_assert(sizeof rows_tiles / sizeof *rows_tiles == GEMM_ROWS_NR / VF, "a t
 #define ROWS_BY(rows, vectors) rows_tiles[(vectors)-1]
 #endif
 
+// clang-format off
 static void rows_f32(int rows, int cols, int64_t pieces, int64_t depth, const void *const *a,
                      const void *b, int64_t b_row, void *c, int64_t c_row, double alpha,
                      bool accumulate)
@@ -121,17 +122,19 @@ static void rows_f32(int rows, int cols, int64_t pieces, int64_t depth, const vo
     const float *const *from = (const float *const *)a;
     const int vectors = (cols + VF - 1) / VF;
     if (cols == vectors * VF) {
-        ROWS_BY(rows, vectors)(rows, pieces, depth, from, b, b_row, c, c_row, (float)alpha, accumulate);
+        ROWS_BY(rows, vectors)(rows, pieces, depth, from, b, b_row, c, c_row, (float)alpha,
+                               accumulate);
         return;
     }
     float whole[GEMM_ROWS_MR * GEMM_ROWS_NR] = {0}, *to = c;
     for (int i = 0; i < rows && accumulate; i++)
         memcpy(whole + i * GEMM_ROWS_NR, to + i * c_row, (size_t)cols * sizeof *to);
     ROWS_BY(rows, vectors)(rows, pieces, depth, from, b, b_row, whole, GEMM_ROWS_NR, (float)alpha,
-                     accumulate);
+                           accumulate);
     for (int i = 0; i < rows; i++)
         memcpy(to + i * c_row, whole + i * GEMM_ROWS_NR, (size_t)cols * sizeof *to);
 }
+// clang-format on
 
 /* --- doubles ---------------------------------------------------------------------------------- */
 
