@@ -10,30 +10,14 @@ cd "$root"
 version=14
 widest=100
 
+folders=(include src tool tests bench examples)
+
 files()
 {
     local folder
-    for folder in include src tool tests bench examples; do
+    for folder in "${folders[@]}"; do
         [[ ! -d $folder ]] || find "$folder" -name '*.[ch]' -o -name '*.inc' -o -name '*.def'
     done | sort
-}
-
-# The name says to clang-format that it is C, for it takes some headers for Objective-C.
-formatted()
-{
-    "$tool" --assume-filename="$PWD/x.c" <"$1"
-}
-
-# strange FILE... : prints those that are not formatted; with `mend` formats them.
-strange()
-{
-    local file
-    for file in "$@"; do
-        formatted "$file" >"$room/$BASHPID" || exit 1
-        cmp -s "$room/$BASHPID" "$file" && continue
-        if [[ $mend ]]; then cat "$room/$BASHPID" >"$file"; fi
-        printf '%s\n' "$file"
-    done
 }
 
 # Prints a clang-format of the version.
@@ -59,9 +43,16 @@ fi
 
 room=$(mktemp -d)
 trap 'rm -rf "$room"' EXIT
-export tool room mend
-export -f formatted strange
-found=$(printf '%s\0' "${sources[@]}" | xargs -0 -P "$(nproc)" -n 20 bash -euc 'strange "$@"' format | sort)
+cp --parents "${sources[@]}" "$room"
+[[ ! -f .clang-format ]] || cp .clang-format "$room"
+(cd "$room" && printf '%s\0' "${sources[@]}" | xargs -0 -P "$(nproc)" -n 40 "$tool" -i)
+found=$(for folder in "${folders[@]}"; do
+    [[ -d $room/$folder ]] || continue
+    diff -rq "$folder" "$room/$folder" | sed -n 's/^Files \(.*\) and .* differ$/\1/p' || true
+done)
+if [[ $mend && -n $found ]]; then
+    while read -r file; do cat "$room/$file" >"$file"; done <<<"$found"
+fi
 if [[ $mend ]]; then
     [[ -z $found ]] || printf '%s\n' "$found"
 elif [[ -n $found ]]; then
