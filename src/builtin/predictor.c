@@ -287,6 +287,7 @@ tl_status tl_predictor_run(tl_predictions **out, tl_predictor *p, const tl_query
     if (!all->items) st = TL_ENOMEM;
     if (st == TL_OK) st = take_seat(&k.seat, p);
     if (st == TL_OK) st = run_all(&k, count, scratch);
+    st = tl_engine_recover(tl_strategy_engine(p->run.strategy), st); // the next call computes anew
     if (k.seat) leave_seat(p, k.seat);
 done:
     tl_arena_free(&scratch);

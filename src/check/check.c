@@ -10,7 +10,6 @@
 #include "check/scan.h"
 #include "core/inner/engine.h"
 #include "core/inner/number.h"
-#include "core/inner/storage.h"
 
 enum { NAME_TEXT = 64, SIDE_TEXT = TL_TENSOR_TEXT + 24, FEW = 16 };
 
@@ -93,7 +92,9 @@ static tl_status check_place(const tl_tensor *t, const char *side, int i)
 static tl_status check_guards(const tl_tensor *t, const char *side, int i, bool before)
 {
     int64_t at;
-    if (tli_storage_intact(t->storage, &at)) return TL_OK;
+    bool intact;
+    TL_TRY(tli_storage_intact(t->storage, &intact, &at));
+    if (intact) return TL_OK;
     char what[SIDE_TEXT];
     return TL_FAIL(TL_EINTERNAL, "%s outside of %s at byte %" PRId64 " of a storage of %zu bytes",
                    before ? "somebody wrote earlier" : "the kernel wrote",
@@ -193,6 +194,12 @@ static void close_sight(sight *s)
     tl_free(s->headers);
 }
 
+static tl_status wait_images(sight *s)
+{
+    for (int i = s->count - 1; s->images && i >= 0; i--) TL_TRY(tli_image_wait(&s->images[i])); // the last comes last
+    return TL_OK;
+}
+
 static tl_status open_sight(sight *s, const tl_node *call, bool on_host)
 {
     *s = (sight){.call = *call, .count = call->inputs + call->outputs};
@@ -201,19 +208,20 @@ static tl_status open_sight(sight *s, const tl_node *call, bool on_host)
     s->headers = tl_alloc_zero((size_t)s->count * sizeof *s->headers);
     tl_status st = s->images && s->headers ? TL_OK : TL_FAIL_NOMEM((size_t)s->count * sizeof *s->images);
     for (; st == TL_OK && s->opened < s->count; s->opened += st == TL_OK) {
-        st = tli_image_open(&s->images[s->opened], tensor_of(call, s->opened), true);
+        st = tli_image_begin(&s->images[s->opened], tensor_of(call, s->opened), true);
         s->headers[s->opened] = &s->images[s->opened].tensor;
     }
+    if (st == TL_OK) st = wait_images(s);
     s->call.in = s->headers;
     s->call.out = s->headers + call->inputs;
     return st;
 }
 
 /* What the host has written into the outputs' images is on the device. */
-static tl_status show_outputs(const sight *s)
+static tl_status show_outputs(sight *s)
 {
     for (int i = s->call.inputs; s->images && i < s->count; i++) TL_TRY(tli_image_put(&s->images[i]));
-    return TL_OK;
+    return wait_images(s);
 }
 
 /* The images show what is there now. */
@@ -222,9 +230,9 @@ static tl_status look_again(sight *s)
     for (int i = 0; s->images && i < s->count; i++) {
         const tl_tensor *of = s->images[i].of;
         tli_image_close(&s->images[i]);
-        TL_TRY(tli_image_open(&s->images[i], of, true));
+        TL_TRY(tli_image_begin(&s->images[i], of, true));
     }
-    return TL_OK;
+    return wait_images(s);
 }
 
 /* --- unwritten outputs ------------------------------------------------------------------------ */
@@ -256,7 +264,8 @@ static tl_status check_left_once(const tl_node *call)
 static tl_status run_inner(const tl_check *check, const tl_run *run, const tl_node *call,
                            tl_kernel_fn *kernel)
 {
-    return check->inner->around ? check->inner->around(run, call, kernel) : kernel(run, call);
+    TL_TRY(check->inner->around ? check->inner->around(run, call, kernel) : kernel(run, call));
+    return tli_call_queued(run, call); // what is looked at next waits for it
 }
 
 static int64_t outputs_count(const tl_node *call)
@@ -471,7 +480,7 @@ static tl_status around(const tl_run *run, const tl_node *call, tl_kernel_fn *ke
         if (!sums) return TL_FAIL_NOMEM((size_t)call->inputs * sizeof *sums);
     }
     sight seen;
-    tl_status st = open_sight(&seen, call, tl_engine_device(run->engine)->cls->host);
+    tl_status st = open_sight(&seen, call, run->queue->device->cls->host);
     if (st == TL_OK) st = watch(check, run, call, &seen, kernel, sums);
     close_sight(&seen);
     if (sums != few) tl_free(sums);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
+#include <tilth/core/attrs.h>
 
 static const tl_method backend_methods[] = {
     TL_METHOD(tl_backend_class, choose, false),
@@ -59,6 +60,21 @@ static tl_status fill_cells(tl_engine *e, const tl_backend_class *backend)
     return TL_OK;
 }
 
+// The host has one, in which all is done at once.
+static tl_status open_queues(tl_engine *e)
+{
+    const tl_device_class *d = e->device->cls;
+    TL_TRY(d->queue_new(&e->in, e->device));
+    TL_TRY(d->queue_new(&e->out, e->device));
+    return d->queue_new(&e->queue, e->device);
+}
+
+static bool wants_waits(void)
+{
+    const char *sync = getenv("TILTH_DEVICE_SYNC");
+    return sync && *sync && strcmp(sync, "0") != 0;
+}
+
 static tl_status open_device(tl_engine *e, const tl_engine_args *args)
 {
     const tl_device_class *d = device_of(e->backend);
@@ -67,15 +83,20 @@ static tl_status open_device(tl_engine *e, const tl_engine_args *args)
         e->beside = true;
         e->device = args->beside->device;
         e->queue = args->beside->queue;
+        e->in = args->beside->in;
+        e->out = args->beside->out;
+        e->losses = args->beside->losses;
     } else {
         tl_device *opened;
         TL_TRY_NOTE(d->open(&opened, args->which), "device '%s'", d->cls.name);
         e->device = opened;
-        TL_TRY(d->queue_new(&e->queue, e->device));
+        if (!d->host) TL_TRY(tli_losses_new(&e->losses));
+        TL_TRY(open_queues(e));
     }
-    tli_memory_args memory = {.engine = e, .device = e->device, .queue = e->queue,
-                              .guarded = e->backend->guards_memory};
+    tli_memory_args memory = {.engine = e, .device = e->device, .queue = e->queue, .in = e->in, .out = e->out,
+                              .losses = e->losses, .guarded = e->backend->guards_memory};
     tli_memory_init(&e->memory, &memory);
+    e->waits = e->losses && wants_waits();
     memory.host = true;
     tli_memory_init(&e->staging, &memory);
     return TL_OK;
@@ -121,16 +142,24 @@ tl_status tl_engine_open(tl_engine **out, const tl_registry *registry, const cha
     return st == TL_OK || !said ? st : tl_error_note(st, "TILTH_DEVICE");
 }
 
+static void close_queues(tl_engine *e)
+{
+    tl_queue **queues[] = {&e->queue, &e->out, &e->in};
+    for (int i = 0; i < 3; i++)
+        if (*queues[i]) e->device->cls->queue_free(queues[i]);
+}
+
 void tl_engine_free(tl_engine **engine)
 {
     tl_engine *e = *engine;
     if (!e) return;
-    if (e->queue) {
+    if (e->queue) { // the last one that is opened
         (void)!tl_queue_wait(e->queue, tl_queue_ticket(e->queue)); // what is queued may use its threads
         tli_memory_deinit(&e->memory);
         tli_memory_deinit(&e->staging);
-        if (!e->beside) e->device->cls->queue_free(&e->queue);
     }
+    if (!e->beside) close_queues(e);
+    if (!e->beside) tli_losses_free(&e->losses);
     if (e->device && !e->beside) e->device->cls->close(&e->device);
     tl_pool_free(&e->threads);
     tl_free(e);
@@ -149,8 +178,21 @@ tl_device *tl_engine_device(const tl_engine *e)
 
 tl_status tl_engine_wait(tl_engine *e)
 {
-    tl_status st = tl_queue_wait(e->queue, tl_queue_ticket(e->queue));
-    if (st != TL_OK) e->device->cls->clear(e->queue);
+    uint64_t from, to;
+    if (!e->losses) return TL_OK;
+    // What copies left undone, nobody takes for elements: a lease waits for its copy.
+    tl_status in = e->device->cls->clear(e->in, &from, &to), out = e->device->cls->clear(e->out, &from, &to);
+    tl_status st = tli_losses_take(e->losses, e->queue);
+    return st != TL_OK ? st : out != TL_OK ? out : in;
+}
+
+tl_status tl_engine_recover(tl_engine *e, tl_status st)
+{
+    tl_error why;
+    if (st == TL_OK || !e->losses) return st;
+    tl_error_save(&why);
+    (void)!tl_engine_wait(e);
+    tl_error_restore(&why);
     return st;
 }
 
@@ -201,22 +243,27 @@ tl_status tl_engine_kernel(const tl_engine *e, const tl_node *call, tl_kernel *o
 bool tli_is_here(const tl_engine *e, const tl_tensor *t)
 {
     const tli_memory *m = t->storage->memory;
-    return m->device == e->device && (!m->on_host || e->device->cls->host);
+    return m->queue == e->queue && (!m->on_host || e->device->cls->host);
 }
 
 tl_status tli_fail_elsewhere(const tl_engine *e, const tl_tensor *t, const char *what, ...)
 {
     char name[TL_ERROR_TEXT / 4], spec[TL_TENSOR_TEXT];
     const tli_memory *m = t->storage->memory;
+    const bool staged = m->on_host && !m->device->cls->host;
     va_list args;
     va_start(args, what);
     vsnprintf(name, sizeof name, what, args);
     va_end(args);
+    if (!staged && strcmp(m->device->name, e->device->name) == 0)
+        return TL_FAIL(TL_EINVAL,
+                       "%s, %s, is of another engine of '%s', whose work has another order; open "
+                       "one engine beside the other, or copy it",
+                       name, tl_tensor_spec(spec, t), e->device->name);
     return TL_FAIL(TL_EINVAL,
                    "%s, %s, lies on the %s '%s' and is computed with on '%s'; copy it there first",
-                   name, tl_tensor_spec(spec, t),
-                   m->on_host && !m->device->cls->host ? "host's side of" : "device",
-                   m->device->cls->cls.name, e->device->cls->cls.name);
+                   name, tl_tensor_spec(spec, t), staged ? "host's side of" : "device",
+                   m->device->name, e->device->name);
 }
 
 static tl_status check_here(const tl_engine *e, const tl_tensor *t, const char *side, int i)
@@ -225,19 +272,38 @@ static tl_status check_here(const tl_engine *e, const tl_tensor *t, const char *
     return tli_is_here(e, t) ? TL_OK : tli_fail_elsewhere(e, t, "%s %d", side, i);
 }
 
+// One that puts a value in place reads nothing of what was there.
+static bool only_writes(const tl_node *call, int i)
+{
+    return i == 0 && call->op->op == TL_OP_assign && !((const tl_assign_attr *)call->attr)->add;
+}
+
+static tl_status check_computed(const tl_node *call)
+{
+    for (int i = 0; i < call->inputs; i++)
+        if (!only_writes(call, i)) TL_TRY_NOTE(tli_storage_check(call->in[i]->storage), "input %d", i);
+    return TL_OK;
+}
+
 tl_status tli_check_device(const tl_engine *e, const tl_node *call)
 {
     for (int i = 0; i < call->inputs; i++) TL_TRY(check_here(e, call->in[i], "input", i));
     for (int i = 0; i < call->outputs; i++) TL_TRY(check_here(e, call->out[i], "output", i));
-    return TL_OK;
+    return e->losses ? check_computed(call) : TL_OK;
 }
 
-void tli_note_written(const tl_engine *e, const tl_node *call)
+tl_status tli_call_queued(const tl_run *run, const tl_node *call)
 {
-    if (e->device->cls->host) return;
+    const tl_engine *e = run->engine;
+    if (run->queue->device->cls->host) return TL_OK;
     for (int i = 0; i < call->outputs; i++) tli_storage_written(call->out[i]->storage);
-    for (int i = 0; i < call->inputs; i++)
-        if (tli_call_writes(call, i)) tli_storage_written(call->in[i]->storage);
+    for (int i = 0; i < call->inputs; i++) {
+        if (tli_call_writes(call, i))
+            tli_storage_written(call->in[i]->storage);
+        else
+            tli_storage_used(call->in[i]->storage);
+    }
+    return e->waits ? tl_engine_wait(run->engine) : TL_OK;
 }
 
 tl_status tli_run_kernel(const tl_run *run, const tl_node *call, const tl_kernel *k)
@@ -245,8 +311,7 @@ tl_status tli_run_kernel(const tl_run *run, const tl_node *call, const tl_kernel
     const tl_engine *e = run->engine;
     if (k->flags & TL_KERNEL_STAGED) return tli_run_staged(run, call, k->fn);
     TL_TRY(e->backend->around ? e->backend->around(run, call, k->fn) : k->fn(run, call));
-    tli_note_written(e, call);
-    return TL_OK;
+    return tli_call_queued(run, call);
 }
 
 tl_status tl_engine_run(tl_engine *e, const tl_draws *draws, const tl_node *call)

@@ -8,7 +8,7 @@
 
 enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
 
-static tl_device host = {&tl_device_host};
+static tl_device host = {&tl_device_host, "host"};
 static tl_queue queue = {&host, 0};
 
 tl_device *tl_host(void)
@@ -82,6 +82,12 @@ static tl_status host_fill(tl_queue *q, void *to, uint16_t pattern, size_t bytes
     return TL_OK;
 }
 
+static uint64_t host_issue(tl_queue *q)
+{
+    (void)q;
+    return 0;
+}
+
 static tl_status host_after(tl_queue *q, tl_queue *other, uint64_t ticket)
 {
     return q == other ? TL_OK : tl_queue_wait(other, ticket);
@@ -99,9 +105,10 @@ static tl_status host_wait(tl_queue *q, uint64_t ticket)
     return TL_OK;
 }
 
-static void host_clear(tl_queue *q)
+static tl_status host_clear(tl_queue *q, uint64_t *from, uint64_t *to)
 {
-    (void)q;
+    (void)q, (void)from, (void)to;
+    return TL_OK;
 }
 
 const tl_device_class tl_device_host = {
@@ -121,6 +128,7 @@ const tl_device_class tl_device_host = {
     .queue_free = host_queue_free,
     .copy = host_copy,
     .fill = host_fill,
+    .issue = host_issue,
     .after = host_after,
     .done = host_done,
     .wait = host_wait,
@@ -135,7 +143,13 @@ static const tl_method methods[] = {
     TL_METHOD(tl_device_class, queue_free, true), TL_METHOD(tl_device_class, copy, true),
     TL_METHOD(tl_device_class, fill, true),       TL_METHOD(tl_device_class, after, true),
     TL_METHOD(tl_device_class, done, true),       TL_METHOD(tl_device_class, wait, true),
-    TL_METHOD(tl_device_class, clear, true),      {NULL, 0, false},
+    TL_METHOD(tl_device_class, clear, true),      TL_METHOD(tl_device_class, issue, true),
+    TL_METHOD(tl_device_class, event_new, false), TL_METHOD(tl_device_class, event_free, false),
+    TL_METHOD(tl_device_class, record, false),    TL_METHOD(tl_device_class, elapsed, false),
+    TL_METHOD(tl_device_class, program_build, false),
+    TL_METHOD(tl_device_class, program_run, false),
+    TL_METHOD(tl_device_class, program_free, false),
+    {NULL, 0, false},
 };
 const tl_kind tl_kind_device = {
     .name = "device",

@@ -1,4 +1,5 @@
 /* What lies on another device, as the host sees it for a while. */
+#include <string.h>
 #include <tilth/base/alloc.h>
 
 #include "core/inner/engine.h"
@@ -24,41 +25,77 @@ static char *bytes_of(const tl_storage *s, int64_t from)
     return (char *)s->data + from;
 }
 
-// Puts a copy into the queue and waits for it: the memory of the host is used at once.
-static tl_status copy_now(tl_queue *q, void *to, const void *from, int64_t bytes)
+// What comes next in `q` begins after that work of another queue.
+static tl_status follow(tl_queue *q, tl_queue *other, const atomic_uint_least64_t *ticket)
 {
-    TL_TRY(q->device->cls->copy(q, to, from, (size_t)bytes));
-    return tl_queue_wait(q, tl_queue_ticket(q));
+    uint64_t t = atomic_load_explicit(ticket, memory_order_acquire);
+    const tl_device_class *d = q->device->cls;
+    return t && !d->done(other, t) ? d->after(q, other, t) : TL_OK;
 }
 
-tl_status tli_image_open(tli_image *out, const tl_tensor *of, bool filled)
+// Neither memory is anything else's before the copy has run.
+static tl_status queue_copy(tli_image *image, bool goes)
 {
-    const tl_storage *there = of->storage;
-    tl_engine *e = there->memory->engine;
+    tl_storage *there = image->of->storage, *here = image->tensor.storage;
+    const tli_memory *m = there->memory;
+    const tl_device_class *d = m->device->cls;
+    char *theirs = bytes_of(there, image->extent.from);
+    size_t bytes = (size_t)(image->extent.to - image->extent.from);
+    tl_queue *q = goes ? m->in : m->out;
+    if (!bytes) return TL_OK;
+    TL_TRY(follow(q, m->queue, goes ? &there->used : &there->ticket));
+    TL_TRY(follow(q, goes ? m->out : m->in, goes ? &there->leaving : &there->arriving));
+    TL_TRY(d->copy(q, goes ? (void *)theirs : here->data, goes ? here->data : (void *)theirs, bytes));
+    image->goes = goes;
+    image->written = atomic_load_explicit(&there->ticket, memory_order_relaxed);
+    image->ticket = tl_queue_ticket(q);
+    tli_ticket_raise(goes ? &there->arriving : &there->leaving, image->ticket);
+    tli_ticket_raise(goes ? &here->arriving : &here->leaving, image->ticket);
+    return TL_OK;
+}
+
+tl_status tli_image_begin(tli_image *out, const tl_tensor *of, bool filled)
+{
+    tl_engine *e = of->storage->memory->engine;
     *out = (tli_image){.tensor = *of, .of = of, .extent = tli_extent_of(of)};
-    int64_t bytes = out->extent.to - out->extent.from;
     out->tensor.storage = NULL;
-    TL_TRY(tli_storage_new(&out->tensor.storage, tli_engine_staging(e), (size_t)bytes));
+    TL_TRY(tli_storage_new(&out->tensor.storage, tli_engine_staging(e), (size_t)(out->extent.to - out->extent.from)));
     out->tensor.offset = of->offset - out->extent.from / (int64_t)tl_dtype_size(of->dtype);
-    tl_status st = filled && bytes ? copy_now(e->queue, out->tensor.storage->data,
-                                              bytes_of(there, out->extent.from), bytes)
-                                   : TL_OK;
+    tl_status st = filled ? queue_copy(out, false) : TL_OK;
     if (st != TL_OK) tli_image_close(out);
     return st;
 }
 
-tl_status tli_image_put(const tli_image *image)
+tl_status tli_image_put(tli_image *image)
 {
-    const tl_storage *there = image->of->storage;
-    int64_t bytes = image->extent.to - image->extent.from;
-    if (!bytes) return TL_OK;
-    return copy_now(there->memory->queue, bytes_of(there, image->extent.from), image->tensor.storage->data, bytes);
+    return queue_copy(image, true);
+}
+
+tl_status tli_image_wait(tli_image *image)
+{
+    tl_storage *there = image->of->storage;
+    if (!image->ticket) return TL_OK;
+    TL_TRY(tl_queue_wait(image->goes ? there->memory->in : there->memory->out, image->ticket));
+    image->ticket = 0;
+    if (!image->goes) return tli_storage_wait(there); // the copy is there, but what it shows may have failed
+    (void)atomic_compare_exchange_strong(&there->ticket, &image->written, 0); // it holds what the host wrote
+    return TL_OK;
 }
 
 void tli_image_close(tli_image *image)
 {
     tli_storage_release(image->tensor.storage);
     image->tensor.storage = NULL;
+}
+
+tl_status tli_lease_reserve(const tl_tensor *t)
+{
+    tli_extent extent = tli_extent_of(t);
+    tl_storage *room;
+    if (t->storage->memory->on_host) return TL_OK;
+    TL_TRY(tli_storage_new(&room, tli_engine_staging(t->storage->memory->engine), (size_t)(extent.to - extent.from)));
+    tli_storage_release(room);
+    return TL_OK;
 }
 
 /* --- kernels of the host for tensors of another device ---------------------------------------- */
@@ -69,35 +106,67 @@ static tl_status open_images(tli_image *images, int *opened, const tl_node *call
     for (int i = 0; i < call->inputs + call->outputs; i++) {
         const bool input = i < call->inputs;
         const tl_tensor *t = input ? call->in[i] : call->out[i - call->inputs];
-        TL_TRY(tli_image_open(&images[i], t, input));
+        TL_TRY(tli_image_begin(&images[i], t, input));
         (*opened)++;
     }
+    for (int i = call->inputs - 1; i >= 0; i--) TL_TRY(tli_image_wait(&images[i])); // the last one's wait is the only one
     return TL_OK;
 }
 
-static tl_status put_images(const tli_image *images, const tl_node *call)
+// The same elements, seen in the same way.
+static bool is_same(const tl_tensor *a, const tl_tensor *b)
 {
-    for (int i = 0; i < call->inputs; i++)
-        if (tli_call_writes(call, i)) TL_TRY(tli_image_put(&images[i]));
-    for (int i = 0; i < call->outputs; i++) TL_TRY(tli_image_put(&images[call->inputs + i]));
+    return a->dtype == b->dtype && a->offset == b->offset && tl_shape_equal(&a->shape, &b->shape)
+           && memcmp(a->strides, b->strides, (size_t)a->shape.rank * sizeof *a->strides) == 0;
+}
+
+// Which image an input has: one that was given twice has one, so that the kernel sees what it writes.
+static int image_of(const tl_node *call, int i)
+{
+    for (int k = 0; k < i && k < call->inputs && i < call->inputs; k++)
+        if (call->in[k]->storage == call->in[i]->storage && is_same(call->in[k], call->in[i])) return k;
+    return i;
+}
+
+static tl_status put_images(tli_image *images, const tl_node *call)
+{
+    const int count = call->inputs + call->outputs;
+    for (int i = 0; i < count; i++)
+        if (i >= call->inputs || tli_call_writes(call, i)) TL_TRY(tli_image_put(&images[image_of(call, i)]));
+    for (int i = count - 1; i >= 0; i--) TL_TRY(tli_image_wait(&images[i]));
     return TL_OK;
 }
 
-// Two inputs that lie over each other are two images: a kernel that writes one of them must not read the
-// other one where they meet.
+// Two inputs that lie over each other otherwise are two images: a kernel that writes one of them must not read
+// the other one where they meet.
 static tl_status check_apart(const tl_node *call)
 {
     for (int i = 0; i < call->inputs; i++) {
         tli_extent a = tli_extent_of(call->in[i]);
         for (int k = 0; k < call->inputs; k++) {
             tli_extent b = tli_extent_of(call->in[k]);
-            if (k == i || !tli_call_writes(call, k) || call->in[i]->storage != call->in[k]->storage) continue;
+            if (!tli_call_writes(call, k) || call->in[i]->storage != call->in[k]->storage) continue;
+            if (image_of(call, i) == image_of(call, k)) continue;
             if (a.from < b.to && b.from < a.to)
                 return TL_FAIL(TL_EUNSUPPORTED, "input %d lies over input %d, which is written, and there is no kernel "
                                "for it on this device", i, k);
         }
     }
     return TL_OK;
+}
+
+// The host's kernel runs in the host's queue: at once.
+static tl_status run_on_images(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel, tli_image *images,
+                               tl_tensor **headers)
+{
+    const tl_backend_class *b = run->engine->backend;
+    tl_node staged = *call;
+    tl_run here = *run;
+    TL_TRY(tl_device_host.queue_new(&here.queue, tl_host()));
+    for (int i = 0; i < call->inputs + call->outputs; i++) headers[i] = &images[image_of(call, i)].tensor;
+    staged.in = headers;
+    staged.out = headers + call->inputs;
+    return b->around ? b->around(&here, &staged, kernel) : kernel(&here, &staged);
 }
 
 tl_status tli_run_staged(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel)
@@ -109,13 +178,7 @@ tl_status tli_run_staged(const tl_run *run, const tl_node *call, tl_kernel_fn *k
     tl_tensor **headers = tl_alloc_zero((size_t)count * sizeof *headers);
     tl_status st = images && headers ? open_images(images, &opened, call)
                                      : TL_FAIL_NOMEM((size_t)count * sizeof *images);
-    if (st == TL_OK) {
-        tl_node staged = *call;
-        for (int i = 0; i < count; i++) headers[i] = &images[i].tensor;
-        staged.in = headers;
-        staged.out = headers + call->inputs;
-        st = kernel(run, &staged);
-    }
+    if (st == TL_OK) st = run_on_images(run, call, kernel, images, headers);
     if (st == TL_OK) st = put_images(images, call);
     for (int i = 0; i < opened; i++) tli_image_close(&images[i]);
     tl_free(images);

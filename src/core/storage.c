@@ -1,11 +1,11 @@
 #include "core/inner/storage.h"
 
 #include <inttypes.h>
-#include <string.h>
+#include <stdio.h>
 #include <tilth/base/alloc.h>
 #include <tilth/base/status.h>
 
-enum { GUARD_BYTE = 0xc7 };
+#include "core/inner/losses.h"
 
 // Sizes are rounded up to four steps a power of two, from 64 bytes on: at most a quarter is wasted,
 // and few lists serve all.
@@ -28,8 +28,11 @@ void tli_memory_init(tli_memory *m, const tli_memory_args *args)
     m->engine = args->engine;
     m->device = args->device;
     m->queue = args->queue;
+    m->in = args->in;
+    m->out = args->out;
+    m->losses = args->losses;
     m->on_host = args->host || args->device->cls->host;
-    m->guarded = args->guarded && m->on_host;
+    m->guarded = args->guarded;
 }
 
 static bool is_staging(const tli_memory *m)
@@ -37,35 +40,168 @@ static bool is_staging(const tli_memory *m)
     return m->on_host && !m->device->cls->host;
 }
 
-static size_t guard_size(const tli_memory *m)
+/* --- blocks of the device --------------------------------------------------------------------- */
+
+/* A block that small storages are cut from, one behind the other. */
+struct tli_slab {
+    tli_slab *next;
+    char *at;
+    size_t bytes, used;
+    int64_t parts, idle; /* cut from it; and those of them that nobody has, as a trim counts them */
+};
+
+static char *allocate_elements(const tli_memory *m, size_t bytes)
 {
-    return m->guarded ? TLI_GUARD : 0;
+    return is_staging(m) ? m->device->cls->alloc_host(m->device, bytes)
+                         : m->device->cls->alloc(m->device, bytes);
 }
 
-static void storage_free(tl_storage *s)
+static void free_elements(const tli_memory *m, void *data, size_t bytes)
 {
-    const tli_memory *m = s->memory;
-    void *data = (char *)s->data - guard_size(m);
-    size_t bytes = s->capacity + 2 * guard_size(m);
     if (is_staging(m))
         m->device->cls->free_host(m->device, data, bytes);
     else
         m->device->cls->free(m->device, data, bytes);
-    tl_free(s);
 }
 
-void tli_memory_trim(tli_memory *m)
+static size_t whole_size(const tli_memory *m, size_t capacity)
+{
+    return capacity + 2 * tli_guard_size(m);
+}
+
+// Of a slab, what a small storage takes; 0 where it is a block of its own.
+static size_t part_size(const tli_memory *m, size_t bytes)
+{
+    enum { SMALL = 8 }; // so many at least come from a slab
+    const tl_device_class *d = m->device->cls;
+    size_t part = (bytes + d->alignment - 1) / d->alignment * d->alignment;
+    return !m->on_host && part <= d->block / SMALL ? part : 0;
+}
+
+static bool cut(tli_memory *m, tl_storage *s, size_t part)
 {
     pthread_mutex_lock(&m->lock);
+    tli_slab *slab = m->slabs;
+    const bool fits = slab && part <= slab->bytes - slab->used;
+    if (fits) {
+        s->slab = slab;
+        s->data = slab->at + slab->used;
+        slab->used += part;
+        slab->parts++;
+    }
+    pthread_mutex_unlock(&m->lock);
+    return fits;
+}
+
+static bool add_slab(tli_memory *m)
+{
+    size_t bytes = m->device->cls->block;
+    tli_slab *slab = tl_alloc_zero(sizeof *slab);
+    char *at = slab ? allocate_elements(m, bytes) : NULL;
+    if (!at) {
+        tl_free(slab);
+        return false;
+    }
+    slab->at = at;
+    slab->bytes = bytes;
+    pthread_mutex_lock(&m->lock);
+    slab->next = m->slabs;
+    m->slabs = slab;
+    pthread_mutex_unlock(&m->lock);
+    return true;
+}
+
+static bool find_elements(tli_memory *m, tl_storage *s, size_t bytes)
+{
+    size_t part = part_size(m, bytes);
+    if (!part) return (s->data = allocate_elements(m, bytes)) != NULL;
+    while (!cut(m, s, part)) // somebody else may have used up the new one
+        if (!add_slab(m)) return false;
+    return true;
+}
+
+static tl_storage *storage_allocate(tli_memory *m, int class_, size_t capacity)
+{
+    tl_storage *s = tl_alloc_zero(sizeof *s);
+    if (!s || !find_elements(m, s, whole_size(m, capacity))) {
+        tl_free(s);
+        return NULL;
+    }
+    s->memory = m;
+    s->data = (char *)s->data + tli_guard_size(m);
+    s->size_class = class_;
+    s->capacity = capacity;
+    return s;
+}
+
+/* What a trim takes out of the pool. */
+typedef struct rest {
+    tl_storage *storages;
+    tli_slab *slabs;
+} rest;
+
+static bool may_go(const tl_storage *s)
+{
+    return !s->slab || s->slab->idle == s->slab->parts;
+}
+
+static void count_idle(tli_memory *m)
+{
+    for (tli_slab *slab = m->slabs; slab; slab = slab->next) slab->idle = 0;
+    for (int i = 0; i < TLI_SIZE_CLASSES; i++)
+        for (tl_storage *s = m->free[i]; s; s = s->next)
+            if (s->slab) s->slab->idle++;
+}
+
+// Slabs go when nobody has a part of them; till then their parts stay.
+static void take_rest(tli_memory *m, rest *out)
+{
+    count_idle(m);
     for (int i = 0; i < TLI_SIZE_CLASSES; i++) {
-        while (m->free[i]) {
-            tl_storage *s = m->free[i];
-            m->free[i] = s->next;
-            storage_free(s);
+        for (tl_storage **at = &m->free[i]; *at;) {
+            tl_storage *s = *at;
+            if (!may_go(s)) {
+                at = &s->next;
+                continue;
+            }
+            *at = s->next;
+            m->stats.cached -= (int64_t)s->capacity;
+            s->next = out->storages;
+            out->storages = s;
         }
     }
-    m->stats.cached = 0;
+    for (tli_slab **at = &m->slabs; *at;) {
+        tli_slab *slab = *at;
+        if (slab->idle != slab->parts) {
+            at = &slab->next;
+            continue;
+        }
+        *at = slab->next;
+        slab->next = out->slabs;
+        out->slabs = slab;
+    }
+}
+
+// The device may wait for its work meanwhile: others allocate.
+void tli_memory_trim(tli_memory *m)
+{
+    rest gone = {0};
+    pthread_mutex_lock(&m->lock);
+    take_rest(m, &gone);
     pthread_mutex_unlock(&m->lock);
+    while (gone.storages) {
+        tl_storage *s = gone.storages;
+        gone.storages = s->next;
+        if (!s->slab)
+            free_elements(m, (char *)s->data - tli_guard_size(m), whole_size(m, s->capacity));
+        tl_free(s);
+    }
+    while (gone.slabs) {
+        tli_slab *slab = gone.slabs;
+        gone.slabs = slab->next;
+        free_elements(m, slab->at, slab->bytes);
+        tl_free(slab);
+    }
 }
 
 void tli_memory_deinit(tli_memory *m)
@@ -75,60 +211,7 @@ void tli_memory_deinit(tli_memory *m)
     pthread_mutex_destroy(&m->lock);
 }
 
-/* --- guards ----------------------------------------------------------------------------------- */
-
-static void fill_unwritten(tl_storage *s)
-{
-    uint16_t *words = s->data;
-    for (size_t i = 0; i < s->capacity / 2; i++) words[i] = TLI_UNWRITTEN;
-}
-
-static void fill_guards(tl_storage *s)
-{
-    memset((char *)s->data - TLI_GUARD, GUARD_BYTE, TLI_GUARD);
-    memset((char *)s->data + s->bytes, GUARD_BYTE, s->capacity - s->bytes + TLI_GUARD);
-}
-
-static bool zone_intact(const tl_storage *s, int64_t from, int64_t to, int64_t *at)
-{
-    const unsigned char *data = s->data;
-    for (int64_t i = from; i < to; i++) {
-        if (data[i] == GUARD_BYTE) continue;
-        *at = i;
-        return false;
-    }
-    return true;
-}
-
-bool tli_storage_intact(const tl_storage *s, int64_t *at)
-{
-    if (!s->memory->guarded) return true;
-    return zone_intact(s, -TLI_GUARD, 0, at)
-           && zone_intact(s, (int64_t)s->bytes, (int64_t)s->capacity + TLI_GUARD, at);
-}
-
 /* --- storages --------------------------------------------------------------------------------- */
-
-static char *allocate_elements(const tli_memory *m, size_t bytes)
-{
-    return is_staging(m) ? m->device->cls->alloc_host(m->device, bytes)
-                         : m->device->cls->alloc(m->device, bytes);
-}
-
-static tl_storage *storage_allocate(tli_memory *m, int class_, size_t capacity)
-{
-    tl_storage *s = tl_alloc_zero(sizeof *s);
-    char *data = s ? allocate_elements(m, capacity + 2 * guard_size(m)) : NULL;
-    if (!data) {
-        tl_free(s);
-        return NULL;
-    }
-    s->memory = m;
-    s->data = data + guard_size(m);
-    s->size_class = class_;
-    s->capacity = capacity;
-    return s;
-}
 
 static void count_used(tli_memory *m, const tl_storage *s)
 {
@@ -136,12 +219,24 @@ static void count_used(tli_memory *m, const tl_storage *s)
     if (m->stats.peak < m->stats.used) m->stats.peak = m->stats.used;
 }
 
+// Copies in other queues may still be on their way in memory that was given back.
+static bool is_ready(const tl_storage *s)
+{
+    const tli_memory *m = s->memory;
+    const tl_device_class *d = m->device->cls;
+    return d->host
+           || (d->done(m->in, atomic_load_explicit(&s->arriving, memory_order_acquire))
+               && d->done(m->out, atomic_load_explicit(&s->leaving, memory_order_acquire)));
+}
+
 static tl_storage *take_free(tli_memory *m, int class_)
 {
     pthread_mutex_lock(&m->lock);
-    tl_storage *s = m->free[class_];
+    tl_storage **at = &m->free[class_];
+    while (*at && !is_ready(*at)) at = &(*at)->next;
+    tl_storage *s = *at;
     if (s) {
-        m->free[class_] = s->next;
+        *at = s->next;
         m->stats.cached -= (int64_t)s->capacity;
         count_used(m, s);
     }
@@ -163,14 +258,28 @@ static tl_storage *ask_system(tli_memory *m, int class_, size_t capacity)
     return s;
 }
 
+// "; 'cuda:0' has 12 of 34 bytes free", as far as it is known.
+static void add_room(char *out, size_t size, const tli_memory *m)
+{
+    tl_device_memory room = {0};
+    *out = '\0';
+    m->device->cls->memory(m->device, &room);
+    if (room.free && !is_staging(m))
+        snprintf(out, size, "; '%s' has %" PRId64 " of %" PRId64 " bytes free", m->device->name, room.free, room.total);
+    else if (room.total && !is_staging(m))
+        snprintf(out, size, "; '%s' has %" PRId64 " in all", m->device->name, room.total);
+}
+
 static tl_status fail_nomem(tli_memory *m, size_t bytes)
 {
     tl_memory_stats stats;
+    char room[128];
     pthread_mutex_lock(&m->lock);
     stats = m->stats;
     pthread_mutex_unlock(&m->lock);
-    return TL_FAIL(TL_ENOMEM, "out of memory: a tensor needs %zu bytes, and those that are alive hold %" PRId64,
-                   bytes, stats.used);
+    add_room(room, sizeof room, m);
+    return TL_FAIL(TL_ENOMEM, "out of memory: a tensor needs %zu bytes%s, and those that are alive hold %" PRId64 "%s",
+                   bytes, is_staging(m) ? " of the host that the device reaches" : "", stats.used, room);
 }
 
 tl_status tli_storage_new(tl_storage **out, tli_memory *m, size_t bytes)
@@ -183,9 +292,11 @@ tl_status tli_storage_new(tl_storage **out, tli_memory *m, size_t bytes)
     atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
     atomic_store_explicit(&s->ticket, 0, memory_order_relaxed);
     s->bytes = bytes;
-    if (m->guarded) {
-        fill_unwritten(s);
-        fill_guards(s);
+    tl_status st = m->guarded ? tli_guard_elements(s) : TL_OK;
+    if (st == TL_OK && m->guarded) st = tli_guard_zones(s);
+    if (st != TL_OK) {
+        tli_storage_release(s);
+        return st;
     }
     *out = s;
     return TL_OK;
@@ -194,20 +305,46 @@ tl_status tli_storage_new(tl_storage **out, tli_memory *m, size_t bytes)
 void tli_storage_written(tl_storage *s)
 {
     const tl_queue *q = s->memory->queue;
-    if (!q->device->cls->host)
-        atomic_store_explicit(&s->ticket, tl_queue_ticket(q), memory_order_release);
+    if (q->device->cls->host) return;
+    tli_ticket_raise(&s->ticket, tl_queue_ticket(q));
+    tli_ticket_raise(&s->used, tl_queue_ticket(q));
+}
+
+void tli_storage_used(tl_storage *s)
+{
+    const tl_queue *q = s->memory->queue;
+    if (!q->device->cls->host) tli_ticket_raise(&s->used, tl_queue_ticket(q));
+}
+
+static uint64_t ticket_of(const tl_storage *s)
+{
+    return atomic_load_explicit(&s->ticket, memory_order_acquire);
 }
 
 tl_status tli_storage_wait(const tl_storage *s)
 {
-    return tl_queue_wait(s->memory->queue, atomic_load_explicit(&s->ticket, memory_order_acquire));
+    TL_TRY(tl_queue_wait(s->memory->queue, ticket_of(s)));
+    return tli_storage_check(s);
+}
+
+bool tli_storage_is_lost(const tl_storage *s)
+{
+    return s->memory->losses && tli_losses_find(s->memory->losses, ticket_of(s), NULL);
+}
+
+tl_status tli_storage_check(const tl_storage *s)
+{
+    tl_error why;
+    if (!s->memory->losses || !tli_losses_find(s->memory->losses, ticket_of(s), &why)) return TL_OK;
+    tl_error_restore(&why);
+    return tl_error_note(why.code, "not computed");
 }
 
 void tli_storage_release(tl_storage *s)
 {
     if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
     tli_memory *m = s->memory;
-    if (m->guarded) fill_unwritten(s); // whoever still reads it shall notice
+    if (m->guarded) (void)!tli_guard_elements(s); // whoever still reads it shall notice
     pthread_mutex_lock(&m->lock);
     m->stats.used -= (int64_t)s->capacity;
     m->stats.cached += (int64_t)s->capacity;

@@ -239,10 +239,15 @@ static tl_status show(tl_lease *l, const tl_tensor *t, bool keep)
         return t->contiguous ? TL_OK : straighten(l, t);
     }
     tli_image image;
-    TL_TRY(tli_image_open(&image, t, keep || !t->contiguous));
+    TL_TRY(tli_image_begin(&image, t, keep || !t->contiguous));
+    tl_status st = tli_image_wait(&image);
+    if (st != TL_OK) {
+        tli_image_close(&image);
+        return st;
+    }
     l->staged = image.tensor.storage;
     l->data = tl_kernel_data(&image.tensor);
-    tl_status st = t->contiguous ? TL_OK : straighten(l, &image.tensor);
+    st = t->contiguous ? TL_OK : straighten(l, &image.tensor);
     if (st != TL_OK) tli_image_close(&image);
     return st;
 }
@@ -288,7 +293,8 @@ static tl_status give_back(const tl_lease *l)
     image.tensor.storage = l->staged;
     image.tensor.offset -= image.extent.from / (int64_t)tl_dtype_size(l->tensor->dtype);
     if (l->copied) tli_tensor_scatter(&image.tensor, l->data);
-    return tli_image_put(&image);
+    TL_TRY(tli_image_put(&image));
+    return tli_image_wait(&image);
 }
 
 static tl_status end(tl_lease *l, bool keep)
@@ -369,9 +375,13 @@ tl_status tl_tensor_copy(tl_tensor *to, const tl_tensor *from)
     if (to->storage == from->storage || m->device->cls->host || m->device != from->storage->memory->device
         || to->dtype != from->dtype || !to->contiguous || !from->contiguous || m->queue != from->storage->memory->queue)
         return copy_over_host(to, from);
+    TL_TRY(tli_storage_check(from->storage));
     TL_TRY(claim(to, true));
     tl_status st = m->device->cls->copy(m->queue, tl_kernel_data(to), tl_kernel_data(from), tl_tensor_bytes(to));
-    if (st == TL_OK) tli_storage_written(to->storage);
+    if (st == TL_OK) {
+        tli_storage_used(from->storage);
+        tli_storage_written(to->storage);
+    }
     unclaim(to->storage, true, true);
     return st;
 }
@@ -401,26 +411,79 @@ static tl_status swap_on_host(tl_tensor *a, tl_tensor *b)
     return st;
 }
 
-tl_status tl_tensor_swap(tl_tensor *a, tl_tensor *b)
+/* Parts of two tensors that are exchanged, and memory for one of them. */
+typedef struct pieces {
+    tl_tensor a, b, spare;
+} pieces;
+
+static tl_status place_pieces(pieces *p, const tl_tensor *a, const tl_tensor *b, const tl_tensor *spare, int64_t at)
 {
-    char x[TL_TENSOR_TEXT], y[TL_TENSOR_TEXT];
+    const int64_t rest = tl_tensor_count(a) - at, most = tl_tensor_count(spare);
+    const tl_shape shape = TL_SHAPE(rest < most ? rest : most);
+    p->a.dtype = p->b.dtype = p->spare.dtype = a->dtype;
+    p->a.shape = p->b.shape = p->spare.shape = shape;
+    TL_TRY(tl_tensor_place(&p->a, a, at));
+    TL_TRY(tl_tensor_place(&p->b, b, at));
+    return tl_tensor_place(&p->spare, spare, 0);
+}
+
+// All of it or nothing.
+static tl_status exchange_pieces(pieces *p)
+{
+    TL_TRY(tl_tensor_copy(&p->spare, &p->a));
+    TL_TRY(tl_tensor_copy(&p->a, &p->b));
+    tl_status st = tl_tensor_copy(&p->b, &p->spare);
+    tl_error why;
+    if (st == TL_OK) return TL_OK;
+    tl_error_save(&why);
+    (void)!tl_tensor_copy(&p->a, &p->spare);
+    tl_error_restore(&why);
+    return st;
+}
+
+// The elements before `*end`, or as many of them as can be: `*end` says where it ended.
+static tl_status swap_until(tl_tensor *a, tl_tensor *b, const tl_tensor *spare, int64_t *end)
+{
+    pieces p = {0};
+    tl_status st = TL_OK;
+    int64_t at = 0;
+    for (; at < *end && st == TL_OK; at += st == TL_OK ? tl_tensor_count(&p.a) : 0) {
+        st = place_pieces(&p, a, b, spare, at);
+        if (st == TL_OK) st = exchange_pieces(&p);
+    }
+    *end = at;
+    (void)!tl_tensor_place(&p.a, NULL, 0);
+    (void)!tl_tensor_place(&p.b, NULL, 0);
+    (void)!tl_tensor_place(&p.spare, NULL, 0);
+    return st;
+}
+
+static tl_status swap_on_device(tl_tensor *a, tl_tensor *b)
+{
+    enum { PIECE = 1 << 20 }; // elements: what is exchanged may be most of the memory
+    const int64_t count = tl_tensor_count(a);
+    int64_t end = count;
     tl_tensor *spare;
-    TL_TRY(check_elements(a));
-    TL_TRY(check_elements(b));
-    if (a->dtype != b->dtype || !tl_shape_equal(&a->shape, &b->shape) || !a->contiguous || !b->contiguous)
-        return TL_FAIL(TL_EINVAL, "%s cannot be exchanged for %s", tl_tensor_spec(x, a), tl_tensor_spec(y, b));
-    if (a->storage->memory->device->cls->host) return swap_on_host(a, b);
-    TL_TRY(tl_tensor_new(&spare, tl_tensor_engine(a), a->dtype, a->shape));
-    tl_status st = tl_tensor_copy(spare, a);
-    if (st == TL_OK) st = tl_tensor_copy(a, b);
-    if (st == TL_OK && (st = tl_tensor_copy(b, spare)) != TL_OK) {
+    TL_TRY(tl_tensor_new(&spare, tl_tensor_engine(a), a->dtype, TL_SHAPE(count < PIECE ? count : PIECE)));
+    tl_status st = swap_until(a, b, spare, &end);
+    if (st != TL_OK) {
         tl_error why;
         tl_error_save(&why);
-        (void)!tl_tensor_copy(a, spare); // both are as they were
+        (void)!swap_until(a, b, spare, &end); // both are as they were
         tl_error_restore(&why);
     }
     tl_tensor_free(&spare);
     return st;
+}
+
+tl_status tl_tensor_swap(tl_tensor *a, tl_tensor *b)
+{
+    char x[TL_TENSOR_TEXT], y[TL_TENSOR_TEXT];
+    TL_TRY(check_elements(a));
+    TL_TRY(check_elements(b));
+    if (a->dtype != b->dtype || !tl_shape_equal(&a->shape, &b->shape) || !a->contiguous || !b->contiguous)
+        return TL_FAIL(TL_EINVAL, "%s cannot be exchanged for %s", tl_tensor_spec(x, a), tl_tensor_spec(y, b));
+    return a->storage->memory->device->cls->host ? swap_on_host(a, b) : swap_on_device(a, b);
 }
 
 tl_status tl_tensor_clear(tl_tensor *t)

@@ -56,9 +56,10 @@ tl_status tli_packed_prepare(tl_program *p, const tli_step *s, tl_run *run)
     if (!w->asked) TL_TRY(ask(p, s, run));
     if (!w->panels) return TL_OK;
     uint64_t version = tli_storage_version(w->weight->storage);
-    if (!w->valid || w->version != version) {
+    if (!w->valid || w->version != version || tli_storage_is_lost(w->panels->storage)) {
         w->valid = false;
         TL_TRY(backend_of(p)->pack(run, s->node, w->panels, &bytes));
+        tli_storage_written(w->panels->storage);
         w->valid = true;
         w->version = version;
     }

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tilth/base/clock.h>
 #include <tilth/core/attrs.h>
 
 #include "core/inner/engine.h"
@@ -100,8 +99,7 @@ static tl_status plan_nest(tl_program *p, tli_step *s, const tli_plan *plan)
 static tl_status run_nest(const tl_program *p, const tl_run *run, const tli_step *s)
 {
     TL_TRY(p->methods->run(run, s->node, s->nest, s->code, s->scratch));
-    tli_note_written(run->engine, s->node);
-    return TL_OK;
+    return tli_call_queued(run, s->node);
 }
 
 static tl_status make_step(tl_program *p, tli_step *s, const tl_node *n, const tli_plan *plan)
@@ -280,7 +278,19 @@ static tl_status lend_inputs(tl_program *p, const tl_tensors *in)
             return TL_FAIL(TL_EINVAL, "input '%s' is a view with gaps; make it contiguous first", want->name);
         if (!tli_is_here(g->ctx->engine, is))
             return tli_fail_elsewhere(g->ctx->engine, is, "input '%s'", want->name);
+        TL_TRY_NOTE(tli_storage_check(is->storage), "input '%s'", want->name);
         lend(&p->inputs[i], is->storage, is->offset);
+    }
+    return TL_OK;
+}
+
+// Tensors from outside hold what somebody wrote, and not what a failure has left there.
+static tl_status check_computed(const tl_program *p)
+{
+    if (!p->graph->ctx->engine->losses) return TL_OK;
+    for (int64_t i = 0; i < p->graph->outside.count; i++) {
+        const tli_outside *o = &p->graph->outside.items[i];
+        if (o->original && o->header->storage) TL_TRY(tli_storage_check(o->header->storage));
     }
     return TL_OK;
 }
@@ -318,21 +328,24 @@ static tl_status run_step(tl_program *p, const tl_run *run, const tli_step *s)
     return run_kernel(&with_weight, s);
 }
 
-static tl_status run_steps(tl_program *p, const tl_run *run)
+static tl_status run_steps(tl_program *p, const tl_run *run, tli_clocks *clocks)
 {
-    if (p->timing) TL_TRY(tl_queue_wait(run->queue, tl_queue_ticket(run->queue))); // what was queued before
     for (int64_t i = 0; i < p->step_count; i++) {
         tli_step *s = &p->steps[i];
-        if (p->timing) s->begin_ns = tl_clock_ns();
+        if (clocks) tli_clocks_start(clocks, i);
         TL_TRY_NOTE(run_step(p, run, s), "%s%s%s", s->node->path, *s->node->path ? ": " : "",
                     s->node->op->name);
-        if (!p->timing) continue;
-        TL_TRY(tl_queue_wait(run->queue, tl_queue_ticket(run->queue)));
-        s->end_ns = tl_clock_ns();
-        s->total_ns += s->end_ns - s->begin_ns;
-        s->runs++;
+        if (clocks) TL_TRY(tli_clocks_stop(clocks, i));
     }
     return TL_OK;
+}
+
+static tl_status run_timed(tl_program *p, const tl_run *run)
+{
+    tli_clocks clocks;
+    tl_status st = tli_clocks_open(&clocks, p, run->queue);
+    if (st == TL_OK) st = run_steps(p, run, &clocks);
+    return tli_clocks_close(&clocks, st);
 }
 
 static uint64_t version_of_weights(const tli_weight_copy *copy)
@@ -340,12 +353,19 @@ static uint64_t version_of_weights(const tli_weight_copy *copy)
     return tli_storage_version(copy->refresh->in[0]->storage);
 }
 
+// What was put into the queue to make a copy may not have run.
+static bool shows_weights(const tli_weight_copy *copy)
+{
+    return copy->valid && copy->version == version_of_weights(copy)
+           && !tli_storage_is_lost(copy->refresh->out[0]->storage);
+}
+
 // Copies of weights that somebody else has written since the last run.
 static tl_status refresh_copies(tl_program *p, const tl_run *run)
 {
     for (int64_t i = 0; i < p->graph->copies.count; i++) {
         tli_weight_copy *copy = &p->graph->copies.items[i];
-        if (copy->valid && copy->version == version_of_weights(copy)) continue;
+        if (shows_weights(copy)) continue;
         TL_TRY_NOTE(run_kernel(run, &p->refreshes[i]), "copy of weights");
         tli_storage_touch(copy->refresh->out[0]->storage);
     }
@@ -400,10 +420,11 @@ tl_status tl_program_run(tl_program *p, tl_ctx *c, const tl_tensors *in, tl_tens
 {
     TL_TRY_NOTE(check_runnable(p, c), "%s", p->name);
     tl_run run = {.engine = c->engine, .queue = c->engine->queue, .threads = c->engine->threads, .draws = c->draws};
-    tl_status st = lend_inputs(p, in);
+    tl_status st = check_computed(p);
+    if (st == TL_OK) st = lend_inputs(p, in);
     if (st == TL_OK) st = lend_outputs(p, c, out);
     if (st == TL_OK) st = refresh_copies(p, &run);
-    if (st == TL_OK) st = run_steps(p, &run);
+    if (st == TL_OK) st = p->timing ? run_timed(p, &run) : run_steps(p, &run, NULL);
     note_versions(p, st == TL_OK);
     lend_back(p);
     return st == TL_OK ? TL_OK : tl_error_note(st, "%s", p->name);

@@ -58,6 +58,21 @@ struct tl_program {
     int64_t packed_bytes;
 };
 
+/* --- clocks (clocks.c) ------------------------------------------------------------------------ */
+
+typedef struct tli_clocks {
+    tl_program *program;
+    tl_queue *queue;
+    tl_event **events; /* before the first step and behind each; NULL: the host's clock */
+} tli_clocks;
+/* Close is due also after a failure. */
+TL_NODISCARD tl_status tli_clocks_open(tli_clocks *c, tl_program *p, tl_queue *q);
+/* Around a step. */
+void tli_clocks_start(tli_clocks *c, int64_t step);
+TL_NODISCARD tl_status tli_clocks_stop(tli_clocks *c, int64_t step);
+/* Notes the times when `st`, which it gives back, is TL_OK. */
+TL_NODISCARD tl_status tli_clocks_close(tli_clocks *c, tl_status st);
+
 /* --- packed weights (packed_weights.c) -------------------------------------------------------- */
 
 /* Finds the calls that read a weight which stays the same. After the steps are made. */

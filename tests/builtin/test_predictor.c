@@ -356,6 +356,36 @@ static void test_a_task_that_says_nothing(void **state)
     tl_predictor_free(&p);
 }
 
+/* On a device a failure makes its queue fail: later calls have nothing to do with it. */
+static void test_a_failure_is_over_when_it_was_told(void **state)
+{
+    (void)state;
+    tl_predictor *p;
+    tl_predictions *before, *after, *none;
+    char kept[64];
+    const char *device = getenv("TILTH_DEVICE");
+    snprintf(kept, sizeof kept, "%s", device ? device : "");
+    train("run", true);
+    setenv("TILTH_DEVICE", "fake", 1);
+    assert_ok(tl_predictor_open(&p, lab_registry, "run", NULL));
+    if (*kept)
+        setenv("TILTH_DEVICE", kept, 1);
+    else
+        unsetenv("TILTH_DEVICE");
+    before = ask(p, queries, 3);
+    for (int at = 1; at < 8; at++) {
+        fake_fail_at(at);
+        assert_fails(tl_predictor_run(&none, p, queries, 3), TL_EIO, "the fake device fails, as it was told");
+        fake_fail_at(0);
+        after = ask(p, queries, 3);
+        for (int i = 0; i < 3; i++)
+            assert_memory_equal(after->items[i].values, before->items[i].values, 4 * sizeof(float));
+        tl_predictions_free(&after);
+    }
+    tl_predictions_free(&before);
+    tl_predictor_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +399,7 @@ int main(void)
         LAB_TEST(test_what_cannot_be_opened),
         LAB_TEST(test_a_task_that_answers_with_numbers),
         LAB_TEST(test_a_task_that_says_nothing),
+        LAB_TEST(test_a_failure_is_over_when_it_was_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

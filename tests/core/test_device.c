@@ -188,10 +188,10 @@ static void tensors_of_another_device_are_named(void **state)
     tl_tensor *here = numbers(f, TL_SHAPE(3)), *there = numbers(&host, TL_SHAPE(3));
     assert_null(tl_add(f->c, here, there));
     assert_fails(tl_ctx_status(f->c), TL_EINVAL,
-                 "add: input 1, float32[3], lies on the device 'host' and is computed with on 'fake'; copy it there first");
+                 "add: input 1, float32[3], lies on the device 'host' and is computed with on 'fake:0'; copy it there first");
     tl_ctx_clear(f->c);
     assert_null(tl_add(host.c, there, here));
-    assert_fails(tl_ctx_status(host.c), TL_EINVAL, "lies on the device 'fake'");
+    assert_fails(tl_ctx_status(host.c), TL_EINVAL, "lies on the device 'fake:0'");
     tl_ctx_clear(host.c);
     assert_ok(tl_tensor_copy(here, there)); // over the host
     tl_ctx_free(&host.c);

@@ -306,7 +306,9 @@ static void allocations_may_fail(void **state)
     assert_fails(tl_tensor_keep(&other, t), TL_ENOMEM, "out of memory");
     tl_alloc_fail_at(1, 1);
     assert_fails(tl_tensor_part(&other, t, 0, TL_SHAPE(1)), TL_ENOMEM, "out of memory");
-    for (int64_t nth = 1; nth <= 3; nth++) {
+    // Where small ones are cut from blocks, memory of one that is in use is there.
+    const int64_t most = tl_engine_device(engine)->cls->block ? 1 : 3;
+    for (int64_t nth = 1; nth <= most; nth++) {
         tl_engine_trim(engine);
         tl_alloc_fail_at(nth, 100);
         assert_fails(tl_tensor_new(&other, engine, TL_F32, TL_SHAPE(7)), TL_ENOMEM, "out of memory");

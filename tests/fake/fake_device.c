@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <tilth/base/alloc.h>
+#include <tilth/base/clock.h>
 #include <tilth/base/rng.h>
 #include <tilth/sys/cpu/cpu.h>
 #include <tilth/sys/nest/methods.h>
@@ -37,7 +38,7 @@ typedef struct fake {
 
 static pthread_mutex_t lock; /* of all that follows; whoever runs work holds it */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static int64_t pending;
+static int64_t pending, fail_at, waits, host_bytes, host_peak;
 
 static void make_lock(void)
 {
@@ -78,6 +79,7 @@ static tl_status fake_open(tl_device **out, const char *which)
     fake *d = tl_alloc_zero(sizeof *d);
     if (!d) return TL_FAIL_NOMEM(sizeof *d);
     d->base.cls = &fake_device;
+    snprintf(d->base.name, sizeof d->base.name, "fake:0");
     tl_rng_init(&d->order, seed ? strtoull(seed, NULL, 10) : 1);
     int fd = memfd_create("fake device", MFD_CLOEXEC);
     bool made = fd >= 0 && ftruncate(fd, (off_t)room) == 0;
@@ -164,6 +166,8 @@ static void *fake_alloc_host(tl_device *device, size_t bytes)
     enter();
     *b = (block){d->host, at, bytes};
     d->host = b;
+    host_bytes += (int64_t)bytes;
+    if (host_peak < host_bytes) host_peak = host_bytes;
     leave();
     return at;
 }
@@ -178,6 +182,7 @@ static void fake_free_host(tl_device *device, void *memory, size_t bytes)
         if ((*b)->at != memory) continue;
         block *gone = *b;
         *b = gone->next;
+        host_bytes -= (int64_t)gone->bytes;
         tl_free(gone);
         break;
     }
@@ -193,10 +198,30 @@ static void fake_memory(tl_device *device, tl_device_memory *out)
 
 /* --- queues ----------------------------------------------------------------------------------- */
 
+/* A queue that has come to a ticket: what work begins after. */
+enum { MOST_BEFORE = 4 };
+typedef struct moment {
+    fake_queue *queue;
+    uint64_t ticket;
+} moment;
+
+/* What a kernel has put somewhere by the device's own means. */
+typedef struct launch {
+    struct launch *next;
+    tl_status (*run)(void *self);
+    void *self;
+} launch;
+
+struct tl_event {
+    bool came;
+    int64_t ns;
+};
+
 typedef struct task {
     struct task *next;
-    fake_queue *after; /* begins when that one has come to `ticket`; NULL: at any time */
-    uint64_t ticket;
+    bool own; /* from malloc */
+    moment before[MOST_BEFORE];
+    int before_count;
     tl_status (*run)(struct task *t);
     /* copies and fills */
     void *to;
@@ -212,18 +237,46 @@ typedef struct task {
     const tl_nest_walk *walk;
     const tl_nest_code *code;
     tl_tensor *scratch;
+    /* others */
+    launch *launched;
+    tl_event *event;
+    tl_device_program *program;
 } task;
+
+struct tl_device_program {
+    tl_queue *queue;
+    task *first, *last;
+};
 
 struct fake_queue {
     tl_queue base;
     fake_queue *next;
     task *first, *last;
     uint64_t ran;
-    bool failed;
+    uint64_t failed; /* the ticket of what has failed; 0: nothing has */
     tl_error error;
-    fake_queue *waits_for; /* what is put in next begins after that one has come to `wait_ticket` */
-    uint64_t wait_ticket;
+    moment before[MOST_BEFORE]; /* of what is put in next */
+    int before_count;
+    launch *launched; /* that no ticket counts yet */
+    tl_device_program *recorded; /* takes what is put in; NULL: it runs */
 };
+
+int64_t fake_waits(void)
+{
+    enter();
+    int64_t count = waits;
+    leave();
+    return count;
+}
+
+int64_t fake_host_peak(bool reset)
+{
+    enter();
+    if (reset) host_peak = host_bytes;
+    int64_t bytes = host_peak;
+    leave();
+    return bytes;
+}
 
 int64_t fake_pending(void)
 {
@@ -233,15 +286,49 @@ int64_t fake_pending(void)
     return count;
 }
 
+/* The queue of a real device has room for copies, whatever else lacks. */
+static task *copy_task(void)
+{
+    task *t = calloc(1, sizeof *t);
+    if (!t) abort();
+    t->own = true;
+    return t;
+}
+
 static void task_free(task *t)
 {
+    while (t->launched) {
+        launch *l = t->launched;
+        t->launched = l->next;
+        tl_free(l);
+    }
     tl_arena_free(&t->arena);
-    tl_free(t);
+    if (t->own)
+        free(t);
+    else
+        tl_free(t);
 }
 
 static bool can_run(const fake_queue *q)
 {
-    return q->first && (!q->first->after || q->first->after->ran >= q->first->ticket);
+    const task *t = q->first;
+    for (int i = 0; t && i < t->before_count; i++)
+        if (t->before[i].queue->ran < t->before[i].ticket) return false;
+    return t != NULL;
+}
+
+void fake_fail_at(int64_t work)
+{
+    enter();
+    fail_at = work;
+    leave();
+}
+
+static bool fails_now(void)
+{
+    if (!fail_at || --fail_at) return false;
+    (void)TL_FAIL(TL_EIO, "the fake device fails, as it was told");
+    return true;
 }
 
 static void run_first(fake_queue *q)
@@ -249,16 +336,16 @@ static void run_first(fake_queue *q)
     task *t = q->first;
     q->first = t->next;
     if (!q->first) q->last = NULL;
+    q->ran++;
     if (!q->failed) {
         tl_error before;
         tl_error_save(&before);
-        if (t->run(t) != TL_OK) {
-            q->failed = true;
+        if (fails_now() || t->run(t) != TL_OK) {
+            q->failed = q->ran;
             tl_error_save(&q->error);
         }
         tl_error_restore(&before);
     }
-    q->ran++;
     pending--;
     task_free(t);
 }
@@ -317,9 +404,18 @@ static void put(tl_queue *queue, task *t)
 {
     fake_queue *q = (fake_queue *)queue;
     enter();
-    t->after = q->waits_for;
-    t->ticket = q->wait_ticket;
-    q->waits_for = NULL;
+    if (q->recorded) {
+        if (q->recorded->last)
+            q->recorded->last->next = t;
+        else
+            q->recorded->first = t;
+        q->recorded->last = t;
+        leave();
+        return;
+    }
+    memcpy(t->before, q->before, sizeof t->before);
+    t->before_count = q->before_count;
+    q->before_count = 0;
     if (q->last)
         q->last->next = t;
     else
@@ -352,8 +448,7 @@ static tl_status fake_copy(tl_queue *q, void *to, const void *from, size_t bytes
     leave();
     if (!reachable)
         return TL_FAIL(TL_EINTERNAL, "a copy goes between memory of the device and memory from alloc_host");
-    task *t = tl_alloc_zero(sizeof *t);
-    if (!t) return TL_FAIL_NOMEM(sizeof *t);
+    task *t = copy_task();
     t->run = run_copy;
     t->to = real_address(d, to);
     t->from = real_address(d, from);
@@ -370,8 +465,7 @@ static tl_status run_fill(task *t)
 static tl_status fake_fill(tl_queue *q, void *to, uint16_t pattern, size_t bytes)
 {
     const fake *d = (const fake *)q->device;
-    task *t = tl_alloc_zero(sizeof *t);
-    if (!t) return TL_FAIL_NOMEM(sizeof *t);
+    task *t = copy_task();
     t->run = run_fill;
     t->to = real_address(d, to);
     t->pattern = pattern;
@@ -383,10 +477,12 @@ static tl_status fake_fill(tl_queue *q, void *to, uint16_t pattern, size_t bytes
 static tl_status fake_after(tl_queue *queue, tl_queue *other, uint64_t ticket)
 {
     fake_queue *q = (fake_queue *)queue;
+    int i = 0;
     enter();
-    TL_ASSERT(!q->waits_for); // one at a time is enough for the tests
-    q->waits_for = (fake_queue *)other;
-    q->wait_ticket = ticket;
+    while (i < q->before_count && q->before[i].queue != (fake_queue *)other) i++;
+    TL_ASSERT(i < MOST_BEFORE);
+    if (i == q->before_count) q->before[q->before_count++] = (moment){(fake_queue *)other, 0};
+    if (q->before[i].ticket < ticket) q->before[i].ticket = ticket;
     leave();
     return TL_OK;
 }
@@ -404,9 +500,10 @@ static tl_status fake_wait(tl_queue *queue, uint64_t ticket)
     fake_queue *q = (fake_queue *)queue;
     tl_status st = TL_OK;
     enter();
+    waits += q->ran < ticket;
     while (q->ran < ticket && run_one((fake *)queue->device)) continue;
     if (q->ran < ticket) st = TL_FAIL(TL_EINTERNAL, "a queue waits for itself");
-    if (q->failed) {
+    if (q->failed && ticket >= q->failed) {
         tl_error_restore(&q->error);
         st = tl_error_code();
     }
@@ -414,18 +511,158 @@ static tl_status fake_wait(tl_queue *queue, uint64_t ticket)
     return st;
 }
 
-static void fake_clear(tl_queue *queue)
+static tl_status fake_clear(tl_queue *queue, uint64_t *from, uint64_t *to)
 {
     fake_queue *q = (fake_queue *)queue;
     enter();
-    while (q->ran < q->base.issued && run_one((fake *)queue->device)) continue;
-    q->failed = false;
+    tl_status st = fake_wait(queue, q->base.issued);
+    if (st != TL_OK) {
+        *from = q->failed;
+        *to = q->base.issued;
+        q->failed = 0;
+    }
     leave();
+    return st;
+}
+
+/* --- work by the device's own means ------------------------------------------------------------ */
+
+tl_status fake_launch(tl_queue *queue, tl_status (*run)(void *self), void *self)
+{
+    fake_queue *q = (fake_queue *)queue;
+    launch *l = tl_alloc_zero(sizeof *l);
+    if (!l) return TL_FAIL_NOMEM(sizeof *l);
+    *l = (launch){.run = run, .self = self};
+    enter();
+    launch **end = &q->launched;
+    while (*end) end = &(*end)->next;
+    *end = l;
+    leave();
+    return TL_OK;
+}
+
+void *fake_address(const tl_queue *q, const void *shown)
+{
+    return real_address((const fake *)q->device, shown);
+}
+
+static tl_status run_launched(task *t)
+{
+    for (launch *l = t->launched; l; l = l->next) TL_TRY(l->run(l->self));
+    return TL_OK;
+}
+
+static uint64_t fake_issue(tl_queue *queue)
+{
+    fake_queue *q = (fake_queue *)queue;
+    task *t = copy_task();
+    enter();
+    t->run = run_launched;
+    t->launched = q->launched;
+    q->launched = NULL;
+    put(queue, t);
+    uint64_t ticket = q->base.issued;
+    leave();
+    return ticket;
+}
+
+/* --- events ------------------------------------------------------------------------------------ */
+
+static tl_status fake_event_new(tl_event **out, tl_device *d)
+{
+    (void)d;
+    *out = tl_alloc_zero(sizeof **out);
+    return *out ? TL_OK : TL_FAIL_NOMEM(sizeof **out);
+}
+
+static void fake_event_free(tl_event **e)
+{
+    tl_free(*e);
+    *e = NULL;
+}
+
+static tl_status run_record(task *t)
+{
+    t->event->came = true;
+    t->event->ns = tl_clock_ns();
+    return TL_OK;
+}
+
+static tl_status fake_record(tl_event *e, tl_queue *q)
+{
+    task *t = tl_alloc_zero(sizeof *t);
+    if (!t) return TL_FAIL_NOMEM(sizeof *t);
+    e->came = false;
+    t->run = run_record;
+    t->event = e;
+    put(q, t);
+    return TL_OK;
+}
+
+static tl_status fake_elapsed(const tl_event *from, const tl_event *to, int64_t *ns)
+{
+    enter();
+    bool came = from->came && to->came;
+    *ns = to->ns - from->ns;
+    leave();
+    return came ? TL_OK : TL_FAIL(TL_ESTATE, "the event has not come; wait for it first");
+}
+
+/* --- programs ---------------------------------------------------------------------------------- */
+
+static void fake_program_free(tl_device_program **program)
+{
+    tl_device_program *p = *program;
+    if (!p) return;
+    enter();
+    run_all((fake *)p->queue->device);
+    leave();
+    while (p->first) {
+        task *t = p->first;
+        p->first = t->next;
+        task_free(t);
+    }
+    tl_free(p);
+    *program = NULL;
+}
+
+static tl_status fake_program_build(tl_device_program **out, tl_queue *queue, tl_status (*put_all)(void *), void *self)
+{
+    fake_queue *q = (fake_queue *)queue;
+    tl_device_program *p = tl_alloc_zero(sizeof *p);
+    *out = NULL;
+    if (!p) return TL_FAIL_NOMEM(sizeof *p);
+    p->queue = queue;
+    enter(); // nobody else's work may get into it
+    q->recorded = p;
+    tl_status st = put_all(self);
+    q->recorded = NULL;
+    leave();
+    if (st != TL_OK) fake_program_free(&p);
+    *out = p;
+    return st;
+}
+
+static tl_status run_program(task *t)
+{
+    for (task *one = t->program->first; one; one = one->next) TL_TRY(one->run(one));
+    return TL_OK;
+}
+
+static tl_status fake_program_run(tl_device_program *p, tl_queue *q)
+{
+    task *t = tl_alloc_zero(sizeof *t);
+    if (!t) return TL_FAIL_NOMEM(sizeof *t);
+    t->run = run_program;
+    t->program = p;
+    put(q, t);
+    return TL_OK;
 }
 
 const tl_device_class fake_device = {
     .cls = {.class_size = sizeof(tl_device_class), .name = "fake", .help = "the host, as if it were elsewhere"},
     .alignment = 256,
+    .block = 64 << 10,
     .open = fake_open,
     .close = fake_close,
     .alloc = fake_alloc,
@@ -437,10 +674,18 @@ const tl_device_class fake_device = {
     .queue_free = fake_queue_free,
     .copy = fake_copy,
     .fill = fake_fill,
+    .issue = fake_issue,
     .after = fake_after,
     .done = fake_done,
     .wait = fake_wait,
     .clear = fake_clear,
+    .event_new = fake_event_new,
+    .event_free = fake_event_free,
+    .record = fake_record,
+    .elapsed = fake_elapsed,
+    .program_build = fake_program_build,
+    .program_run = fake_program_run,
+    .program_free = fake_program_free,
 };
 
 /* --- kernels ---------------------------------------------------------------------------------- */
@@ -484,12 +729,6 @@ static tl_status run_kernel(task *t)
     return tl_error_note(st, "%s%s%s", t->call->path, *t->call->path ? ": " : "", t->call->op->name);
 }
 
-static bool waits_for_each(void)
-{
-    const char *sync = getenv("TILTH_DEVICE_SYNC");
-    return sync && strcmp(sync, "1") == 0;
-}
-
 /* A task for the call, its tensors at the addresses that kernels see. */
 static tl_status task_of(task **out, const tl_run *run, const tl_node *call)
 {
@@ -506,23 +745,15 @@ static tl_status task_of(task **out, const tl_run *run, const tl_node *call)
     return TL_OK;
 }
 
-static tl_status put_call(task *t)
-{
-    tl_queue *q = t->with.queue;
-    put(q, t);
-    if (!waits_for_each()) return TL_OK;
-    tl_status st = tl_queue_wait(q, tl_queue_ticket(q));
-    if (st != TL_OK) fake_clear(q);
-    return st;
-}
-
 static tl_status around(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel)
 {
     task *t;
+    if (run->queue->device->cls->host) return kernel(run, call); // with images of tensors
     TL_TRY(task_of(&t, run, call));
     t->run = run_kernel;
     t->kernel = kernel;
-    return put_call(t);
+    put(run->queue, t);
+    return TL_OK;
 }
 
 /* --- nests ------------------------------------------------------------------------------------ */
@@ -626,7 +857,8 @@ static tl_status put_nest(const tl_run *run, const tl_node *call, const tl_nest_
         task_free(t);
         return TL_ENOMEM;
     }
-    return put_call(t);
+    put(run->queue, t);
+    return TL_OK;
 }
 
 static tl_status put_compiled(const tl_run *run, const tl_node *call, const tl_nest_walk *walk,

@@ -7,7 +7,6 @@
  *
  *     TILTH_DEVICE=fake ctest -R nn_     # the engines of tests are engines of it
  *     TILTH_FAKE_SEED=7                  # another order
- *     TILTH_DEVICE_SYNC=1                # waits after each call, so that it is the call that fails
  *
  * Thread word: free-threaded. */
 #ifndef TILTH_TESTS_FAKE_DEVICE_H
@@ -29,7 +28,17 @@ TL_NODISCARD tl_status fake_backend_without_interpreter(const tl_backend_class *
 /* Whether the environment asks for it. */
 bool fake_wanted(void);
 
+/* The piece of work with this number from now on, over all queues, fails; 0: none. */
+void fake_fail_at(int64_t work);
+/* Puts work into the queue by the device's own means, as kernels of a real one do: the class's `issue` counts it. */
+TL_NODISCARD tl_status fake_launch(tl_queue *q, tl_status (*run)(void *self), void *self);
+/* Where such work sees an address of the device. */
+void *fake_address(const tl_queue *q, const void *shown);
 /* Pieces of work that wait in all queues of all fake devices. */
 int64_t fake_pending(void);
+/* How often somebody has waited for work that had not run. */
+int64_t fake_waits(void);
+/* The most bytes from alloc_host at a time, of all fake devices; from now on those that there are, on `reset`. */
+int64_t fake_host_peak(bool reset);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <tilth/sys/core/backend.h>
 
+#include "core/inner/losses.h"
 #include "core/inner/storage.h"
 
 typedef struct tli_cell {
@@ -15,7 +16,10 @@ struct tl_engine {
     const tl_backend_class *backend;
     tl_device *device;
     tl_queue *queue; /* what ops are put into, in the order of their calls */
-    bool beside;     /* device and queue are another engine's */
+    tl_queue *in, *out; /* copies from the host and to it; on the host they are the same one */
+    bool waits;      /* after each call, so that it is the call that fails */
+    tli_losses *losses; /* work of the queue that was left undone; NULL on the host */
+    bool beside;     /* device, queues and losses are another engine's */
     tl_pool *threads;
     tli_memory memory;  /* of the device */
     tli_memory staging; /* of the host, where the device's is another one */
@@ -44,10 +48,10 @@ bool tli_is_here(const tl_engine *e, const tl_tensor *t);
 /* The failure for one that does not; what it is in words comes first: "input 2". */
 TL_NODISCARD TL_PRINTF(3, 4) tl_status
     tli_fail_elsewhere(const tl_engine *e, const tl_tensor *t, const char *what, ...);
-/* Every tensor of the call lies on the engine's device. */
+/* Every tensor of the call lies on the engine's device, and what it reads is there or will be. */
 TL_NODISCARD tl_status tli_check_device(const tl_engine *e, const tl_node *call);
-/* What the call writes is written by work that was put into the engine's queue just now. */
-void tli_note_written(const tl_engine *e, const tl_node *call);
+/* The call was put into the engine's queue just now. Waits for it where that is wanted. */
+TL_NODISCARD tl_status tli_call_queued(const tl_run *run, const tl_node *call);
 /* Runs a call of a kernel that the engine gave, around hook included. */
 TL_NODISCARD tl_status tli_run_kernel(const tl_run *run, const tl_node *call, const tl_kernel *k);
 /* A call whose kernel is one of the host, on an engine of another device: inputs come, outputs go. */

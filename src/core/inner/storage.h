@@ -20,12 +20,18 @@ enum {
 };
 
 typedef struct tli_memory tli_memory;
+typedef struct tli_slab tli_slab;
+typedef struct tli_losses tli_losses; /* core/inner/losses.h */
 struct tl_storage {
     atomic_int refs;
     atomic_int leases; /* readers; -1 while leased for writing */
     atomic_uint_least64_t version; /* another one after each write in place */
-    atomic_uint_least64_t ticket;  /* of the last work in the engine's queue that writes it */
+    /* Tickets. In the engine's queue, of the last work that writes it, and of the last that touches its memory,
+     * whosesoever that was; in the queues of copies to the device and to the host, of the last one that uses it. */
+    atomic_uint_least64_t ticket, used;
+    atomic_uint_least64_t arriving, leaving;
     tli_memory *memory;
+    tli_slab *slab; /* that it was cut from; NULL: it is a block of the device's own */
     void *data; /* an address of the device, which only its kernels may look at */
     int size_class;
     size_t bytes, capacity; /* asked for, and there */
@@ -41,16 +47,20 @@ struct tli_memory {
     tl_engine *engine;
     tl_device *device;
     tl_queue *queue;  /* whose work uses it */
+    tl_queue *in, *out; /* of copies between the host and the device */
+    tli_losses *losses; /* what of that work was left undone; NULL on the host */
     bool on_host;     /* the host may look at it */
     bool guarded;
+    tli_slab *slabs; /* that small storages are cut from, the one in use first */
 };
 
 typedef struct tli_memory_args {
     tl_engine *engine;
     tl_device *device;
-    tl_queue *queue;
-    bool host;    /* memory of the host that the device reaches */
-    bool guarded; /* where the host may look at it */
+    tl_queue *queue, *in, *out;
+    tli_losses *losses;
+    bool host; /* memory of the host that the device reaches */
+    bool guarded;
 } tli_memory_args;
 void tli_memory_init(tli_memory *m, const tli_memory_args *args);
 void tli_memory_deinit(tli_memory *m);
@@ -77,12 +87,35 @@ static inline uint64_t tli_storage_version(const tl_storage *s)
 {
     return atomic_load_explicit(&s->version, memory_order_relaxed);
 }
-/* Work that was put into the engine's queue just now writes it. */
+/* Work that was put into the engine's queue just now writes it, or reads it. */
 void tli_storage_written(tl_storage *s);
+void tli_storage_used(tl_storage *s);
+/* Notes a ticket unless a later one stands there. */
+static inline void tli_ticket_raise(atomic_uint_least64_t *at, uint64_t ticket)
+{
+    uint64_t seen = atomic_load_explicit(at, memory_order_relaxed);
+    while (seen < ticket
+           && !atomic_compare_exchange_weak_explicit(at, &seen, ticket, memory_order_release, memory_order_relaxed))
+        continue;
+}
 /* The host is to look at it: waits until what writes it has run. */
 TL_NODISCARD tl_status tli_storage_wait(const tl_storage *s);
-/* False when a guard zone was written; `*at` is the first such byte, counted from the storage's first.
- * Always true for memory that is not guarded. */
-bool tli_storage_intact(const tl_storage *s, int64_t *at);
+/* Whether what was to write it last has not run, as work before it failed, and that failure was told
+ * meanwhile. What writes it anew makes it good. */
+bool tli_storage_is_lost(const tl_storage *s);
+/* The same as a failure: that of the work before it. */
+TL_NODISCARD tl_status tli_storage_check(const tl_storage *s);
+/* Whether no guard zone was written, waiting for what may do it; else `*at` is the first such byte, counted from
+ * the storage's first. Always so for memory that is not guarded. */
+TL_NODISCARD tl_status tli_storage_intact(const tl_storage *s, bool *intact, int64_t *at);
+
+/* --- guards (guards.c) ------------------------------------------------------------------------ */
+
+/* Bytes of a guard zone: 0 where memory is not guarded. */
+size_t tli_guard_size(const tli_memory *m);
+/* Elements hold the pattern of what nobody has written. */
+TL_NODISCARD tl_status tli_guard_elements(tl_storage *s);
+/* The zones around them are whole. */
+TL_NODISCARD tl_status tli_guard_zones(tl_storage *s);
 
 #endif

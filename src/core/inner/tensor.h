@@ -12,6 +12,10 @@ bool tli_tensor_is_row_major(const tl_tensor *t);
 void tli_tensor_gather(const tl_tensor *t, void *to);
 void tli_tensor_scatter(const tl_tensor *t, const void *from);
 
+/* Makes sure that there is memory for a lease of the tensor, in the pool of its engine: one that follows, with none in
+ * between, does not fail for lack of it. */
+TL_NODISCARD tl_status tli_lease_reserve(const tl_tensor *t);
+
 /* Bytes of its storage that a tensor reaches: [from, to). Empty for a tensor without elements. */
 typedef struct tli_extent {
     int64_t from, to;
@@ -19,16 +23,21 @@ typedef struct tli_extent {
 tli_extent tli_extent_of(const tl_tensor *t);
 
 /* A tensor of another device as the host sees it: the same type, shape and strides over a copy of its
- * extent. */
+ * extent. Copies of several images are queued one behind the other, and then waited for. */
 typedef struct tli_image {
     tl_tensor tensor;
     const tl_tensor *of;
     tli_extent extent;
+    uint64_t ticket; /* of the copy that was queued last; 0: none was */
+    bool goes;       /* that copy goes to the device */
+    uint64_t written; /* the ticket of who had written there before it */
 } tli_image;
-/* `filled`: with the elements that are there; else it holds anything. */
-TL_NODISCARD tl_status tli_image_open(tli_image *out, const tl_tensor *of, bool filled);
-/* Puts the image's extent back where it came from. */
-TL_NODISCARD tl_status tli_image_put(const tli_image *image);
+/* `filled`: with the elements that are there, after the wait; else it holds anything. */
+TL_NODISCARD tl_status tli_image_begin(tli_image *out, const tl_tensor *of, bool filled);
+/* Queues the way back of the image's extent to where it came from. */
+TL_NODISCARD tl_status tli_image_put(tli_image *image);
+/* Waits until what was queued for it has run. */
+TL_NODISCARD tl_status tli_image_wait(tli_image *image);
 void tli_image_close(tli_image *image);
 
 #endif

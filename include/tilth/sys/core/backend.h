@@ -71,7 +71,9 @@ struct tl_backend_class {
     tl_status (*choose)(const tl_backend_class **out);
     /* (optional: yes) Whether this machine can run it; the failure says what lacks. */
     tl_status (*supported)(void);
-    /* (optional: calls the kernel) Stands around every kernel: for checking and measuring. */
+    /* (optional: calls the kernel) Stands around every kernel: for checking and measuring. Where the kernel is one
+     * of the host and the engine's device is another, it gets images of the tensors that the host sees, and
+     * `run->queue` is the host's. */
     tl_status (*around)(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel);
     /* (optional: none) A copy of the call's second input, laid out as its kernel reads it: for weights
      * that stay the same over many calls. Only asked for its size when `to` is NULL: 0 where the kernel

@@ -11,8 +11,8 @@
  * A ticket is the number of a piece of work in its queue. Who waits for it, on the host or in another
  * queue, waits for all that stands before it too: a ticket is what other systems call an event.
  *
- * Work that fails makes its queue fail: it runs nothing more, and whoever waits is told. The failure
- * stays until the class's `clear`.
+ * Work that fails makes its queue fail: it runs nothing more, and whoever waits for that work or for later
+ * work is told. The failure stays until the class's `clear`, which says what was left undone.
  *
  * docs/devices.md shows how a device is added.
  *
@@ -25,10 +25,14 @@
 TL_BEGIN
 
 typedef struct tl_device_class tl_device_class;
+typedef struct tl_event tl_event;                   /* the class's own */
+typedef struct tl_device_program tl_device_program; /* the class's own */
 
 /* What every device, and every queue, begins with. */
+enum { TL_DEVICE_NAME = 32 };
 typedef struct tl_device {
     const tl_device_class *cls;
+    char name[TL_DEVICE_NAME]; /* as people write it, "cuda:1"; the class's `open` sets it */
 } tl_device;
 typedef struct tl_queue {
     tl_device *device;
@@ -45,6 +49,8 @@ struct tl_device_class {
     /* Its memory is the host's, and its work is done when the call returns: nobody needs to wait. */
     bool host;
     size_t alignment; /* of its memory: a power of two */
+    /* (optional: any) Its memory is had in blocks of so many bytes: small tensors are cut from them. */
+    size_t block;
 
     /* `which` is what stands behind the colon of "name:which", NULL where there is no colon. */
     tl_status (*open)(tl_device **out, const char *which);
@@ -66,14 +72,32 @@ struct tl_device_class {
     tl_status (*copy)(tl_queue *q, void *to, const void *from, size_t bytes);
     /* The two bytes of `pattern`, again and again. */
     tl_status (*fill)(tl_queue *q, void *to, uint16_t pattern, size_t bytes);
+    /* Counts a piece of work that a kernel has put into the queue by the device's own means, and gives its
+     * ticket. `copy`, `fill` and `program_run` count theirs themselves. */
+    uint64_t (*issue)(tl_queue *q);
     /* What is put into `q` from now on begins after the work of `other` up to `ticket`. */
     tl_status (*after)(tl_queue *q, tl_queue *other, uint64_t ticket);
     /* Whether all work up to `ticket` has run. */
     bool (*done)(tl_queue *q, uint64_t ticket);
-    /* Waits until it has; the first failure of the queue's work comes out here. */
+    /* Waits until it has; a failure of work up to `ticket` comes out here. */
     tl_status (*wait)(tl_queue *q, uint64_t ticket);
-    /* Forgets a failure, and the work that was left undone because of it. */
-    void (*clear)(tl_queue *q);
+    /* Waits for all work, tells its failure and forgets it: the work with the tickets `from` to `to` is not
+     * done and will not be. TL_OK: there was no failure. */
+    tl_status (*clear)(tl_queue *q, uint64_t *from, uint64_t *to);
+
+    /* (optional, together: the host's clock around waits) The device's clock. An event has the time at which
+     * all work before it in the queue had run; both must have come when the time between them is asked for. */
+    tl_status (*event_new)(tl_event **out, tl_device *d);
+    void (*event_free)(tl_event **e);
+    tl_status (*record)(tl_event *e, tl_queue *q);
+    tl_status (*elapsed)(const tl_event *from, const tl_event *to, int64_t *ns);
+
+    /* (optional, together: none) A list of work that is made once and run many times. `build` calls `put`, and
+     * keeps what that puts into the queue instead of running it: kernels with the addresses they have then.
+     * `run` puts all of it into the queue as one piece of work. `free` waits for it. */
+    tl_status (*program_build)(tl_device_program **out, tl_queue *q, tl_status (*put)(void *self), void *self);
+    tl_status (*program_run)(tl_device_program *p, tl_queue *q);
+    void (*program_free)(tl_device_program **p);
 };
 
 /* The kind under which devices are registered. */
