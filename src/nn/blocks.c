@@ -5,6 +5,7 @@
 
 #include <tilth/ops/gradient.h>
 #include <tilth/ops/pack.h>
+#include <tilth/sys/core/device.h>
 
 #include "nn/net.h"
 
@@ -31,6 +32,13 @@ static int64_t block_of(tli_blocks *blocks, const tl_param *p)
     return TL_VEC_PUSH(blocks, b) ? blocks->count - 1 : -1;
 }
 
+// Elements from one parameter to the next begin where the device wants its memory to begin.
+static int64_t alignment_of(const tl_net *net, tl_dtype dtype)
+{
+    int64_t elements = (int64_t)(tl_engine_device(net->engine)->cls->alignment / tl_dtype_size(dtype));
+    return tl_engine_device(net->engine)->cls->host || elements < TLI_PARAM_ALIGNMENT ? TLI_PARAM_ALIGNMENT : elements;
+}
+
 static tl_status plan(layout *to, const tl_net *net)
 {
     int64_t count = net->params.count;
@@ -43,7 +51,7 @@ static tl_status plan(layout *to, const tl_net *net)
         int64_t b = to->block[i] = block_of(&to->blocks, p);
         if (b < 0) return TL_ENOMEM;
         to->offset[i] = to->sizes[b];
-        to->sizes[b] += tl_round_up(tl_tensor_count(p->tensor), TLI_PARAM_ALIGNMENT);
+        to->sizes[b] += tl_round_up(tl_tensor_count(p->tensor), alignment_of(net, p->tensor->dtype));
         to->blocks.items[b].param_count++;
     }
     return TL_OK;

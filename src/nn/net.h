@@ -8,7 +8,7 @@
 #include <tilth/base/vec.h>
 #include <tilth/nn/model.h>
 
-enum { TLI_PARAM_ALIGNMENT = 16 }; /* elements: one cache line of float32 */
+enum { TLI_PARAM_ALIGNMENT = 16 }; /* elements, at least: one cache line of float32 */
 
 typedef struct tli_item {
     const char *name;
