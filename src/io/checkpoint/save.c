@@ -6,6 +6,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/log.h>
 #include <tilth/base/vec.h>
+#include <tilth/sys/core/device.h>
 
 #include "base/inner/thread.h"
 #include "io/inner/checkpoint_manager.h"
@@ -120,7 +121,7 @@ static tl_status write_and_list(tli_checkpoint_saver *s, const void *data)
 
 typedef struct copying {
     const tli_st_draft *draft;
-    const char **from; /* by item */
+    const char **from; /* by item; NULL: it is there already */
     char *to;
 } copying;
 
@@ -144,7 +145,7 @@ static tl_status copy_range(int64_t begin, int64_t end, void *payload)
     for (int64_t i = item_at(c->draft, at); at < last; i++) {
         const tli_st_item *item = &c->draft->items.items[i];
         size_t stop = item->begin + item->bytes < last ? item->begin + item->bytes : last;
-        if (stop > at) memcpy(c->to + at, c->from[i] + (at - item->begin), stop - at);
+        if (stop > at && c->from[i]) memcpy(c->to + at, c->from[i] + (at - item->begin), stop - at);
         at = stop > at ? stop : at;
     }
     return TL_OK;
@@ -165,7 +166,27 @@ static tl_status make_room(tli_checkpoint_saver *s, size_t bytes)
     return TL_OK;
 }
 
-// Copies all data to where they will lie in the file.
+static bool lies_elsewhere(const tl_tensor *t)
+{
+    return !tl_engine_device(tl_tensor_engine(t))->cls->host;
+}
+
+// What the host may look at is leased until all is copied at once. What lies elsewhere comes one by one, so that it is
+// not here twice.
+static tl_status find_source(tli_checkpoint_saver *s, const tli_st_item *item, tl_lease *lease, const char **from)
+{
+    *from = item->data;
+    if (!item->tensor) return TL_OK;
+    if (lies_elsewhere(item->tensor)) {
+        *from = NULL;
+        return tl_tensor_get(item->tensor, s->snapshot + item->begin, item->bytes);
+    }
+    TL_TRY(tl_lease_read(lease, item->tensor));
+    *from = lease->data;
+    return TL_OK;
+}
+
+// Copies all data to where they will lie in the file. Whoever takes it runs no step meanwhile.
 static tl_status take_snapshot(tli_checkpoint_saver *s)
 {
     const tli_st_draft *d = &s->draft;
@@ -179,12 +200,11 @@ static tl_status take_snapshot(tli_checkpoint_saver *s)
     if (!leases || !from) st = TL_FAIL_NOMEM(count * (sizeof *leases + sizeof *from));
     for (; leased < d->items.count && st == TL_OK; leased++) {
         const tli_st_item *item = &d->items.items[leased];
-        if (item->tensor) st = tl_lease_read(&leases[leased], item->tensor);
+        st = find_source(s, item, &leases[leased], &from[leased]);
         if (st != TL_OK) {
             tl_error_note(st, "'%s'", item->name);
             break;
         }
-        from[leased] = item->tensor ? leases[leased].data : item->data;
         if (item->tensor) pool = tl_engine_threads(tl_tensor_engine(item->tensor));
     }
     if (st == TL_OK)
