@@ -3,6 +3,7 @@
 #include <tilth/base/log.h>
 
 #include "core/inner/state.h"
+#include "core/inner/tensor.h"
 #include "io/inner/checkpoint.h"
 
 enum { SHOWN = 10 /* findings of a kind in a message */ };
@@ -58,7 +59,10 @@ static tl_status restore_tensor(restoring *r, int64_t i, bool write)
     tl_tensor *to = leaf->entry->at.tensor;
     if (!to->storage)
         return TL_FAIL(TL_ESTATE, "'%s' is only described and cannot be restored", leaf->path);
-    if (!write) return tli_safetensors_check(to, tl_checkpoint_file(r->c), e, r->cast);
+    if (!write) {
+        TL_TRY(tli_safetensors_check(to, tl_checkpoint_file(r->c), e, r->cast));
+        return tli_lease_reserve(to);
+    }
     r->done[leaf->first] = leaf->written = true;
     return tli_safetensors_copy(to, tl_checkpoint_file(r->c), e, r->cast);
 }
