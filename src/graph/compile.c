@@ -16,6 +16,7 @@ static tl_status compile(tl_program *p, tl_nest_compiler *compiler, const tl_nes
     for (int64_t i = 0; i < p->step_count; i++)
         if (p->steps[i].nest) p->steps[i].code = code[count++];
     p->must_compile = false;
+    tli_lists_free(p); // they are of what was there before
     return TL_OK;
 }
 

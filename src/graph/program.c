@@ -245,6 +245,7 @@ void tl_program_free(tl_program **program)
     tl_error_save(&before);
     (void)!tl_queue_wait(q, tl_queue_ticket(q));
     tl_error_restore(&before);
+    tli_lists_free(p);
     tli_packed_free(p);
     tl_graph_free(&p->graph);
     tl_tensor_free(&p->workspace);
@@ -340,6 +341,17 @@ static tl_status run_steps(tl_program *p, const tl_run *run, tli_clocks *clocks)
     return TL_OK;
 }
 
+typedef struct running {
+    tl_program *program;
+    const tl_run *run;
+} running;
+
+static tl_status put_steps(void *self)
+{
+    const running *r = self;
+    return run_steps(r->program, r->run, NULL);
+}
+
 static tl_status run_timed(tl_program *p, const tl_run *run)
 {
     tli_clocks clocks;
@@ -424,7 +436,7 @@ tl_status tl_program_run(tl_program *p, tl_ctx *c, const tl_tensors *in, tl_tens
     if (st == TL_OK) st = lend_inputs(p, in);
     if (st == TL_OK) st = lend_outputs(p, c, out);
     if (st == TL_OK) st = refresh_copies(p, &run);
-    if (st == TL_OK) st = p->timing ? run_timed(p, &run) : run_steps(p, &run, NULL);
+    if (st == TL_OK) st = p->timing ? run_timed(p, &run) : tli_lists_run(p, &run, put_steps, &(running){p, &run});
     note_versions(p, st == TL_OK);
     lend_back(p);
     return st == TL_OK ? TL_OK : tl_error_note(st, "%s", p->name);

@@ -39,6 +39,13 @@ typedef struct tli_step {
     int64_t begin_ns, end_ns, total_ns, runs; /* when timed */
 } tli_step;
 
+/* What the device has put together of all steps, for inputs and outputs at these places. */
+typedef struct tli_list {
+    const void **places;     /* of inputs, then of outputs; NULL: nothing */
+    tl_device_program *made; /* NULL: the places were met once */
+} tli_list;
+enum { TLI_MOST_LISTS = 4 };
+
 struct tl_program {
     const char *name;
     tl_graph *graph;
@@ -53,10 +60,22 @@ struct tl_program {
     tli_step *refreshes; /* as the copies of the graph */
     tl_tensor **written; /* memory from outside that a run writes, once each */
     int64_t written_count;
+    struct {
+        tli_list items[TLI_MOST_LISTS];
+        int64_t next;
+        bool asked, refused;
+    } lists;
     bool timing;
     double compile_s;
     int64_t packed_bytes;
 };
+
+/* --- lists of the device (device_program.c) --------------------------------------------------- */
+
+/* Runs all steps: as one piece of work where the device can, else by `put`, which puts them into the queue one by one. */
+TL_NODISCARD tl_status tli_lists_run(tl_program *p, const tl_run *run, tl_status (*put)(void *self), void *self);
+/* What was put together is forgotten. */
+void tli_lists_free(tl_program *p);
 
 /* --- clocks (clocks.c) ------------------------------------------------------------------------ */
 

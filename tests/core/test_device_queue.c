@@ -447,6 +447,47 @@ static void calls_are_timed_by_the_device(void **state)
     tl_function_free(&fn);
 }
 
+static tl_status adds_and_tells(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+{
+    tl_tensor *x = tl_tensors_peek(in, "x");
+    tl_tensors_put(c, out, "y", tl_matmul(c, tl_matmul(c, x, x), x));
+    tl_assign_add(c, self, x);
+    return tl_ctx_status(c);
+}
+
+static void a_program_is_one_piece_of_work(void **state)
+{
+    fixture *f = *state;
+    tl_function *fn;
+    tl_tensor *sum, *x[2];
+    assert_ok(tl_tensor_new(&sum, f->engine, TL_F32, TL_SHAPE(2, 2)));
+    assert_ok(tl_tensor_clear(sum));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(tl_tensor_new(&x[i], f->engine, TL_F32, TL_SHAPE(2, 2)));
+        assert_ok(tl_tensor_set_doubles(x[i], (const double[]){i + 1, i + 1, i + 1, i + 1}, 4));
+    }
+    assert_ok(tl_function_new(&fn, &(tl_function_args){.engine = f->engine, .name = "adds", .body = adds_and_tells,
+                                                       .self = sum, .interpret = true}));
+    double wanted = 0;
+    for (int run = 0; run < 12; run++) {
+        const int which = run >= 4 && run % 3 == 0; // another place now and then
+        tl_mark mark = tl_ctx_begin(f->c);
+        tl_tensors in = {0}, out = {0};
+        tl_tensors_put(f->c, &in, "x", x[which]);
+        assert_ok(tl_engine_wait(f->engine));
+        assert_ok(tl_function_call(fn, f->c, &in, &out));
+        if (run == 3) assert_int_equal(fake_pending(), 1);
+        double y = 4 * pow(which + 1, 3);
+        VALUES(tl_tensors_peek(&out, "y"), y, y, y, y);
+        wanted += which + 1;
+        VALUES(sum, wanted, wanted, wanted, wanted);
+        tl_ctx_end(f->c, mark);
+    }
+    tl_function_free(&fn);
+    tl_tensor_free(&sum);
+    for (int i = 0; i < 2; i++) tl_tensor_free(&x[i]);
+}
+
 typedef struct listed {
     fixture *f;
     tl_tensor *sum, *x;
@@ -667,6 +708,7 @@ int main(void)
         T(events_tell_the_time_between_them),
         T(calls_are_timed_by_the_device),
         T(programs_of_a_device_run_many_times),
+        T(a_program_is_one_piece_of_work),
         cmocka_unit_test(a_call_that_is_waited_for_fails_itself),
         T(small_tensors_share_blocks),
         T(others_allocate_while_a_device_frees),

@@ -500,6 +500,10 @@ static tl_status fake_wait(tl_queue *queue, uint64_t ticket)
     fake_queue *q = (fake_queue *)queue;
     tl_status st = TL_OK;
     enter();
+    if (q->recorded) {
+        leave();
+        return TL_FAIL(TL_EUNSUPPORTED, "what is put into a list has not run, and cannot be waited for");
+    }
     waits += q->ran < ticket;
     while (q->ran < ticket && run_one((fake *)queue->device)) continue;
     if (q->ran < ticket) st = TL_FAIL(TL_EINTERNAL, "a queue waits for itself");
@@ -750,6 +754,10 @@ static tl_status around(const tl_run *run, const tl_node *call, tl_kernel_fn *ke
     task *t;
     if (run->queue->device->cls->host) return kernel(run, call); // with images of tensors
     TL_TRY(task_of(&t, run, call));
+    if (run->packed && !(t->with.packed = real_tensor(t->arena, (const fake *)run->queue->device, run->packed))) {
+        task_free(t);
+        return TL_ENOMEM;
+    }
     t->run = run_kernel;
     t->kernel = kernel;
     put(run->queue, t);
@@ -884,7 +892,7 @@ static void fill_nests(tl_nest_methods *m)
 /* --- backends --------------------------------------------------------------------------------- */
 
 typedef struct made {
-    tl_backend_class backend;
+    tl_backend_class backend; /* first: an engine's backend is what was made */
     const tl_backend_class *inner;
     const tl_kernels *tables[MOST_TABLES];
     tl_nest_methods nests;
@@ -901,6 +909,26 @@ static int gather_tables(made *m, const tl_backend_class *inner)
         m->tables[count++] = *t;
     }
     return count;
+}
+
+static tl_status run_pack(task *t)
+{
+    size_t bytes;
+    return ((const made *)t->with.engine->backend)->inner->pack(&t->with, t->call, t->scratch, &bytes);
+}
+
+static tl_status put_pack(const tl_run *run, const tl_node *call, const tl_tensor *to, size_t *bytes)
+{
+    task *t;
+    if (!to) return ((const made *)run->engine->backend)->inner->pack(run, call, NULL, bytes);
+    TL_TRY(task_of(&t, run, call));
+    t->run = run_pack;
+    if (!(t->scratch = real_tensor(t->arena, (const fake *)run->queue->device, to))) {
+        task_free(t);
+        return TL_ENOMEM;
+    }
+    put(run->queue, t);
+    return TL_OK;
 }
 
 tl_status fake_backend_of(const tl_backend_class **out, const tl_backend_class *inner)
@@ -921,6 +949,7 @@ tl_status fake_backend_of(const tl_backend_class **out, const tl_backend_class *
             .device = &fake_device,
             .supported = inner->supported,
             .around = around,
+            .pack = inner->pack ? put_pack : NULL,
             .limits = inner->limits,
             .nests = &found->nests,
         };

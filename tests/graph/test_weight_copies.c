@@ -370,6 +370,40 @@ static void weights_that_stay_are_packed_once(void **state)
     }
 }
 
+/* Panels whose packing was only queued, and did not run, are made again. */
+static void panels_that_a_failure_left_are_packed_again(void **state)
+{
+    (void)state;
+    fixture f;
+    wide_layer l;
+    tl_program *p;
+    assert_ok(tl_engine_new(&f.engine, &(tl_engine_args){.backend = &fake_backend, .threads = 1}));
+    assert_ok(tl_ctx_new(&f.c, f.engine));
+    for (int at = 1; at < 4; at++) {
+        tl_tensors in = {0}, out = {0};
+        make_wide(&l, &f, TL_F32, false);
+        tl_graph *g = captured(&f, wide_step, &l);
+        assert_ok(tl_graph_optimize(g, NULL));
+        assert_ok(tl_program_new(&p, &g, &(tl_program_args){.name = "evaluation"}));
+        tl_tensor *x = tl_full(f.c, TL_F32, TL_SHAPE(4, 6), 0.75);
+        tl_tensors_put(f.c, &in, "x", x);
+        tl_tensors_put(f.c, &in, "y", x);
+        assert_ok(tl_engine_wait(f.engine));
+        fake_fail_at(at);
+        tl_status st = tl_program_run(p, f.c, &in, &out); // fails at once where calls are waited for
+        if (st == TL_OK) st = tl_engine_wait(f.engine);
+        assert_true(st == TL_EIO || (st == TL_OK && at > 1));
+        fake_fail_at(0);
+        assert_as_eager(&f, p, &l);
+        tl_program_free(&p);
+        tl_tensor_free(&l.weights);
+        tl_tensor_free(&l.bias);
+        tl_tensor_free(&l.x);
+    }
+    tl_ctx_free(&f.c);
+    tl_engine_free(&f.engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -379,6 +413,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_update_that_is_left_out_leaves_the_copy, setup, teardown),
         cmocka_unit_test_setup_teardown(casts_stay_where_a_copy_would_be_wrong_or_useless, setup, teardown),
         cmocka_unit_test_setup_teardown(weights_that_stay_are_packed_once, setup, teardown),
+        cmocka_unit_test(panels_that_a_failure_left_are_packed_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

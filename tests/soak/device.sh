@@ -14,6 +14,10 @@ at_once='^nn_metric$'
 export TILTH_DEVICE=fake
 echo "device: late"
 ctest --test-dir build/test -j "$(nproc)" -R "$layers" -E "$host|$at_once" --output-on-failure
+for seed in 7 23; do
+    echo "device: late, in the order of seed $seed"
+    TILTH_FAKE_SEED=$seed ctest --test-dir build/test -j "$(nproc)" -R '^(core|graph)_' -E "$host" --output-on-failure
+done
 echo "device: waiting after each call"
 TILTH_DEVICE_SYNC=1 ctest --test-dir build/test -j "$(nproc)" -R "$layers" -E "$host" --output-on-failure
 echo "device: all green, in $SECONDS s"

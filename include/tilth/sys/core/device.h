@@ -93,7 +93,7 @@ struct tl_device_class {
     tl_status (*elapsed)(const tl_event *from, const tl_event *to, int64_t *ns);
 
     /* (optional, together: none) A list of work that is made once and run many times. `build` calls `put`, and
-     * keeps what that puts into the queue instead of running it: kernels with the addresses they have then.
+     * keeps what that puts into the queue instead of running it, with its addresses; a wait then is TL_EUNSUPPORTED.
      * `run` puts all of it into the queue as one piece of work. `free` waits for it. */
     tl_status (*program_build)(tl_device_program **out, tl_queue *q, tl_status (*put)(void *self), void *self);
     tl_status (*program_run)(tl_device_program *p, tl_queue *q);

@@ -1,0 +1,96 @@
+/* Runs of a program as one piece of work, where the device keeps lists of work: its calls are put together once, with the
+ * addresses that they have, and then run as a whole. Inputs and outputs lie at the same few places again and again, since
+ * memory comes from a pool; a run with others is put into the queue call by call. */
+#include <tilth/base/alloc.h>
+
+#include "core/inner/engine.h"
+#include "graph/program.h"
+
+/* Draws are values of a run, kernels of the host run at once, and panels are packed anew when weights have moved. */
+static bool can_be_listed(const tl_program *p)
+{
+    for (int64_t i = 0; i < p->step_count; i++) {
+        const tli_step *s = &p->steps[i];
+        if ((s->node->op->flags & TL_OP_RANDOM) || s->packed) return false;
+        if (s->kernel.fn && (s->kernel.flags & TL_KERNEL_STAGED)) return false;
+    }
+    return p->step_count > 1;
+}
+
+static bool is_wanted(tl_program *p, const tl_run *run)
+{
+    if (!run->queue->device->cls->program_build || run->engine->waits) return false;
+    if (!p->lists.asked) p->lists.refused = !can_be_listed(p);
+    p->lists.asked = true;
+    return !p->lists.refused;
+}
+
+static const void *place_of(const tli_binding *b)
+{
+    return b->root->storage ? tl_kernel_data(b->root) : NULL;
+}
+
+static bool is_at(const tl_program *p, const tli_list *l)
+{
+    const int64_t inputs = p->graph->input_count;
+    for (int64_t i = 0; i < inputs; i++)
+        if (l->places[i] != place_of(&p->inputs[i])) return false;
+    for (int64_t i = 0; i < p->graph->output_count; i++)
+        if (l->places[inputs + i] != place_of(&p->outputs[i])) return false;
+    return true;
+}
+
+static tli_list *find_list(tl_program *p)
+{
+    for (int i = 0; i < TLI_MOST_LISTS; i++)
+        if (p->lists.items[i].places && is_at(p, &p->lists.items[i])) return &p->lists.items[i];
+    return NULL;
+}
+
+static void empty_list(tl_program *p, tli_list *l)
+{
+    if (l->made) p->graph->ctx->engine->device->cls->program_free(&l->made);
+    tl_free((void *)l->places);
+    *l = (tli_list){0};
+}
+
+// The places are met for the first time: perhaps they come again.
+static tl_status note_places(tl_program *p)
+{
+    const int64_t inputs = p->graph->input_count, outputs = p->graph->output_count;
+    tli_list *l = &p->lists.items[p->lists.next++ % TLI_MOST_LISTS];
+    const size_t bytes = (size_t)(inputs + outputs + 1) * sizeof *l->places;
+    empty_list(p, l);
+    if (!(l->places = tl_alloc_zero(bytes))) return TL_FAIL_NOMEM(bytes);
+    for (int64_t i = 0; i < inputs; i++) l->places[i] = place_of(&p->inputs[i]);
+    for (int64_t i = 0; i < outputs; i++) l->places[inputs + i] = place_of(&p->outputs[i]);
+    return TL_OK;
+}
+
+static tl_status run_list(tl_program *p, const tl_run *run, tli_list *l)
+{
+    TL_TRY(run->queue->device->cls->program_run(l->made, run->queue));
+    for (int64_t i = 0; i < p->step_count; i++) TL_TRY(tli_call_queued(run, p->steps[i].node));
+    return TL_OK;
+}
+
+tl_status tli_lists_run(tl_program *p, const tl_run *run, tl_status (*put)(void *self), void *self)
+{
+    if (!is_wanted(p, run)) return put(self);
+    tli_list *l = find_list(p);
+    if (!l) {
+        TL_TRY(note_places(p));
+        return put(self);
+    }
+    if (l->made) return run_list(p, run, l);
+    tl_status st = run->queue->device->cls->program_build(&l->made, run->queue, put, self);
+    if (st == TL_OK) return run_list(p, run, l);
+    if (st != TL_EUNSUPPORTED) return st;
+    p->lists.refused = true; // somebody looks at elements between the calls
+    return put(self);
+}
+
+void tli_lists_free(tl_program *p)
+{
+    for (int i = 0; i < TLI_MOST_LISTS; i++) empty_list(p, &p->lists.items[i]);
+}
