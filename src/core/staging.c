@@ -88,6 +88,26 @@ void tli_image_close(tli_image *image)
     image->tensor.storage = NULL;
 }
 
+tl_status tli_send(const tl_tensor *to, const tl_tensor *from)
+{
+    tl_storage *there = to->storage, *here = from->storage;
+    const tli_memory *m = there->memory;
+    const tl_device_class *d = m->device->cls;
+    size_t bytes = tl_tensor_bytes(to);
+    if (!bytes) return TL_OK;
+    TL_TRY(follow(m->in, m->queue, &there->used));
+    TL_TRY(follow(m->in, m->queue, &here->ticket)); // somebody may have copied to it
+    TL_TRY(follow(m->in, m->out, &there->leaving));
+    TL_TRY(d->copy(m->in, tl_kernel_data(to), tl_kernel_data(from), bytes));
+    const uint64_t ticket = tl_queue_ticket(m->in);
+    tli_ticket_raise(&there->arriving, ticket);
+    tli_ticket_raise(&here->arriving, ticket);
+    TL_TRY(d->after(m->queue, m->in, ticket));
+    (void)d->issue(m->queue); // so that it has a ticket among kernels
+    tli_storage_written(there);
+    return TL_OK;
+}
+
 tl_status tli_lease_reserve(const tl_tensor *t)
 {
     tli_extent extent = tli_extent_of(t);

@@ -219,14 +219,16 @@ static void count_used(tli_memory *m, const tl_storage *s)
     if (m->stats.peak < m->stats.used) m->stats.peak = m->stats.used;
 }
 
-// Copies in other queues may still be on their way in memory that was given back.
+// Copies in other queues may still be on their way in memory that was given back; and the host does not stand in
+// the queue of kernels, as whoever takes memory of the device does.
 static bool is_ready(const tl_storage *s)
 {
     const tli_memory *m = s->memory;
     const tl_device_class *d = m->device->cls;
     return d->host
            || (d->done(m->in, atomic_load_explicit(&s->arriving, memory_order_acquire))
-               && d->done(m->out, atomic_load_explicit(&s->leaving, memory_order_acquire)));
+               && d->done(m->out, atomic_load_explicit(&s->leaving, memory_order_acquire))
+               && (!m->on_host || d->done(m->queue, atomic_load_explicit(&s->used, memory_order_acquire))));
 }
 
 static tl_storage *take_free(tli_memory *m, int class_)
@@ -325,6 +327,15 @@ tl_status tli_storage_wait(const tl_storage *s)
 {
     TL_TRY(tl_queue_wait(s->memory->queue, ticket_of(s)));
     return tli_storage_check(s);
+}
+
+tl_status tli_storage_wait_to_write(const tl_storage *s)
+{
+    const tli_memory *m = s->memory;
+    if (m->device->cls->host) return TL_OK;
+    TL_TRY(tl_queue_wait(m->in, atomic_load_explicit(&s->arriving, memory_order_acquire)));
+    TL_TRY(tl_queue_wait(m->out, atomic_load_explicit(&s->leaving, memory_order_acquire)));
+    return tl_queue_wait(m->queue, atomic_load_explicit(&s->used, memory_order_acquire));
 }
 
 bool tli_storage_is_lost(const tl_storage *s)

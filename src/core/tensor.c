@@ -234,7 +234,8 @@ static tl_status straighten(tl_lease *l, const tl_tensor *elements)
 static tl_status show(tl_lease *l, const tl_tensor *t, bool keep)
 {
     if (t->storage->memory->on_host) {
-        TL_TRY(tli_storage_wait(t->storage));
+        if (keep) TL_TRY(tli_storage_wait(t->storage));
+        if (l->write) TL_TRY(tli_storage_wait_to_write(t->storage));
         l->data = tl_kernel_data(t);
         return t->contiguous ? TL_OK : straighten(l, t);
     }
@@ -366,6 +367,16 @@ static tl_status copy_over_host(tl_tensor *to, const tl_tensor *from)
     return st;
 }
 
+// In the order of the calls, as if it were an op.
+static tl_status copy_among_kernels(const tl_tensor *to, const tl_tensor *from)
+{
+    const tli_memory *m = to->storage->memory;
+    TL_TRY(m->device->cls->copy(m->queue, tl_kernel_data(to), tl_kernel_data(from), tl_tensor_bytes(to)));
+    tli_storage_used(from->storage);
+    tli_storage_written(to->storage);
+    return TL_OK;
+}
+
 tl_status tl_tensor_copy(tl_tensor *to, const tl_tensor *from)
 {
     TL_TRY(check_elements(to));
@@ -377,11 +388,8 @@ tl_status tl_tensor_copy(tl_tensor *to, const tl_tensor *from)
         return copy_over_host(to, from);
     TL_TRY(tli_storage_check(from->storage));
     TL_TRY(claim(to, true));
-    tl_status st = m->device->cls->copy(m->queue, tl_kernel_data(to), tl_kernel_data(from), tl_tensor_bytes(to));
-    if (st == TL_OK) {
-        tli_storage_used(from->storage);
-        tli_storage_written(to->storage);
-    }
+    bool comes = tl_tensor_side(from) == TL_AT_HOST && tl_tensor_side(to) == TL_AT_DEVICE;
+    tl_status st = comes ? tli_send(to, from) : copy_among_kernels(to, from);
     unclaim(to->storage, true, true);
     return st;
 }

@@ -6,16 +6,12 @@
 #include "core/inner/tensor.h"
 #include "data/dataset_impl.h"
 
-/* So many batches may be on their way, or in use: one is computed with while the next one is brought. */
+/* So many batches have a place: the next one is brought to its own while one is computed with. */
 enum { DEPTH = 2 };
 
-/* A field of a batch: what the device sees, always at the same place while the shape stays, and what it is a copy of,
- * which must not be written again before the copy was made. */
-typedef struct field {
-    tl_tensor *there, *here;
-} field;
+/* The fields of a batch as the device sees them: always at the same place, while their shapes stay. */
 typedef struct slot {
-    field *items;
+    tl_tensor **items;
     int64_t count, capacity;
 } slot;
 
@@ -26,40 +22,6 @@ typedef struct feed {
     slot slots[DEPTH];
     int next; /* slot */
 } feed;
-
-/* --- a field ---------------------------------------------------------------------------------- */
-
-static tl_status let_go(field *f)
-{
-    if (!f->here) return TL_OK;
-    tl_status st = tli_storage_wait(f->there->storage);
-    tl_tensor_free(&f->here);
-    return st;
-}
-
-static void drop(field *f)
-{
-    if (let_go(f) != TL_OK) tl_error_clear(); // who computes with it is told
-    tl_tensor_free(&f->there);
-}
-
-/* Somebody may have kept the batch that lay here: it stays his. */
-static bool is_free_for(const field *f, const tl_tensor *t)
-{
-    return f->there && f->there->dtype == t->dtype && tl_shape_equal(&f->there->shape, &t->shape)
-           && tli_storage_is_single(f->there->storage);
-}
-
-static tl_status bring(field *f, tl_engine *e, const tl_tensor *t)
-{
-    TL_TRY(let_go(f));
-    if (!is_free_for(f, t)) {
-        tl_tensor_free(&f->there);
-        TL_TRY(tl_tensor_new(&f->there, e, t->dtype, t->shape));
-    }
-    TL_TRY(tl_tensor_copy(f->there, t));
-    return tl_tensor_keep(&f->here, t);
-}
 
 /* --- batches ---------------------------------------------------------------------------------- */
 
@@ -73,10 +35,22 @@ static tl_tensor *lend(tl_ctx *c, const tl_tensor *t)
     return tl_tensor_place(header, t, 0) == TL_OK ? header : tl_ctx_fail(c);
 }
 
-static field *field_at(slot *s, int64_t index)
+/* Somebody may have kept the batch that lay there: it stays his. */
+static bool is_free_for(const tl_tensor *there, const tl_tensor *t)
 {
-    if (index == s->count && !TL_VEC_PUSH(s, (field){0})) return NULL;
-    return &s->items[index];
+    return there && there->dtype == t->dtype && tl_shape_equal(&there->shape, &t->shape)
+           && tli_storage_is_single(there->storage);
+}
+
+static tl_status bring(slot *s, int64_t field, tl_engine *e, const tl_tensor *t)
+{
+    if (field == s->count && !TL_VEC_PUSH(s, (tl_tensor *)NULL)) return TL_ENOMEM;
+    tl_tensor **there = &s->items[field];
+    if (!is_free_for(*there, t)) {
+        tl_tensor_free(there);
+        TL_TRY(tl_tensor_new(there, e, t->dtype, t->shape));
+    }
+    return tl_tensor_copy(*there, t); // which waits for nobody; the host's memory is not used again before it has run
 }
 
 static tl_status feed_next(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more)
@@ -90,10 +64,8 @@ static tl_status feed_next(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more
     for (int64_t i = 0, brought = 0; i < batch.count; i++) {
         tl_tensor *t = batch.items[i].tensor;
         if (tl_tensor_side(t) == TL_AT_HOST) {
-            field *at = field_at(s, brought++);
-            if (!at) return TL_ENOMEM;
-            TL_TRY_NOTE(bring(at, f->engine, t), "'%s'", batch.items[i].name);
-            t = lend(c, at->there);
+            TL_TRY_NOTE(bring(s, brought, f->engine, t), "'%s'", batch.items[i].name);
+            t = lend(c, s->items[brought++]);
         }
         if (t) tl_tensors_put(c, out, batch.items[i].name, t);
     }
@@ -130,7 +102,7 @@ static void feed_dispose(tl_dataset *d)
 {
     feed *f = (feed *)d;
     for (int i = 0; i < DEPTH; i++) {
-        for (int64_t k = 0; k < f->slots[i].count; k++) drop(&f->slots[i].items[k]);
+        for (int64_t k = 0; k < f->slots[i].count; k++) tl_tensor_free(&f->slots[i].items[k]);
         TL_VEC_FREE(&f->slots[i]);
     }
     tl_dataset_free(&f->inner);

@@ -16,6 +16,10 @@ void tli_tensor_scatter(const tl_tensor *t, const void *from);
  * between, does not fail for lack of it. */
 TL_NODISCARD tl_status tli_lease_reserve(const tl_tensor *t);
 
+/* Queues the copy of a tensor at the host to one at the device, both without gaps. It runs beside kernels that were
+ * queued before and do not use `to`; those that are queued from now on find it done. */
+TL_NODISCARD tl_status tli_send(const tl_tensor *to, const tl_tensor *from);
+
 /* Bytes of its storage that a tensor reaches: [from, to). Empty for a tensor without elements. */
 typedef struct tli_extent {
     int64_t from, to;
