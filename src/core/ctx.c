@@ -33,6 +33,7 @@ static void release_tensors(tl_ctx *c, const tl_tensor *until)
 {
     while (c->tensors != until) {
         tl_tensor *t = c->tensors;
+        TL_ASSERT(t); // `until` is one of them, or none
         c->tensors = t->next;
         tli_storage_release(t->storage);
         t->storage = NULL; // a header that is used after its scope shall be refused
@@ -175,6 +176,8 @@ void tl_ctx_enter(tl_ctx *c, const char *name)
 {
     size_t length = c->path.length;
     tli_module m = {.path_length = (int64_t)length};
+    TL_ASSERT(!c->modules.count
+              || c->modules.items[c->modules.count - 1].path_length <= m.path_length);
     module_stream(c, &m.stream);
     tl_rng_split(&m.stream, &m.stream, name);
     if (length) tl_str_addc(&c->path, '/');
@@ -222,6 +225,7 @@ static tli_ordinal *ordinal_of(tl_ctx *c, const tl_rng *module)
     }
     tli_ordinal new = {.key = module->key, .stream = module->stream};
     if (!TL_VEC_PUSH(&c->ordinals, new)) return NULL;
+    TL_ASSERT(c->ordinals.items[c->ordinals.count - 1].calls == 0);
     return &c->ordinals.items[c->ordinals.count - 1];
 }
 
@@ -256,11 +260,13 @@ tl_tensor *tl_ctx_header(tl_ctx *c)
     t->id = tli_ctx_next_id(c);
     t->next = c->tensors;
     c->tensors = t;
+    TL_ASSERT(t->id - c->first_id < UINT64_C(1) << 32 && (!t->next || t->id == t->next->id + 1));
     return t;
 }
 
 static bool storage_at(tl_ctx *c, tl_side side, tl_tensor *t)
 {
+    TL_ASSERT(!t->storage); // or its count would be lost
     if (tli_storage_new(&t->storage, tli_engine_memory(c->engine, side), tl_tensor_bytes(t)) == TL_OK) return true;
     tl_ctx_fail(c);
     return false;
@@ -292,6 +298,7 @@ void *tli_attr_copy(tl_arena *arena, const tl_desc *desc, const void *attr)
         if (f->arity != TL_LIST) continue;
         TL_ASSERT(f->type == TL_TYPE_INT || f->type == TL_TYPE_DOUBLE);
         tl_ints *list = (tl_ints *)(copy + f->offset); // tl_doubles has the same shape
+        TL_ASSERT(list->count >= 0 && (list->items || !list->count));
         if (!list->items) continue;
         list->items = tl_arena_copy(arena, list->items, (size_t)list->count * sizeof *list->items);
         if (!list->items) return NULL;
@@ -301,6 +308,7 @@ void *tli_attr_copy(tl_arena *arena, const tl_desc *desc, const void *attr)
 
 static tl_node *copy_node(tl_ctx *c, const tl_node *call)
 {
+    TL_ASSERT(call->inputs >= 0 && call->outputs >= 0 && (!call->op->attr || call->attr));
     size_t tensors = (size_t)(call->inputs + call->outputs) * sizeof(tl_tensor *);
     tl_node *n = tl_arena_alloc(c->arena, sizeof *n + tensors);
     if (!n) return NULL;
@@ -332,9 +340,12 @@ bool tl_ctx_record(tl_ctx *c, const tl_node *call)
         c->first = n;
     c->last = n;
     for (int i = 0; i < n->outputs; i++) {
+        // This context's own.
+        TL_ASSERT(n->out[i]->id >= c->first_id && n->out[i]->id < tli_ctx_next_id(c));
         n->out[i]->node = n;
         n->out[i]->output = i;
     }
+    TL_ASSERT(n->before ? n->before->after == n && n->before->index < n->index : c->first == n);
     return true;
 }
 

@@ -18,24 +18,41 @@ const char *const tl_dtype_names[] = {
     TL_DTYPE_LIST(TL_DTYPE_TEXT)
 #undef TL_DTYPE_TEXT
     [TL_DTYPE_COUNT] = NULL};
+_Static_assert(sizeof tl_dtype_names / sizeof *tl_dtype_names == TL_DTYPE_COUNT + 1,
+               "every type has a name");
+// Kernels choose by size between whole numbers of 1, 2, 4 and 8 bytes.
+#define TL_DTYPE_SIZE(id, name, bytes, class_)                                                     \
+    _Static_assert((bytes) == 1 || (bytes) == 2 || (bytes) == 4 || (bytes) == 8,                   \
+                   "elements are words of the machine");
+TL_DTYPE_LIST(TL_DTYPE_SIZE)
+#undef TL_DTYPE_SIZE
+
+static bool is_type(tl_dtype dtype)
+{
+    return (int)dtype >= 0 && dtype < TL_DTYPE_COUNT;
+}
 
 const char *tl_dtype_name(tl_dtype dtype)
 {
+    TL_ASSERT(is_type(dtype));
     return types[dtype].name;
 }
 
 size_t tl_dtype_size(tl_dtype dtype)
 {
+    TL_ASSERT(is_type(dtype));
     return types[dtype].bytes;
 }
 
 tl_dtype_class tl_dtype_classify(tl_dtype dtype)
 {
+    TL_ASSERT(is_type(dtype));
     return types[dtype].class_;
 }
 
 bool tl_dtype_is_float(tl_dtype dtype)
 {
+    TL_ASSERT(is_type(dtype));
     return types[dtype].class_ == TL_CLASS_FLOAT;
 }
 
@@ -53,8 +70,11 @@ tl_status tl_dtype_parse(tl_dtype *out, const char *name)
 
 tl_dtype tl_dtype_meet(tl_dtype a, tl_dtype b)
 {
+    TL_ASSERT(is_type(a) && is_type(b));
     if (a == b) return a;
     if (types[a].class_ != types[b].class_) return types[a].class_ > types[b].class_ ? a : b;
     if (types[a].bytes != types[b].bytes) return types[a].bytes > types[b].bytes ? a : b;
+    // Only bytes come with and without a sign.
+    TL_ASSERT(types[a].class_ == TL_CLASS_FLOAT || types[a].bytes == 1);
     return types[a].class_ == TL_CLASS_FLOAT ? TL_F32 : TL_I16;
 }

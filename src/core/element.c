@@ -4,6 +4,7 @@
 
 #include "core/inner/half.h"
 
+_Static_assert(sizeof(float) == 4 && sizeof(double) == 8, "elements lie in memory as C has them");
 double tli_element_get(tl_dtype dtype, const void *elements, int64_t i)
 {
     switch (dtype) {

@@ -7,6 +7,8 @@
 #include <tilth/base/alloc.h>
 #include <tilth/core/attrs.h>
 
+#include "core/inner/sound.h"
+
 static const tl_method backend_methods[] = {
     TL_METHOD(tl_backend_class, choose, false),
     TL_METHOD(tl_backend_class, supported, false),
@@ -53,6 +55,7 @@ static tl_status fill_cells(tl_engine *e, const tl_backend_class *backend)
         for (int64_t i = 0; i < (*t)->count; i++) {
             const tl_kernel *k = &(*t)->rows[i];
             bool all = k->dtype == TL_DTYPE_COUNT;
+            TL_ASSERT(k->fn && k->op < TL_OP_COUNT && k->dtype <= TL_DTYPE_COUNT);
             for (int d = all ? 0 : (int)k->dtype; d < (all ? TL_DTYPE_COUNT : (int)k->dtype + 1); d++)
                 e->cells[k->op][d] = (tli_cell){k->fn, k->flags | staged};
         }
@@ -230,6 +233,7 @@ static tl_dtype kernel_dtype(const tl_node *call)
 tl_status tl_engine_kernel(const tl_engine *e, const tl_node *call, tl_kernel *out)
 {
     tl_dtype dtype = kernel_dtype(call);
+    TL_ASSERT(call->op->by < call->inputs && call->op->op < TL_OP_COUNT);
     const tli_cell *cell = &e->cells[call->op->op][dtype];
     if (!cell->fn)
         return TL_FAIL(TL_EUNSUPPORTED, "there is no %s of %s on the backend '%s'", call->op->name,
@@ -309,6 +313,7 @@ tl_status tli_call_queued(const tl_run *run, const tl_node *call)
 tl_status tli_run_kernel(const tl_run *run, const tl_node *call, const tl_kernel *k)
 {
     const tl_engine *e = run->engine;
+    TL_ASSERT(e->backend->around || tli_call_is_sound(call, k)); // the checking backend tells in words
     if (k->flags & TL_KERNEL_STAGED) return tli_run_staged(run, call, k->fn);
     TL_TRY(e->backend->around ? e->backend->around(run, call, k->fn) : k->fn(run, call));
     return tli_call_queued(run, call);
@@ -333,5 +338,7 @@ tl_status tl_engine_limits(tl_engine *e, tl_limits *out)
 
 void *tl_kernel_data(const tl_tensor *t)
 {
+    TL_ASSERT(t->storage && t->offset >= 0
+              && t->offset * (int64_t)tl_dtype_size(t->dtype) <= (int64_t)t->storage->bytes);
     return (char *)t->storage->data + t->offset * (int64_t)tl_dtype_size(t->dtype);
 }

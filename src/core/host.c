@@ -6,7 +6,11 @@
 #include <tilth/base/status.h>
 #include <tilth/sys/core/device.h>
 
+/* A cache line, which also is the widest vector (AVX-512); the page that Linux calls huge on x86-64
+ * and, with pages of 4 KiB, on AArch64. */
 enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
+_Static_assert(ALIGNMENT >= 64 && HUGE_PAGE % ALIGNMENT == 0,
+               "a cache line, and the widest vector: no load of one crosses a line");
 
 static tl_device host = {&tl_device_host, "host"};
 static tl_queue queue = {&host, 0};
@@ -39,6 +43,7 @@ static void *host_alloc(tl_device *d, size_t bytes)
 #ifdef MADV_HUGEPAGE
     if (data && large) (void)madvise(data, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); // a wish
 #endif
+    TL_ASSERT((uintptr_t)data % ALIGNMENT == 0);
     return data;
 }
 

@@ -32,6 +32,7 @@ static const char *const kind_names[] = {
 
 const char *tl_logs_kind_name(tl_logs_kind kind)
 {
+    TL_ASSERT((int)kind >= 0 && kind < sizeof kind_names / sizeof *kind_names);
     return kind_names[kind];
 }
 
@@ -73,6 +74,8 @@ void tl_logs_free(tl_logs **l)
 // Puts what `value` holds under a name; it is the logs' from now on, also when this fails.
 static tl_status put(tl_logs *l, const char *name, item value)
 {
+    TL_ASSERT((value.kind == TL_LOGS_LOGS) == (value.logs != NULL)
+              && (value.kind == TL_LOGS_TEXT) == (value.text != NULL));
     item *there = tl_map_get(&l->items, name);
     if (there) {
         item_deinit(there);
@@ -372,6 +375,7 @@ static int64_t bin_of(const double *edges, int64_t bins, double x)
         else
             high = middle - 1;
     }
+    TL_ASSERT(low >= 0 && low < bins && (low == 0 || x >= edges[low]));
     return low;
 }
 
@@ -388,6 +392,7 @@ tl_status tl_logs_entry_histogram(tl_histogram *out, tl_arena *arena, const tl_l
     TL_TRY_NOTE(tl_lease_read(&l, t), "%s", entry->name);
     sum_up(&h, t, l.data);
     set_edges(edges, h.bins, h.min, h.max);
+    TL_ASSERT(h.count + h.strange == tl_tensor_count(t));
     for (int64_t i = 0, n = tl_tensor_count(t); i < n; i++) {
         double x = tli_element_get(t->dtype, l.data, i);
         if (isfinite(x)) counts[bin_of(edges, h.bins, x)]++;

@@ -31,6 +31,7 @@ tl_status tl_shape_check(const tl_shape *shape, const char *what)
 
 int64_t tl_shape_count(const tl_shape *shape)
 {
+    TL_ASSERT(shape->rank >= 0 && shape->rank <= TL_MAX_RANK);
     int64_t count = 1;
     for (int i = 0; i < shape->rank; i++) count *= shape->dims[i];
     return count;
@@ -47,6 +48,7 @@ bool tl_shape_equal(const tl_shape *a, const tl_shape *b)
 tl_status tl_shape_broadcast(tl_shape *out, const tl_shape *a, const tl_shape *b)
 {
     tl_shape s = {.rank = a->rank > b->rank ? a->rank : b->rank};
+    TL_ASSERT(s.rank >= 0 && s.rank <= TL_MAX_RANK);
     for (int i = 1; i <= s.rank; i++) {
         int64_t x = i <= a->rank ? a->dims[a->rank - i] : 1;
         int64_t y = i <= b->rank ? b->dims[b->rank - i] : 1;
@@ -78,6 +80,7 @@ void tl_shape_strides(int64_t strides[TL_MAX_RANK], const tl_shape *shape)
         strides[i] = step;
         step *= shape->dims[i];
     }
+    TL_ASSERT(step == tl_shape_count(shape)); // the outermost axis steps over all of the others
 }
 
 tl_status tl_axis_check(int *out, int64_t axis, int rank, const char *what)
@@ -85,5 +88,6 @@ tl_status tl_axis_check(int *out, int64_t axis, int rank, const char *what)
     if (axis < -rank || axis >= rank)
         return TL_FAIL(TL_EINVAL, "%s: axis %" PRId64 " of a tensor with %d dimensions", what, axis, rank);
     *out = (int)(axis < 0 ? axis + rank : axis);
+    TL_ASSERT(*out >= 0 && *out < rank);
     return TL_OK;
 }

@@ -59,8 +59,13 @@ tl_status tli_image_begin(tli_image *out, const tl_tensor *of, bool filled)
     tl_engine *e = of->storage->memory->engine;
     *out = (tli_image){.tensor = *of, .of = of, .extent = tli_extent_of(of)};
     out->tensor.storage = NULL;
-    TL_TRY(tli_storage_new(&out->tensor.storage, tli_engine_staging(e), (size_t)(out->extent.to - out->extent.from)));
+    const int64_t bytes = out->extent.to - out->extent.from;
+    TL_ASSERT(bytes >= 0 && out->extent.from >= 0 && out->extent.to <= (int64_t)of->storage->bytes);
+    // It shows all of the tensor.
+    TL_ASSERT((size_t)bytes >= (of->contiguous ? tl_tensor_bytes(of) : 0));
+    TL_TRY(tli_storage_new(&out->tensor.storage, tli_engine_staging(e), (size_t)bytes));
     out->tensor.offset = of->offset - out->extent.from / (int64_t)tl_dtype_size(of->dtype);
+    TL_ASSERT(out->tensor.offset >= 0 && out->tensor.storage->memory->on_host);
     tl_status st = filled ? queue_copy(out, false) : TL_OK;
     if (st != TL_OK) tli_image_close(out);
     return st;
@@ -198,6 +203,7 @@ tl_status tli_run_staged(const tl_run *run, const tl_node *call, tl_kernel_fn *k
     tl_tensor **headers = tl_alloc_zero((size_t)count * sizeof *headers);
     tl_status st = images && headers ? open_images(images, &opened, call)
                                      : TL_FAIL_NOMEM((size_t)count * sizeof *images);
+    TL_ASSERT(st != TL_OK || opened == count);
     if (st == TL_OK) st = run_on_images(run, call, kernel, images, headers);
     if (st == TL_OK) st = put_images(images, call);
     for (int i = 0; i < opened; i++) tli_image_close(&images[i]);

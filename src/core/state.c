@@ -19,6 +19,7 @@ static const char *const kind_names[] = {
 
 const char *tl_state_kind_name(tl_state_kind kind)
 {
+    TL_ASSERT((int)kind >= 0 && kind < sizeof kind_names / sizeof *kind_names);
     return kind_names[kind];
 }
 
@@ -87,6 +88,7 @@ static tl_status next_name(names *n)
     memcpy(n->name, n->rest, length);
     n->name[length] = '\0';
     n->rest = slash ? slash + 1 : NULL;
+    TL_ASSERT(strlen(n->name) == length && n->depth <= DEEPEST);
     return TL_OK;
 }
 
@@ -164,6 +166,7 @@ static tl_status wrap(tli_state_entry **e, const char *name)
     }
     around->kind = TL_STATE_STATE;
     around->owned = true;
+    TL_ASSERT(tl_map_count(&around->at.state->entries) == 1);
     *e = around;
     return TL_OK;
 }
@@ -182,6 +185,7 @@ static tl_status count_nested(tl_state *s, const char *path, const char *missing
         return TL_FAIL(TL_ELIMIT, "'%s' cannot be added: its path makes %" PRId64 " states, and for %" PRId64 " entries at "
                        "most %" PRId64 " are accepted (%d and %d for each)", path, nested, s->added + 1, most, NESTED_ALWAYS,
                        NESTED_EACH);
+    TL_ASSERT(nested >= s->nested && nested - s->nested < DEEPEST);
     s->nested = nested;
     s->added++;
     return TL_OK;
@@ -201,9 +205,12 @@ static tl_status add_entry(tl_state *s, const char *path, tli_state_entry *e)
         return st;
     }
     const char *end = path + strlen(path);
+    TL_ASSERT(missing && missing >= path && missing < end);
     for (;;) {
         const char *start = end;
         while (start > missing && start[-1] != '/') start--;
+        // find_room has looked at all of them.
+        TL_ASSERT(end > start && end - start <= LONGEST_NAME);
         memcpy(name, start, (size_t)(end - start));
         name[end - start] = '\0';
         if (start == missing) break;
@@ -535,6 +542,7 @@ tl_status tl_state_on_restore(tl_state *s, tl_state_restored_fn *fn, void *self)
 
 static tl_status collect(tli_state_leaves *out, const tl_state *s, tl_str *path, int depth)
 {
+    TL_ASSERT(depth >= 0 && out->arena);
     if (depth > DEEPEST)
         return TL_FAIL(TL_ELIMIT, "states are nested more than %d deep at '%.60s...'", DEEPEST,
                        tl_str_text(path));
@@ -583,6 +591,10 @@ static tl_status find_aliases(tli_state_leaves *leaves)
         else
             st = tl_map_set(&firsts, key, (void *)(intptr_t)i);
     }
+    // Who shares elements knows the first of all, not another in between.
+    for (int64_t i = 0; i < leaves->count; i++)
+        TL_ASSERT(leaves->items[i].first <= i
+                  && leaves->items[leaves->items[i].first].first == leaves->items[i].first);
     tl_map_deinit(&firsts);
     return st;
 }
@@ -604,10 +616,13 @@ static bool tell_below(const tl_state *s, const tli_state_leaves *leaves, int64_
     bool written = false;
     for (int64_t i = 0; i < tl_map_count(&s->entries); i++) {
         const tli_state_entry *e = tl_map_at(&s->entries, i);
-        if (e->kind == TL_STATE_STATE)
+        if (e->kind == TL_STATE_STATE) {
             written |= tell_below(e->at.state, leaves, at);
-        else
+        } else {
+            // In the order in which they were collected.
+            TL_ASSERT(*at < leaves->count && leaves->items[*at].entry == e);
             written |= leaves->items[(*at)++].written;
+        }
     }
     if (written) tell(s);
     return written;
@@ -617,6 +632,7 @@ void tli_state_tell_restored(const tl_state *s, const tli_state_leaves *leaves)
 {
     int64_t at = 0;
     (void)tell_below(s, leaves, &at);
+    TL_ASSERT(at == leaves->count);
 }
 
 void tli_state_leaves_deinit(tli_state_leaves *l)

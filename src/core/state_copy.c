@@ -79,6 +79,9 @@ static tl_status note(tl_state_report *r, tl_state_verdict verdict, const char *
     tl_state_finding f = {verdict, tl_arena_strdup(r->arena, path), wanted, found};
     if (!f.path || !TL_VEC_PUSH(r, f)) return TL_ENOMEM;
     r->counts[verdict]++;
+    TL_ASSERT(r->counts[TL_STATE_MISSING] + r->counts[TL_STATE_UNEXPECTED]
+                  + r->counts[TL_STATE_DIFFERENT]
+              == r->count);
     return TL_OK;
 }
 
@@ -109,6 +112,7 @@ static bool entries_fit(const tli_state_entry *a, const tli_state_entry *b, bool
 // The first element whose bits differ, or -1. Types and shapes are equal.
 static tl_status first_difference(int64_t *out, const tl_tensor *a, const tl_tensor *b)
 {
+    TL_ASSERT(a->dtype == b->dtype && tl_shape_equal(&a->shape, &b->shape));
     tl_lease x, y;
     size_t size = tl_dtype_size(a->dtype);
     TL_TRY(tl_lease_read(&x, a));
@@ -253,6 +257,7 @@ static tl_status pair(pairing *p, tl_state_report *r, const tl_state *wanted, co
     if (!p->found) return TL_FAIL_NOMEM(bytes);
     for (int64_t i = 0; i < p->wanted.count; i++) TL_TRY(compare_leaf(r, p, i, there, args));
     TL_TRY(note_missing(r, p, there));
+    TL_ASSERT(r->matched + r->count == p->wanted.count); // each of them was matched, or told of
     return note_unexpected(r, p, wanted);
 }
 
@@ -278,6 +283,7 @@ static bool same_elements(const tl_tensor *a, const tl_tensor *b)
 
 static tl_status copy_tensor(tl_tensor *to, const tl_tensor *from)
 {
+    TL_ASSERT(to->storage && from->storage && tl_shape_equal(&to->shape, &from->shape));
     if (same_elements(to, from)) return TL_OK;
     return tl_tensor_copy(to, from);
 }
@@ -296,6 +302,7 @@ static tl_status check_entry(const tli_state_entry *to, const tli_state_entry *f
 
 static tl_status copy_entry(tli_state_entry *to, const tli_state_entry *from)
 {
+    TL_ASSERT(to->kind == from->kind); // pair has compared them
     tl_state_entry value;
     if (to->kind == TL_STATE_TENSOR) return copy_tensor(to->at.tensor, from->at.tensor);
     tli_state_read(&value, from);

@@ -19,6 +19,7 @@ static int size_class(size_t bytes, size_t *capacity)
     int log = 63 - __builtin_clzll(units - 1);
     size_t step = (size_t)1 << (log - 2), quarters = (units + step - 1) / step; // 5 to 8
     *capacity = quarters * step * 64;
+    TL_ASSERT(quarters >= 5 && quarters <= 8 && *capacity >= bytes);
     return 4 + (log - 2) * 4 + (int)quarters - 5;
 }
 
@@ -237,6 +238,8 @@ static tl_storage *take_free(tli_memory *m, int class_)
     tl_storage **at = &m->free[class_];
     while (*at && !is_ready(*at)) at = &(*at)->next;
     tl_storage *s = *at;
+    // Nobody's.
+    TL_ASSERT(!s || (s->size_class == class_ && s->memory == m && atomic_load(&s->refs) == 0));
     if (s) {
         *at = s->next;
         m->stats.cached -= (int64_t)s->capacity;
@@ -291,6 +294,7 @@ tl_status tli_storage_new(tl_storage **out, tli_memory *m, size_t bytes)
     int class_ = size_class(bytes, &capacity);
     tl_storage *s = take_free(m, class_);
     if (!s && !(s = ask_system(m, class_, capacity))) return fail_nomem(m, bytes);
+    TL_ASSERT(s->capacity == capacity && bytes <= capacity && atomic_load(&s->leases) == 0);
     atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
     atomic_store_explicit(&s->ticket, 0, memory_order_relaxed);
     s->bytes = bytes;
@@ -353,12 +357,14 @@ tl_status tli_storage_check(const tl_storage *s)
 
 void tli_storage_release(tl_storage *s)
 {
+    TL_ASSERT(!s || atomic_load(&s->refs) > 0);
     if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
     tli_memory *m = s->memory;
     if (m->guarded) (void)!tli_guard_elements(s); // whoever still reads it shall notice
     pthread_mutex_lock(&m->lock);
     m->stats.used -= (int64_t)s->capacity;
     m->stats.cached += (int64_t)s->capacity;
+    TL_ASSERT(m->stats.used >= 0 && atomic_load(&s->leases) == 0); // a lease holds its storage
     s->next = m->free[s->size_class];
     m->free[s->size_class] = s;
     pthread_mutex_unlock(&m->lock);

@@ -7,6 +7,7 @@
 
 #include "core/inner/element.h"
 #include "core/inner/engine.h"
+#include "core/inner/sound.h"
 
 void tli_tensor_row_major(tl_tensor *t)
 {
@@ -43,6 +44,7 @@ tl_status tl_tensor_new_at(tl_tensor **out, tl_engine *engine, tl_side side, tl_
         tl_free(t);
         return st;
     }
+    TL_ASSERT(tli_tensor_is_sound(t) && t->storage->bytes >= tl_tensor_bytes(t));
     *out = t;
     return TL_OK;
 }
@@ -66,6 +68,8 @@ tl_status tl_tensor_keep(tl_tensor **out, const tl_tensor *t)
                      .offset = t->offset, .storage = t->storage};
     memcpy(k->strides, t->strides, sizeof k->strides);
     tli_storage_retain(k->storage);
+    // Two headers hold it now.
+    TL_ASSERT(tli_tensor_is_sound(k) && atomic_load(&k->storage->refs) > 1);
     *out = k;
     return TL_OK;
 }
@@ -88,6 +92,10 @@ tl_status tl_tensor_place(tl_tensor *t, const tl_tensor *block, int64_t offset)
         tli_tensor_row_major(t);
     }
     t->storage = block ? block->storage : NULL;
+    TL_ASSERT(tli_tensor_is_sound(t));
+    TL_ASSERT(!block
+              || (t->offset >= block->offset
+                  && t->offset + tl_tensor_count(t) <= block->offset + tl_tensor_count(block)));
     tli_storage_release(before);
     return TL_OK;
 }
@@ -102,6 +110,7 @@ tl_status tl_tensor_part(tl_tensor **out, const tl_tensor *t, int64_t offset, tl
     tl_status st = tl_tensor_place(part, t, offset);
     if (st != TL_OK) tl_free(part);
     *out = st == TL_OK ? part : NULL;
+    TL_ASSERT(!*out || (*out)->storage == t->storage);
     return st;
 }
 
@@ -146,6 +155,7 @@ const char *tl_tensor_spec(char out[TL_TENSOR_TEXT], const tl_tensor *t)
 // Walks all elements in row-major order; `flat` is the side without gaps. The host may look at both.
 static void walk(const tl_tensor *t, char *flat, bool gather)
 {
+    TL_ASSERT(tli_tensor_is_sound(t));
     size_t size = tl_dtype_size(t->dtype);
     int64_t count = tl_tensor_count(t), index[TL_MAX_RANK] = {0}, at = 0;
     char *elements = tl_kernel_data(t);
@@ -159,10 +169,12 @@ static void walk(const tl_tensor *t, char *flat, bool gather)
             index[d] = 0;
         }
     }
+    TL_ASSERT(at == 0); // behind the last element the walk is where it began
 }
 
 void tli_tensor_gather(const tl_tensor *t, void *to)
 {
+    TL_ASSERT(tli_tensor_is_sound(t));
     size_t bytes = tl_tensor_bytes(t);
     if (!t->contiguous)
         walk(t, to, true);
@@ -172,6 +184,7 @@ void tli_tensor_gather(const tl_tensor *t, void *to)
 
 void tli_tensor_scatter(const tl_tensor *t, const void *from)
 {
+    TL_ASSERT(tli_tensor_is_sound(t));
     size_t bytes = tl_tensor_bytes(t);
     if (!t->contiguous)
         walk(t, (char *)from, false); // only read
@@ -200,6 +213,7 @@ static tl_status claim(const tl_tensor *t, bool write)
         return TL_FAIL(TL_EINVAL, "%s cannot be written: it shows one element many times; write what it is "
                        "a view of, or a copy", tl_tensor_spec(spec, t));
     atomic_int *leases = &t->storage->leases;
+    TL_ASSERT(tli_tensor_is_sound(t));
     int seen = atomic_load(leases);
     do {
         if (seen < 0 || (write && seen > 0))
@@ -212,6 +226,8 @@ static tl_status claim(const tl_tensor *t, bool write)
 
 static void unclaim(tl_storage *s, bool touched, bool write)
 {
+    // As claim left it.
+    TL_ASSERT(write ? atomic_load(&s->leases) == -1 : atomic_load(&s->leases) > 0);
     if (touched) tli_storage_touch(s);
     if (write) {
         atomic_store(&s->leases, 0);
@@ -223,6 +239,7 @@ static void unclaim(tl_storage *s, bool touched, bool write)
 // A copy without gaps, in `l->data`, of elements that have some.
 static tl_status straighten(tl_lease *l, const tl_tensor *elements)
 {
+    TL_ASSERT(!elements->contiguous && !l->copied);
     size_t bytes = tl_tensor_bytes(elements);
     l->data = tl_alloc_aligned(elements->storage->memory->device->cls->alignment, bytes);
     if (!l->data) return TL_FAIL_NOMEM(bytes);
@@ -258,6 +275,7 @@ static tl_status lease(tl_lease *out, const tl_tensor *t, bool write, bool keep)
     *out = (tl_lease){0};
     TL_TRY(claim(t, write));
     tl_lease l = {.tensor = t, .storage = t->storage, .write = write};
+    TL_ASSERT(atomic_load(&t->storage->leases) != 0);
     tl_status st = show(&l, t, keep);
     if (st != TL_OK) {
         unclaim(t->storage, false, write);
@@ -293,6 +311,7 @@ static tl_status give_back(const tl_lease *l)
     tli_image image = {.tensor = *l->tensor, .of = l->tensor, .extent = tli_extent_of(l->tensor)};
     image.tensor.storage = l->staged;
     image.tensor.offset -= image.extent.from / (int64_t)tl_dtype_size(l->tensor->dtype);
+    TL_ASSERT(tli_tensor_is_sound(&image.tensor));
     if (l->copied) tli_tensor_scatter(&image.tensor, l->data);
     TL_TRY(tli_image_put(&image));
     return tli_image_wait(&image);
@@ -302,6 +321,7 @@ static tl_status end(tl_lease *l, bool keep)
 {
     if (!l->tensor) return TL_OK;
     // The tensor may have been dropped since.
+    TL_ASSERT(l->write || !l->staged || l->storage != l->staged);
     tl_status st = l->write && keep && l->tensor->storage == l->storage ? give_back(l) : TL_OK;
     if (l->copied) tl_free(l->data);
     tli_storage_release(l->staged);
@@ -334,6 +354,7 @@ static tl_status check_alike(const tl_tensor *to, const tl_tensor *from)
 // Parts of one storage cannot be leased for reading and for writing at a time.
 static tl_status copy_within(tl_tensor *to, const tl_tensor *from)
 {
+    TL_ASSERT(to->storage == from->storage && tl_tensor_count(to) == tl_tensor_count(from));
     size_t bytes = tl_tensor_bytes(from);
     void *elements = tl_alloc(bytes ? bytes : 1);
     if (!elements) return TL_FAIL_NOMEM(bytes);
@@ -387,6 +408,7 @@ tl_status tl_tensor_copy(tl_tensor *to, const tl_tensor *from)
         || to->dtype != from->dtype || !to->contiguous || !from->contiguous || m->queue != from->storage->memory->queue)
         return copy_over_host(to, from);
     TL_TRY(tli_storage_check(from->storage));
+    TL_ASSERT(tl_tensor_bytes(to) == tl_tensor_bytes(from) && tli_tensors_are_apart(to, from));
     TL_TRY(claim(to, true));
     bool comes = tl_tensor_side(from) == TL_AT_HOST && tl_tensor_side(to) == TL_AT_DEVICE;
     tl_status st = comes ? tli_send(to, from) : copy_among_kernels(to, from);
@@ -407,6 +429,7 @@ static void exchange(char *a, char *b, size_t bytes)
 
 static tl_status swap_on_host(tl_tensor *a, tl_tensor *b)
 {
+    TL_ASSERT(tl_tensor_bytes(a) == tl_tensor_bytes(b));
     tl_lease left, right;
     TL_TRY(tl_lease_write(&left, a));
     tl_status st = tl_lease_write(&right, b);

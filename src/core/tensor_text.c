@@ -72,6 +72,7 @@ static void note_digits(printer *p, int64_t at)
     if (!isfinite(value)) return;
     tli_number_text(text, sizeof text, p->exponents ? "%.*e" : "%.*f", MOST_DIGITS, value);
     const char *point = strchr(text, '.');
+    TL_ASSERT(point && strlen(point) > MOST_DIGITS);
     for (int digits = MOST_DIGITS; digits > p->digits; digits--)
         if (point[digits] != '0') p->digits = digits;
 }
@@ -81,6 +82,7 @@ static void note_width(printer *p, int64_t at)
     char text[NUMBER_TEXT];
     number_text(p, text, at);
     int width = (int)strlen(text);
+    TL_ASSERT(width < NUMBER_TEXT);
     if (width > p->width) p->width = width;
 }
 

@@ -20,6 +20,7 @@ static bool grow(tl_ctx *c, tl_tensors *list)
     if (list->count) memcpy(items, list->items, (size_t)list->count * sizeof *items);
     list->items = items;
     list->capacity = capacity;
+    TL_ASSERT(list->count < list->capacity);
     return true;
 }
 

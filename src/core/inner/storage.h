@@ -74,6 +74,8 @@ static inline bool tli_storage_is_single(const tl_storage *s)
 }
 static inline void tli_storage_retain(tl_storage *s)
 {
+    // What nobody holds is gone.
+    TL_ASSERT(atomic_load_explicit(&s->refs, memory_order_relaxed) > 0);
     atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
 }
 /* NULL is fine. */
