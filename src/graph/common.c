@@ -33,6 +33,8 @@ tl_status tli_pass_common(tl_graph *g, int64_t *changes)
     int64_t slots = 16, mask;
     while (slots < 2 * g->uses.calls.count) slots *= 2;
     mask = slots - 1;
+    // Some slot stays empty, so searches end.
+    TL_ASSERT((slots & mask) == 0 && slots > g->uses.calls.count);
     tl_node **table = tl_arena_array(g->scratch, slots, sizeof *table);
     if (!table) return TL_ENOMEM;
     TLI_EACH_NODE_SAFE(g, n, next) {
@@ -43,6 +45,7 @@ tl_status tli_pass_common(tl_graph *g, int64_t *changes)
             table[at] = n;
             continue;
         }
+        TL_ASSERT(tli_is_before(g, table[at], n) && table[at]->outputs == n->outputs);
         for (int i = 0; i < n->outputs; i++) TL_TRY(tli_replace(g, n->out[i], table[at]->out[i]));
         tli_remove(g, n);
         ++*changes;

@@ -13,8 +13,11 @@ static tl_status compile(tl_program *p, tl_nest_compiler *compiler, const tl_nes
     TL_TRY_NOTE(p->methods->compile(compiler, p->name, walks, count, code, &p->compile_s), "%s",
                 p->name);
     count = 0;
-    for (int64_t i = 0; i < p->step_count; i++)
+    for (int64_t i = 0; i < p->step_count; i++) {
+        // Each has its own.
+        TL_ASSERT(!p->steps[i].nest || (walks[count] == p->steps[i].nest && code[count]));
         if (p->steps[i].nest) p->steps[i].code = code[count++];
+    }
     p->must_compile = false;
     tli_lists_free(p); // they are of what was there before
     return TL_OK;

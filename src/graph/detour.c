@@ -21,6 +21,7 @@ static tl_status copy_deps(tli_detours *d, tl_arena *arena, const tli_order *o)
         d->first_dep[i] = count;
         for (int64_t k = o->first[i]; k < o->first[i + 1]; k++) {
             int64_t maker = maker_of(o->nodes[o->deps.items[k]]);
+            TL_ASSERT(maker < i); // what was made before
             if (maker >= 0) d->deps[count++] = (int32_t)maker;
         }
     }
@@ -105,6 +106,7 @@ static bool follow(tli_detours *d, search *s, int64_t node, bool outside)
         if (c == s->low && outside) return false;
         if (c == s->high || d->place[c] <= d->place[s->low] || d->seen[c] == d->epoch) continue;
         d->seen[c] = d->epoch;
+        TL_ASSERT(s->depth < d->count && d->at[d->place[c]] == c);
         d->stack[s->depth++] = c;
     }
     return true;
@@ -121,6 +123,8 @@ static bool follow_all(tli_detours *d, search *s, int32_t cluster, bool outside)
 
 bool tli_has_detour(tli_detours *d, int64_t a, int64_t b)
 {
+    // Clusters, each where it says.
+    TL_ASSERT(a != b && d->at[d->place[a]] == a && d->at[d->place[b]] == b);
     bool straight = d->place[a] < d->place[b];
     search s = {.low = (int32_t)(straight ? a : b), .high = (int32_t)(straight ? b : a)};
     d->epoch++;
@@ -153,11 +157,14 @@ static void stand_together(tli_detours *d, int32_t a, int32_t b)
         d->at[front] = d->aside[i];
         d->place[d->aside[i]] = front++;
     }
+    TL_ASSERT(front <= high + 1);
+    for (int32_t p = low; p <= high; p++) TL_ASSERT(d->at[p] < 0 || d->place[d->at[p]] == p);
 }
 
 void tli_detours_join(tli_detours *d, int64_t a, int64_t b)
 {
     stand_together(d, (int32_t)a, (int32_t)b);
+    TL_ASSERT(d->cluster[a] == a && d->cluster[b] == b); // each is named by a call of its own
     int32_t node = (int32_t)a, next = d->next[a];
     do d->cluster[node] = (int32_t)b;
     while ((node = d->next[node]) != a);

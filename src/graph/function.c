@@ -9,6 +9,8 @@
 
 #include "graph/graph.h"
 
+/* Shapes of training, of evaluation and of their last batches, with some to spare; each holds a
+ * workspace */
 enum { USUAL_PROGRAMS = 8 };
 
 typedef struct entry {
@@ -85,6 +87,7 @@ static bool fits(const entry *e, const tl_ctx *c, const tl_tensors *in)
 
 static void forget(tl_function *f, int64_t index)
 {
+    TL_ASSERT(index >= 0 && index < f->entries.count);
     tl_program_free(&f->entries.items[index].program);
     memmove(&f->entries.items[index], &f->entries.items[index + 1],
             (size_t)(--f->entries.count - index) * sizeof *f->entries.items);
@@ -155,6 +158,7 @@ static tl_status add_entry(tl_function *f, tl_ctx *c, const tl_tensors *in)
         return TL_ENOMEM;
     }
     f->latest = &f->entries.items[f->entries.count - 1];
+    TL_ASSERT(f->entries.count <= f->args.programs && fits(f->latest, c, in));
     f->stats.captures++;
     f->stats.capture_s += (double)(tl_clock_ns() - begin) * 1e-9;
     return TL_OK;
@@ -189,6 +193,7 @@ static tl_status make_ready(tl_function *f, tl_ctx *c, const tl_tensors *in)
         f->latest = find(f, c, in);
     if (!f->latest) TL_TRY_NOTE(add_entry(f, c, in), "while it was captured");
     f->latest->last_call = ++f->stats.calls;
+    TL_ASSERT(fits(f->latest, c, in) && tl_program_is_current(f->latest->program));
     if (f->latest->calls == !is_compiled_first(f) && !f->interpret)
         TL_TRY(compile(f, f->latest->program));
     f->latest->calls++;

@@ -14,9 +14,12 @@
 #include "graph/detour.h"
 
 enum {
-    NEAR = 16,           /* calls between clusters that are not tiny: they move that far at most */
+    /* Calls between clusters that are not tiny: they move that far at most, or what they read
+     * would have left the caches and what they make would wait long */
+    NEAR = 16,
     LEAST_DISTANCE = 16, /* as in recompute.c */
-    MOST_TRIES = 8       /* of clusters beside which one is put */
+    /* Of clusters beside which one is put: each makes a plan, and deep models have many alike */
+    MOST_TRIES = 8
 };
 
 typedef struct fuser {
@@ -41,6 +44,13 @@ static int64_t first_of(const tli_cluster *c)
 static int64_t last_of(const tli_cluster *c)
 {
     return c->members.items[c->members.count - 1]->index;
+}
+
+static bool is_in_order(const tli_cluster *c)
+{
+    for (int64_t i = 1; i < c->members.count; i++)
+        if (c->members.items[i - 1]->index >= c->members.items[i]->index) return false;
+    return true;
 }
 
 /* --- plans ------------------------------------------------------------------------------------ */
@@ -97,6 +107,7 @@ static tl_status join(tli_cluster *out, const tli_cluster *a, const tli_cluster 
         if (!TL_VEC_PUSH(&out->members, from_a ? a->members.items[i++] : b->members.items[k++]))
             return TL_ENOMEM;
     }
+    TL_ASSERT(is_in_order(out)); // as they run, none twice
     return TL_OK;
 }
 
@@ -149,6 +160,8 @@ static tl_status try_join(fuser *f, int64_t a, int64_t b, bool beside)
     TL_VEC_FREE(&f->clusters[b].members);
     f->clusters[b] = both;
     tli_detours_join(&f->detours, a, b);
+    TL_ASSERT(f->cluster_of[both.members.items[0]->index] == a
+              || f->cluster_of[both.members.items[0]->index] == b);
     for (int64_t i = 0; i < both.members.count; i++) f->cluster_of[both.members.items[i]->index] = b;
     return TL_OK;
 }
@@ -252,6 +265,7 @@ static tl_status find_spaces(fuser *f)
     for (int64_t i = 0; i < f->order.count; i++)
         if (f->clusters[i].members.count) spots[count++] = (spot){&f->clusters[i].space, i};
     if (count) qsort(spots, (size_t)count, sizeof *spots, by_space);
+    TL_ASSERT(count <= f->order.count);
     for (int64_t k = count - 1; k >= 0; k--) {
         int64_t at = spots[k].cluster;
         bool more = k + 1 < count && compare_spaces(spots[k].space, spots[k + 1].space) == 0;
@@ -268,6 +282,7 @@ static tl_status find_spaces(fuser *f)
 static void take_out(fuser *f, int64_t a, int64_t b)
 {
     int64_t first = first_of(&f->clusters[b]);
+    TL_ASSERT(f->next[a] >= 0 && !f->clusters[a].members.count);
     if (f->before[a] >= 0) f->next[f->before[a]] = f->next[a];
     f->before[f->next[a]] = f->before[a];
     for (int64_t i = b; i >= 0 && f->earliest[i] > first; i = f->before[i]) f->earliest[i] = first;
@@ -305,6 +320,7 @@ static tl_status make_nests(fuser *f, int64_t *changes)
         if (st == TL_EUNSUPPORTED) continue; // with fewer stores it may walk otherwise
         TL_TRY(st);
         f->nests[i] = nest;
+        TL_ASSERT(is_in_order(c) && nest->outputs <= c->members.count);
         *changes += c->members.count;
     }
     return TL_OK;
@@ -313,6 +329,7 @@ static tl_status make_nests(fuser *f, int64_t *changes)
 static void append(fuser *f, tl_node *n)
 {
     tl_ctx *c = f->g->ctx;
+    TL_ASSERT(n != c->last);
     n->before = c->last;
     n->after = NULL;
     *(c->last ? &c->last->after : &c->first) = n;
@@ -320,6 +337,13 @@ static void append(fuser *f, tl_node *n)
 }
 
 static void emit(fuser *f, int64_t node);
+
+static bool deps_are_emitted(const fuser *f, int64_t node)
+{
+    for (int64_t k = f->order.first[node]; k < f->order.first[node + 1]; k++)
+        if (!f->emitted[f->order.deps.items[k]]) return false;
+    return true;
+}
 
 static void emit_deps(fuser *f, int64_t node)
 {
@@ -357,6 +381,7 @@ static void emit(fuser *f, int64_t node)
     }
     f->emitted[node] = true;
     emit_deps(f, node);
+    TL_ASSERT(deps_are_emitted(f, node));
     append(f, f->order.nodes[node]);
 }
 
@@ -367,6 +392,7 @@ static void emit_all(fuser *f)
     for (int64_t i = 0; i < f->order.count; i++) {
         int64_t cluster = f->cluster_of[i];
         if (cluster < 0 || !f->nests[cluster] || last_of(&f->clusters[cluster]) == i) emit(f, i);
+        TL_ASSERT(f->emitted[i] || (cluster >= 0 && last_of(&f->clusters[cluster]) > i));
     }
     // Not before all are there: until then tensors know the calls that they were made by.
     for (int64_t i = 0; i < f->order.count; i++) {

@@ -26,6 +26,7 @@ static tl_status make_inputs(tl_graph *g, const tl_capture *a, tl_tensors *in)
         t->shape = spec->shape;
         tli_tensor_row_major(t);
         g->inputs[i] = (tl_named){name, t};
+        TL_ASSERT(!t->node && !t->storage && !t->view_of); // memory comes with each run
         tl_tensors_put(c, in, name, t);
     }
     g->input_count = a->input_count;
@@ -46,6 +47,7 @@ static tl_tensor *note_outside(tl_graph *g, tli_pointer_map *known, const tl_ten
     h->offset = t->offset;
     h->storage = t->storage;
     tli_storage_retain(h->storage);
+    TL_ASSERT(atomic_load(&h->storage->refs) > 1); // the original holds it, too
     if (!tli_pointer_map_put(known, t, g->outside.count)) return NULL;
     return TL_VEC_PUSH(&g->outside, (tli_outside){t, h}) ? h : NULL;
 }
@@ -74,6 +76,8 @@ static tl_status own_tensors(tl_graph *g)
         for (int i = 0; i < n->inputs && st == TL_OK; i++)
             st = own_tensor(g, &known, (tl_tensor **)&n->in[i]);
         if (tli_is_view(n)) n->out[0]->view_of = n->in[0];
+        for (int i = 0; i < n->inputs && st == TL_OK; i++)
+            TL_ASSERT(n->in[i]->id >= g->ctx->first_id);
     }
     for (int64_t i = 0; i < g->output_count && st == TL_OK; i++)
         st = own_tensor(g, &known, &g->outputs[i].tensor);
@@ -93,6 +97,7 @@ static tl_status make_outputs(tl_graph *g, const tl_tensors *out)
         tl_tensor *t = TL_APPLY(c, copy, NULL, out->items[i].tensor);
         if (!name || !t) return tl_ctx_status(c) == TL_OK ? TL_ENOMEM : tl_ctx_status(c);
         g->outputs[i] = (tl_named){name, t};
+        TL_ASSERT(t->contiguous && !t->view_of && t->node); // memory of its own
     }
     g->output_count = out->count;
     return TL_OK;
@@ -138,6 +143,7 @@ static tl_status capture(tl_graph *g, const tl_capture *a)
     TL_TRY(own_tensors(g));
     TL_TRY(check_writes(g));
     TL_TRY(tli_uses_make(g));
+    TL_ASSERT(g->uses.values.count == tli_value_count(g));
     return tli_verify_calls(g);
 }
 

@@ -5,6 +5,7 @@
 
 int64_t tli_value_id(const tl_graph *g, const tl_tensor *t)
 {
+    TL_ASSERT(t->id >= g->ctx->first_id && t->id < tli_ctx_next_id(g->ctx)); // of this graph
     return (int64_t)(t->id - g->ctx->first_id);
 }
 
@@ -23,11 +24,14 @@ static const tli_graph_value *value_of(const tl_graph *g, const tl_tensor *t)
 int64_t tli_memory_id(const tl_graph *g, const tl_tensor *t)
 {
     const tli_graph_value *v = value_of(g, t);
+    // A maker shows its own elements.
+    TL_ASSERT(!v || g->uses.values.items[v->maker].maker == v->maker);
     return v ? g->uses.values.items[v->maker].memory : tli_value_id(g, t);
 }
 
 static int64_t order_of(const tl_graph *g, const tl_node *n)
 {
+    TL_ASSERT(n->id >= 0 && n->id < g->uses.calls.count && g->uses.calls.items[n->id].node == n);
     return g->uses.calls.items[n->id].order;
 }
 
@@ -46,6 +50,7 @@ bool tli_is_before(const tl_graph *g, const tl_node *a, const tl_node *b)
 
 static const tli_use *use_at(const tl_graph *g, int32_t number)
 {
+    TL_ASSERT(number < g->uses.uses.count);
     return number < 0 ? NULL : &g->uses.uses.items[number];
 }
 
@@ -62,6 +67,7 @@ const tli_use *tli_next_use(const tl_graph *g, const tli_use *u)
 
 tl_node *tli_user(const tl_graph *g, const tli_use *u)
 {
+    TL_ASSERT(u->call >= 0 && u->call < g->uses.calls.count);
     return g->uses.calls.items[u->call].node;
 }
 
@@ -93,6 +99,7 @@ const tli_graph_value *tli_first_shown(const tl_graph *g, const tl_tensor *t)
 const tli_graph_value *tli_next_shown(const tl_graph *g, const tli_graph_value *v, const tli_graph_value *first)
 {
     const tli_graph_value *next = &g->uses.values.items[v->after];
+    TL_ASSERT(next->maker == v->maker); // a ring of one maker
     return next == first ? NULL : next;
 }
 
@@ -122,11 +129,13 @@ const tli_changes *tli_changes_of(const tl_graph *g, const tl_tensor *t)
     const tli_graph_value *v = value_of(g, t);
     int32_t table = v ? g->uses.values.items[tli_memory_id(g, t)].changes : -1;
     const tli_changes *c = table < 0 ? NULL : &g->uses.changes.items[table];
+    TL_ASSERT(table < g->uses.changes.count);
     return c && c->count ? c : NULL;
 }
 
 tl_node *tli_changer(const tl_graph *g, const tli_change *c)
 {
+    TL_ASSERT(c->call >= 0 && c->call < g->uses.calls.count);
     return g->uses.calls.items[c->call].node;
 }
 
@@ -148,6 +157,8 @@ static bool is_changed(const tl_graph *g, const tl_tensor *t, int64_t from, int6
         else
             high = middle;
     }
+    // The first that is not before.
+    TL_ASSERT(low == 0 || order_of(g, tli_changer(g, &c->items[low - 1])) < from);
     return c && low < c->count && order_of(g, tli_changer(g, &c->items[low])) < to;
 }
 
@@ -168,6 +179,7 @@ typedef struct way {
 static way way_to(const tl_graph *g, const tl_node *n, const tl_node *place)
 {
     int64_t is = order_of(g, n), will = order_before(g, place);
+    TL_ASSERT(is > 0 && will > 0);
     return will > is ? (way){is + 1, will, true} : (way){will, is, false};
 }
 

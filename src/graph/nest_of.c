@@ -100,6 +100,7 @@ static bool walk_reshaped(tli_walk *out, const tl_shape *to, const tli_walk *in,
 static bool walk_view(tli_walk *out, const tli_cluster *c, const tli_walk *walks, const tl_tensor *t)
 {
     if (!t->view_of) {
+        TL_ASSERT(member_of(c, t) >= 0);
         *out = walks[member_of(c, t)];
         return true;
     }
@@ -124,6 +125,7 @@ static bool walk_view(tli_walk *out, const tli_cluster *c, const tli_walk *walks
 // Dim i of `t` stands under dim i + extra of what it is broadcast to.
 static bool agree(tli_walk *out, const tl_tensor *t, const tli_walk *walk, int rank)
 {
+    TL_ASSERT(rank >= t->shape.rank && rank <= TL_MAX_RANK);
     int extra = rank - t->shape.rank;
     for (int i = 0; i < t->shape.rank; i++) {
         if (t->shape.dims[i] == 1 || walk->axis[i] < 0) continue;
@@ -223,8 +225,12 @@ static tl_access access_of(const tl_tensor *t, int buffer, const tli_walk *space
 {
     tl_access a = {.buffer = buffer, .dtype = t->dtype};
     int extra = rank - t->shape.rank;
-    for (int i = 0; i < t->shape.rank; i++)
+    TL_ASSERT(extra >= 0);
+    for (int i = 0; i < t->shape.rank; i++) {
+        TL_ASSERT(t->shape.dims[i] == 1
+                  || (space->axis[i + extra] >= 0 && space->axis[i + extra] < TL_MAX_RANK));
         if (t->shape.dims[i] != 1) a.strides[space->axis[i + extra]] = t->strides[i];
+    }
     return a;
 }
 
@@ -253,6 +259,9 @@ static int operand(builder *b, tl_tensor *t, const tli_walk *space, int rank)
 static int op_term(builder *b, tl_op op, tl_dtype dtype, const void *attr, int inputs, const int *in,
                    const char *note)
 {
+    TL_ASSERT(inputs <= TL_TERM_INPUTS);
+    // Terms before it
+    for (int i = 0; i < inputs; i++) TL_ASSERT(in[i] >= 0 && in[i] < b->terms.count);
     tl_term t = {.kind = TL_TERM_OP, .dtype = dtype, .op = op, .attr = attr, .inputs = inputs, .note = note};
     memcpy(t.in, in, (size_t)inputs * sizeof *in);
     return add_term(b, t);
@@ -276,6 +285,7 @@ static int reduce_term(builder *b, const tl_node *n, int in, const tli_walk *spa
         int axis = space->axis[a->axes.items[i]];
         if (axis < 0) continue;
         t.axes |= 1u << axis;
+        TL_ASSERT(axis < b->c->space.rank);
         count *= (double)n->in[0]->shape.dims[a->axes.items[i]];
     }
     int sum = t.axes ? add_term(b, t) : in;
@@ -317,6 +327,7 @@ static tl_status add_stores(builder *b, tl_node *node, tl_nest *nest,
         tl_tensor *t = c->members.items[i]->out[0];
         if (!is_needed(t, payload)) continue;
         int buffer = (int)b->loads.count + node->outputs;
+        TL_ASSERT(b->term_of[i] >= 0 && b->term_of[i] < b->terms.count);
         stores[node->outputs] = (tl_nest_store){b->term_of[i], access_of(t, buffer, &b->walks[i], t->shape.rank)};
         out[node->outputs++] = t;
     }
@@ -341,6 +352,8 @@ static tl_status build(builder *b, tl_node *node, tl_nest *nest,
     nest->buffer_count = (int)b->loads.count + node->outputs;
     node->in = tl_arena_copy(b->arena, b->loads.items, (size_t)b->loads.count * sizeof *node->in);
     node->inputs = (int)b->loads.count;
+    TL_ASSERT(nest->buffer_count == node->inputs + node->outputs
+              && nest->store_count == node->outputs);
     return nest->terms && (node->in || !node->inputs) ? tl_nest_verify(nest) : TL_ENOMEM;
 }
 

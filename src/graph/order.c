@@ -35,6 +35,7 @@ static tl_status find_changed(memories *out, tl_graph *g)
             if (!tli_call_writes(n, i) || find(out, n->in[i])) continue;
             out->items[out->count].writer = -1;
             out->numbers[tli_memory_id(g, n->in[i])] = (int32_t)++out->count;
+            TL_ASSERT(out->count <= g->uses.changes.count);
         }
     return TL_OK;
 }
@@ -43,6 +44,7 @@ static tl_status find_changed(memories *out, tl_graph *g)
 
 static tl_status add(tli_order *o, int64_t dep)
 {
+    TL_ASSERT(dep < o->count - 1); // what comes before in the list
     return dep < 0 || TL_VEC_PUSH(&o->deps, dep) ? TL_OK : TL_ENOMEM;
 }
 
@@ -68,6 +70,33 @@ static tl_status add_memory_deps(tli_order *o, memories *list, const tl_node *n)
     return TL_OK;
 }
 
+static bool has_dep(const tli_order *o, const tl_node *n, const tl_node *on)
+{
+    for (int64_t k = o->first[n->index]; k < o->deps.count; k++)
+        if (o->deps.items[k] == on->index) return true;
+    return false;
+}
+
+// All that used memory since it was written last must run before `n` writes it: asked of the uses,
+// not of the notes that the dependencies were made from.
+static bool waits_for_users(const tli_order *o, const tl_graph *g, const tl_node *n)
+{
+    for (int i = 0; i < n->inputs; i++)
+        for (int64_t k = 0; tli_writes(n, i) && k < g->uses.values.count; k++) {
+            const tl_tensor *t = g->uses.values.items[k].tensor;
+            if (!t || tli_memory_id(g, t) != tli_memory_id(g, n->in[i])) continue;
+            TLI_EACH_USE(g, t, u)
+            {
+                const tl_node *user = tli_user(g, u);
+                if (tli_is_view(user) || !tli_is_before(g, user, n)
+                    || tli_is_changed_between(g, t, user, n))
+                    continue;
+                if (!has_dep(o, n, user)) return false;
+            }
+        }
+    return true;
+}
+
 static tl_status add_deps(tli_order *o, tl_graph *g, memories *list)
 {
     TLI_EACH_NODE(g, n) {
@@ -78,6 +107,7 @@ static tl_status add_deps(tli_order *o, tl_graph *g, memories *list)
             if (n->in[i]->node) TL_TRY(add(o, n->in[i]->node->index));
         if (list->count && !tli_is_view(n)) TL_TRY(add_memory_deps(o, list, n));
         o->first[n->index + 1] = o->deps.count;
+        TL_ASSERT(!tli_has_effects(n) || waits_for_users(o, g, n));
     }
     return TL_OK;
 }

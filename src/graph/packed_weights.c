@@ -59,11 +59,14 @@ tl_status tli_packed_prepare(tl_program *p, const tli_step *s, tl_run *run)
     if (!w->valid || w->version != version || tli_storage_is_lost(w->panels->storage)) {
         w->valid = false;
         TL_TRY(backend_of(p)->pack(run, s->node, w->panels, &bytes));
+        TL_ASSERT(bytes == tl_tensor_bytes(w->panels));
         tli_storage_written(w->panels->storage);
         w->valid = true;
         w->version = version;
     }
     run->packed = w->panels;
+    // No older weight is multiplied with.
+    TL_ASSERT(w->version == tli_storage_version(w->weight->storage));
     return TL_OK;
 }
 

@@ -14,11 +14,15 @@
 #include "graph/plan.h"
 
 enum {
-    BITS = 2, /* 4 branches below each: less deep than with 2, and still few are the time of a room */
-    MOST_LEVELS = 32,
+    /* 4 branches below each: less deep than with 2, and still few are the time of a room */
+    BITS = 2,
+    MOST_LEVELS = 32, /* 4^31 calls are more than can be counted */
+    /* On each level at most 3 at either end of a room's time */
     MOST_BRANCHES = 2 * ((1 << BITS) - 1) * MOST_LEVELS,
+    /* Spans without memory of their own: most branches of a well filled plan have no more */
     FEW = 2
 };
+_Static_assert(BITS * (MOST_LEVELS - 1) < 63, "the root stands for all calls that can be counted");
 
 /* --- spans of bytes that are taken ------------------------------------------------------------ */
 
@@ -60,6 +64,8 @@ static int64_t find_span(const spans *s, int64_t at, bool touching)
         else
             low = middle + 1;
     }
+    TL_ASSERT(low == 0 || items[low - 1].end <= at);
+    TL_ASSERT(low == s->count || items[low].end > at || (touching && items[low].end == at));
     return low;
 }
 
@@ -76,6 +82,8 @@ static tl_status take(spans *s, span new)
     memmove(&items[first + 1], &items[behind], (size_t)(s->count - behind) * sizeof *items);
     items[first] = new;
     s->count += first + 1 - behind;
+    TL_ASSERT(new.begin < new.end && (first == 0 || items[first - 1].end < new.begin));
+    TL_ASSERT(first + 1 == s->count || items[first + 1].begin > new.end); // in order, not touching
     return TL_OK;
 }
 
@@ -102,6 +110,7 @@ static int branches_of(const tree *t, const tli_room *r, int64_t out[MOST_BRANCH
     for (int level = 0; low < high; level++, low >>= BITS, high >>= BITS) {
         for (; low < high && (low & REST); low++) out[count++] = t->first[level] + low;
         for (; low < high && (high & REST); high--) out[count++] = t->first[level] + high - 1;
+        TL_ASSERT(level < t->levels && count <= MOST_BRANCHES);
     }
     return count;
 }
@@ -117,6 +126,7 @@ static int branches_above(const tree *t, const tli_room *r, int64_t out[MOST_BRA
         if (a << BITS * level != r->first || a == b) out[count++] = t->first[level] + a;
         if (a != b && ((b + 1) << BITS * level) - 1 != r->last) out[count++] = t->first[level] + b;
     }
+    TL_ASSERT(count <= MOST_BRANCHES);
     return count;
 }
 
@@ -124,6 +134,7 @@ static tl_status note(tree *t, const tli_room *r)
 {
     int64_t branches[MOST_BRANCHES];
     span taken = {r->offset, tl_round_up(r->offset + r->bytes, t->alignment)};
+    TL_ASSERT(r->first <= r->last && r->offset % t->alignment == 0 && taken.end % t->alignment == 0);
     if (taken.end == taken.begin) return TL_OK;
     for (int i = 0, count = branches_of(t, r, branches); i < count; i++) {
         TL_TRY(take(&t->branches[branches[i]].all, taken));
@@ -142,6 +153,7 @@ typedef struct obstacles {
 
 static void add_obstacle(obstacles *o, const spans *s)
 {
+    TL_ASSERT(o->count < 2 * MOST_BRANCHES);
     if (s->count) o->items[o->count++] = s;
 }
 
@@ -154,6 +166,15 @@ static void find_obstacles(obstacles *out, const tree *t, const tli_room *r)
         add_obstacle(out, &t->branches[branches[i]].all);
     for (int i = 0, count = branches_of(t, r, branches); i < count; i++)
         add_obstacle(out, &t->branches[branches[i]].below);
+}
+
+static bool is_free(const obstacles *o, int64_t at, int64_t bytes)
+{
+    for (int i = 0; i < o->count; i++) {
+        int64_t k = find_span(o->items[i], at, false);
+        if (k < o->items[i]->count && items_of(o->items[i])[k].begin < at + bytes) return false;
+    }
+    return true;
 }
 
 static int64_t lowest_gap(const tree *t, const tli_room *r)
@@ -170,6 +191,7 @@ static int64_t lowest_gap(const tree *t, const tli_room *r)
             at = items[k].end;
         since = at == before ? since + 1 : 1;
     }
+    TL_ASSERT(is_free(&all, at, r->bytes));
     return at;
 }
 
@@ -194,6 +216,7 @@ static tl_status place(tli_plan *p, tree *t, tli_room **rooms)
         r->offset = lowest_gap(t, r);
         p->unplanned += tl_round_up(r->bytes, t->alignment);
         if (r->offset + r->bytes > p->bytes) p->bytes = r->offset + r->bytes;
+        TL_ASSERT(r->offset >= 0 && (i == 0 || rooms[i - 1]->bytes >= r->bytes));
         TL_TRY(note(t, r));
     }
     return TL_OK;
@@ -207,6 +230,7 @@ static int64_t make_levels(tree *t, int64_t calls)
         count += calls;
         if (calls <= 1) break;
     }
+    TL_ASSERT(calls <= 1); // there is a root
     return count;
 }
 

@@ -1,5 +1,6 @@
 #include "graph/plan.h"
 
+#include <tilth/base/integer.h>
 #include <tilth/core/attrs.h>
 
 /* --- rooms ------------------------------------------------------------------------------------ */
@@ -7,12 +8,14 @@
 static tli_room *room_of(const tli_plan *p, const tl_tensor *root)
 {
     int32_t number = root->node ? p->room_of[tli_value_id(p->graph, root)] : 0;
+    TL_ASSERT(number >= 0 && number <= p->rooms.count);
     return number ? &p->rooms.items[number - 1] : NULL;
 }
 
 static tl_status add_room(tli_plan *p, tl_tensor *t, int64_t bytes, int64_t node)
 {
     tli_room room = {.tensor = t, .bytes = bytes, .first = node, .last = node, .inside = -1};
+    TL_ASSERT(bytes >= 0 && (!t || !p->room_of[tli_value_id(p->graph, t)])); // one room for each
     if (!TL_VEC_PUSH(&p->rooms, room)) return TL_ENOMEM;
     if (t)
         p->room_of[tli_value_id(p->graph, t)] = (int32_t)p->rooms.count;
@@ -67,9 +70,53 @@ static void pack_in_place(tli_plan *p, const tl_graph *g, const tl_node *n)
         whole->holds = true;
         part->inside = whole - p->rooms.items;
         part->at = a->offsets.items[i] * (int64_t)tl_dtype_size(t->dtype);
+        TL_ASSERT(part->at >= 0 && part->at + part->bytes <= whole->bytes
+                  && t->dtype == n->out[0]->dtype);
         if (part->first < whole->first) whole->first = part->first;
         if (part->last > whole->last) whole->last = part->last;
     }
+}
+
+/* --- what must hold in the end ---------------------------------------------------------------- */
+
+// What a call reads and makes is there while it runs.
+static bool call_has_rooms(const tli_plan *p, const tl_node *n)
+{
+    for (int i = 0; i < n->inputs + n->outputs; i++) {
+        const tli_room *r = room_of(p, tli_root(i < n->inputs ? n->in[i] : n->out[i - n->inputs]));
+        if (r && (r->first > n->index || r->last < n->index)) return false;
+    }
+    return true;
+}
+
+static bool lies_inside(const tli_plan *p, const tli_room *r)
+{
+    const tli_room *whole = r->inside < 0 ? NULL : &p->rooms.items[r->inside];
+    if (r->offset < 0 || r->offset + r->bytes > p->bytes) return false;
+    return !whole
+           || (whole->inside < 0 && r->offset >= whole->offset && r->first >= whole->first
+               && r->last <= whole->last && r->offset + r->bytes <= whole->offset + whole->bytes);
+}
+
+// Two that are needed at a time have no byte in common; parts of others have theirs there.
+static bool are_apart(const tli_room *a, const tli_room *b)
+{
+    if (a->inside >= 0 || b->inside >= 0 || a->last < b->first || b->last < a->first) return true;
+    return a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset;
+}
+
+static bool is_sound(const tli_plan *p, const tl_graph *g)
+{
+    // Pairs are as many as the square: of a deep model a part must do.
+    enum { MOST_COMPARED = 1024 };
+    int64_t compared = tl_min_i64(p->rooms.count, MOST_COMPARED);
+    TLI_EACH_NODE(g, n) if (!call_has_rooms(p, n)) return false;
+    for (int64_t i = 0; i < p->rooms.count; i++)
+        if (!lies_inside(p, &p->rooms.items[i])) return false;
+    for (int64_t i = 0; i < compared; i++)
+        for (int64_t k = 0; k < i; k++)
+            if (!are_apart(&p->rooms.items[i], &p->rooms.items[k])) return false;
+    return true;
 }
 
 tl_status tli_plan_make(tli_plan *out, tl_graph *g, const int64_t *scratch)
@@ -88,6 +135,7 @@ tl_status tli_plan_make(tli_plan *out, tl_graph *g, const int64_t *scratch)
         tli_room *r = &out->rooms.items[i];
         if (r->inside >= 0) r->offset = out->rooms.items[r->inside].offset + r->at;
     }
+    TL_ASSERT(is_sound(out, g) && out->bytes <= out->unplanned);
     return TL_OK;
 }
 
@@ -104,6 +152,7 @@ const tli_room *tli_plan_room(const tli_plan *p, const tl_tensor *root)
 int64_t tli_plan_scratch(const tli_plan *p, const tl_node *n)
 {
     int32_t number = p->scratch_of[n->index];
+    TL_ASSERT(!number || !p->rooms.items[number - 1].tensor);
     return number ? p->rooms.items[number - 1].offset : 0;
 }
 

@@ -32,6 +32,8 @@ static void bind_planned(tl_program *p, const tli_plan *plan)
             if (!room) continue;
             // A view's offset counts from its root's first element so far.
             bind(t, memory, t->offset + room->offset / (int64_t)tl_dtype_size(t->dtype));
+            TL_ASSERT(tli_extent_of(t).from >= room->offset || !tl_tensor_count(t));
+            TL_ASSERT(tli_extent_of(t).to <= room->offset + room->bytes || !tl_tensor_count(t));
         }
     }
 }
@@ -46,6 +48,7 @@ static tl_status note_binding(tl_program *p, tli_binding *b, tl_tensor *root)
     int64_t k = 0;
     TLI_EACH_SHOWN(p->graph, root, v)
         if (v->tensor != root) b->views[k++] = (tli_bound_view){v->tensor, v->tensor->offset};
+    TL_ASSERT(k == b->count);
     return TL_OK;
 }
 
@@ -93,6 +96,8 @@ static tl_status plan_nest(tl_program *p, tli_step *s, const tli_plan *plan)
     tli_tensor_row_major(s->scratch);
     s->scratch->storage = p->workspace->storage; // which outlives it
     s->scratch->offset = tli_plan_scratch(plan, n);
+    TL_ASSERT(tli_extent_of(s->scratch).to <= p->workspace_bytes
+              && s->scratch->offset % TL_NEST_ALIGNMENT == 0);
     return TL_OK;
 }
 
@@ -125,6 +130,7 @@ static tl_status make_steps(tl_program *p, const tli_plan *plan)
                     *n->path ? ": " : "", n->op->name);
         p->step_count++;
     }
+    TL_ASSERT(p->step_count == count);
     return TL_OK;
 }
 
@@ -201,6 +207,7 @@ static tl_status prepare(tl_program *p)
     TL_TRY(plan_nests(p, &scratch));
     tl_status st = tli_plan_make(&plan, g, scratch);
     p->workspace_bytes = plan.bytes;
+    TL_ASSERT(st != TL_OK || plan.bytes >= 0);
     p->unplanned_bytes = plan.unplanned;
     TL_TRY_DONE(st, st);
     TL_TRY_DONE(st, tl_tensor_new(&p->workspace, g->ctx->engine, TL_U8, TL_SHAPE(plan.bytes)));

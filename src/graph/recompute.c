@@ -8,10 +8,13 @@
 #include "graph/graph.h"
 
 enum {
-    LEAST_BYTES = 4096, /* smaller ones are not worth a kernel */
-    LEAST_DISTANCE = 16, /* calls between the two uses */
-    MOST_INPUTS = 3,
-    MOST_DEPTH = 4 /* cheap calls in a row */
+    /* Smaller ones are not worth a kernel: a page, beside which starting one takes as long */
+    LEAST_BYTES = 4096,
+    /* Calls between the two uses: nearer ones lie in one layer, whose memory is there anyway */
+    LEAST_DISTANCE = 16,
+    MOST_INPUTS = 3, /* of elementwise ops, `where` has most */
+    /* Cheap calls in a row: computing them again stays cheaper than a sweep or two over memory */
+    MOST_DEPTH = 4
 };
 
 // Whether the elements of `t`, which `n` reads, are there as they were until call `last` has run.
@@ -93,6 +96,7 @@ static tl_tensor *make_again(tl_graph *g, const tl_node *n, const tl_node *last)
 {
     tl_tensor *const *in, *again[MOST_INPUTS];
     int count = made_of(n, &in);
+    TL_ASSERT(count <= MOST_INPUTS);
     for (int i = 0; i < count; i++)
         again[i] = is_there(g, in[i], n, last) ? in[i] : make_again(g, in[i]->node, last);
     if (!hands_out_its_sum(n)) return tl_apply(g->ctx, n->op->op, n->attr, count, again);
@@ -117,6 +121,8 @@ static tl_status recompute(tl_graph *g, tl_node *n, int64_t far, int64_t *change
     TL_TRY(tl_ctx_status(g->ctx));
     if (!again) return TL_OK;
     tl_node *made = end->after;
+    TL_ASSERT(made && tl_shape_equal(&again->shape, &n->out[0]->shape)
+              && tli_is_before(g, n, r.first));
     TL_TRY(tli_move_new(g, end, r.first));
     for (; made != r.first; made = made->after) made->index = r.first->index; // until all are numbered again
     TL_TRY(use_instead(g, r.first, n->out[0], again));

@@ -15,8 +15,10 @@
 #include "graph/graph.h"
 
 enum {
-    LEAST_BYTES = 4096,  /* smaller ones are kept */
+    LEAST_BYTES = 4096, /* smaller ones are kept, as in recompute.c */
     LEAST_DISTANCE = 16, /* calls between two uses that are far from each other */
+    /* Tried one after the other; the best is near the square root of the layers, so 64 are for
+     * 4096 */
     MOST_STRETCHES = 64
 };
 
@@ -158,6 +160,8 @@ static void add_bytes(stretcher *s)
     for (int64_t i = 1; i <= s->turn; i++) {
         s->sums[i] += s->sums[i - 1];
         s->widths[i] += s->widths[i - 1];
+        // Nothing ends that did not begin.
+        TL_ASSERT(s->widths[i] >= 0 && s->sums[i] >= s->sums[i - 1]);
     }
 }
 
@@ -185,6 +189,7 @@ static int64_t cut(const stretcher *s, int64_t most, int64_t cuts[MOST_STRETCHES
     for (int64_t i = 0; i <= s->turn && count < MOST_STRETCHES - 1; i++) {
         if (bytes_between(s, after, i) <= most) continue;
         int64_t at = narrowest(s, after, i, most);
+        TL_ASSERT(at < 0 || (at > after && at < i));
         if (at >= 0) after = cuts[count++] = at;
     }
     return count;
@@ -232,6 +237,7 @@ static void choose_cuts(stretcher *s)
         if (peak >= least) continue;
         least = peak;
         s->cut_count = count;
+        TL_ASSERT(count > 0 && count < MOST_STRETCHES && cuts[count - 1] <= s->turn);
         memcpy(s->cuts, cuts, sizeof cuts);
     }
     for (int64_t i = 0; i < s->results.count; i++) {
@@ -249,6 +255,7 @@ static int64_t peak_along(const stretcher *s, int64_t *changes)
     for (int64_t i = 0; i < s->count; i++) {
         now += changes[i];
         if (now > peak) peak = now;
+        TL_ASSERT(now >= 0);
     }
     return peak;
 }
@@ -307,6 +314,8 @@ static tl_status repeat(stretcher *s, const tl_node *n, const tl_node *place, in
     if (!tl_apply_all(c, n->op->op, n->attr, n->inputs, in, out)) return tl_ctx_status(c);
     out[0]->node->path = n->path;
     for (int i = 0; i < n->outputs; i++) s->again[tli_value_id(s->g, n->out[i])] = out[i];
+    TL_ASSERT(tl_shape_equal(&out[0]->shape, &n->out[0]->shape)
+              && out[0]->dtype == n->out[0]->dtype);
     ++*changes;
     return TL_OK;
 }
@@ -354,6 +363,7 @@ static tl_status recompute(stretcher *s, int64_t *changes)
     if (!s->sums || !s->widths || !s->result_of || !s->again) return TL_ENOMEM;
     TL_TRY(note_results(s));
     if (!find_turn(s, s->sums, s->widths)) return TL_OK;
+    TL_ASSERT(s->turn >= 0 && s->turn < s->count);
     note_uses(s);
     add_bytes(s);
     choose_cuts(s);

@@ -73,6 +73,7 @@ static double least_us(bool *cached, const tli_step *s, const tl_limits *most)
     double compute = tl_node_flops(n) / (half ? most->half_flops : most->flops), bytes = bytes_of(s);
     double move = bytes > most->cache ? (bytes - most->cache) / most->bytes : 0;
     *cached = bytes <= most->cache && bytes / most->bytes > compute;
+    TL_ASSERT(compute >= 0 && move >= 0);
     return (compute > move ? compute : move) * 1e-3;
 }
 

@@ -47,8 +47,10 @@ static tl_status try_store(tl_graph *g, const tl_nest *nest, tl_nest_store *stor
 static tl_status reuse_inputs(tl_graph *g, tl_node *n, int64_t *changes)
 {
     tl_nest *nest = (tl_nest *)n->attr;
+    TL_ASSERT(nest->store_count == n->outputs && nest->buffer_count == n->inputs + n->outputs);
     for (int k = 0; k < n->outputs; k++) {
         tl_nest_store *store = (tl_nest_store *)&nest->stores[k];
+        TL_ASSERT(store->to.buffer == n->inputs + k && store->to.dtype == n->out[k]->dtype);
         if (tli_is_output(g, n->out[k])) continue;
         for (int i = 0; i < n->inputs; i++) {
             if (!can_be_overwritten(g, n, i, n->out[k]) || !walk_alike(nest, i, &store->to)) continue;

@@ -77,7 +77,7 @@ static tl_tensor *pack_narrow(tl_graph *g, tl_node *n)
 
 /* --- numbers ---------------------------------------------------------------------------------- */
 
-enum { MOST_FOLDED = 3 };
+enum { MOST_FOLDED = 3 }; /* inputs: of elementwise ops, `where` has most */
 
 static bool is_foldable(const tl_graph *g, const tl_node *n)
 {
@@ -93,6 +93,7 @@ static tl_status fold(tl_graph *g, const tl_node *n, double *out)
 {
     tl_ctx *c = g->ctx;
     tl_tensor *in[MOST_FOLDED];
+    TL_ASSERT(n->inputs <= MOST_FOLDED && n->outputs == 1);
     for (int i = 0; i < n->inputs; i++) {
         double number = 0;
         tli_is_number(g, n->in[i], &number);
@@ -154,6 +155,7 @@ tl_status tli_pass_simplify(tl_graph *g, int64_t *changes)
         TL_TRY(tl_ctx_status(g->ctx));
         if (!instead) continue;
         TL_TRY(tli_move_new(g, last, n));
+        TL_ASSERT(tl_tensor_count(instead) == tl_tensor_count(n->out[0]) && instead != n->out[0]);
         TL_TRY(tli_replace(g, n->out[0], instead));
         tli_remove(g, n);
         next = n->after;

@@ -164,6 +164,7 @@ static range range_of(tl_dtype t)
 static bool holds(tl_dtype outer, tl_dtype inner)
 {
     range a = range_of(outer), b = range_of(inner);
+    TL_ASSERT(a.digits && b.digits); // every type has a row
     if (outer == TL_BOOL || outer == TL_U8)
         return inner == outer || (inner == TL_BOOL && outer == TL_U8);
     if (tl_dtype_is_float(inner) && !tl_dtype_is_float(outer)) return false;

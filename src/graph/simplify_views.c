@@ -35,6 +35,7 @@ static tl_tensor *join_transposes(tl_graph *g, tl_node *n)
     for (int i = 0; i < rank; i++) {
         int64_t at = outer->perm.items[i] < 0 ? outer->perm.items[i] + rank : outer->perm.items[i];
         perm[i] = inner->perm.items[at] < 0 ? inner->perm.items[at] + rank : inner->perm.items[at];
+        TL_ASSERT(at >= 0 && at < rank && perm[i] >= 0 && perm[i] < rank);
         same &= perm[i] == i;
     }
     tl_tensor *x = n->in[0]->view_of;
@@ -59,7 +60,7 @@ static tl_tensor *join_broadcasts(tl_graph *g, tl_node *n)
 /* Gradients of slices are put into zeros and added up: three times the elements that there are,
  * when a tensor was cut into three. */
 
-enum { MOST_PARTS = 16 };
+enum { MOST_PARTS = 16 }; /* on the stack; what is cut is usually queries, keys and values */
 
 typedef struct parts {
     const tl_node *items[MOST_PARTS]; /* calls of unslice, in the order of where they begin */
@@ -90,6 +91,7 @@ static bool add_part(parts *p, const tl_node *n)
     }
     if (p->axis < 0) return false;
     int at = p->count++;
+    TL_ASSERT(p->count <= MOST_PARTS);
     for (; at > 0 && begin_of(p->items[at - 1], p->axis) > begin_of(n, p->axis); at--)
         p->items[at] = p->items[at - 1];
     p->items[at] = n;
@@ -127,6 +129,7 @@ static tl_shape rows_of(const tl_shape *shape, int axis)
     tl_shape rows = *shape;
     rows.rank = axis + 1;
     for (int i = axis + 1; i < shape->rank; i++) rows.dims[axis] *= shape->dims[i];
+    TL_ASSERT(tl_shape_count(&rows) == tl_shape_count(shape));
     return rows;
 }
 

@@ -22,6 +22,7 @@ static tl_status straighten_inputs(tl_graph *g, tl_node *n, int64_t *changes)
         tl_node *last = g->ctx->last;
         tl_tensor *copy = row_major(g, n->in[i]);
         if (!copy) return tl_ctx_status(g->ctx);
+        TL_ASSERT(copy->contiguous && tl_shape_equal(&copy->shape, &n->in[i]->shape));
         TL_TRY(tli_move_new(g, last, n));
         TL_TRY(tli_set_input(g, n, i, copy));
         ++*changes;

@@ -4,16 +4,19 @@
 #include "core/inner/tensor.h"
 #include "graph/graph.h"
 
-/* Between the orders of calls that were numbered along the list: room for what comes between them. */
+/* Between the orders of calls that were numbered along the list: room for 24 halvings before all
+ * are numbered again, and for 2^39 calls. */
 static const int64_t usual_gap = (int64_t)1 << 24;
 
 static tli_call *call_of(const tl_graph *g, const tl_node *n)
 {
+    TL_ASSERT(n->id >= 0 && n->id < g->uses.calls.count);
     return &g->uses.calls.items[n->id];
 }
 
 static tli_graph_value *value_of(const tl_graph *g, const tl_tensor *t)
 {
+    TL_ASSERT(tli_value_id(g, t) < g->uses.values.count);
     return &g->uses.values.items[tli_value_id(g, t)];
 }
 
@@ -60,12 +63,15 @@ static void show(tl_graph *g, const tl_tensor *t, const tl_tensor *of)
     v->after = v->maker;
     all[maker->before].after = id;
     maker->before = id;
+    TL_ASSERT(maker->maker == v->maker && all[v->before].after == id && all[v->after].before == id);
 }
 
 static void link_use(tl_graph *g, int32_t number)
 {
     tli_use *all = g->uses.uses.items, *use = &all[number];
     tli_graph_value *v = value_of(g, g->uses.calls.items[use->call].node->in[use->input]);
+    TL_ASSERT(number >= 0 && number < g->uses.uses.count
+              && (v->last < 0 || all[v->last].after == -1));
     use->before = v->last;
     use->after = -1;
     *(v->last >= 0 ? &all[v->last].after : &v->first) = number;
@@ -77,6 +83,9 @@ static void unlink_use(tl_graph *g, int32_t number)
 {
     tli_use *all = g->uses.uses.items, *use = &all[number];
     tli_graph_value *v = value_of(g, g->uses.calls.items[use->call].node->in[use->input]);
+    TL_ASSERT(v->count > 0 && (use->before >= 0 ? all[use->before].after : v->first) == number);
+    // It is in the list, both ways.
+    TL_ASSERT((use->after >= 0 ? all[use->after].before : v->last) == number);
     *(use->before >= 0 ? &all[use->before].after : &v->first) = use->after;
     *(use->after >= 0 ? &all[use->after].before : &v->last) = use->before;
     v->count--;
@@ -87,6 +96,7 @@ static void unlink_use(tl_graph *g, int32_t number)
 static tli_changes *table_of(const tl_graph *g, const tl_tensor *t)
 {
     int32_t table = g->uses.values.items[tli_memory_id(g, t)].changes;
+    TL_ASSERT(table < g->uses.changes.count);
     return table < 0 ? NULL : &g->uses.changes.items[table];
 }
 
@@ -106,6 +116,7 @@ static tl_status add_change(tl_graph *g, const tl_tensor *t, const tl_node *n, b
     tli_changes *c = table_of(g, t);
     int64_t at = c->count;
     while (at > 0 && calls[c->items[at - 1].call].order > call_of(g, n)->order) at--;
+    TL_ASSERT(c->writes >= 0 && c->writes <= c->count && calls[n->id].node == n);
     if (at > 0 && c->items[at - 1].call == (int32_t)n->id) {
         c->writes += c->items[at - 1].reuses && !reuses;
         c->items[at - 1].reuses &= reuses;
@@ -129,6 +140,7 @@ static void drop_change(tl_graph *g, const tl_tensor *t, const tl_node *n)
             c->writes -= !c->items[i].reuses;
     }
     if (c) c->count = kept;
+    TL_ASSERT(!c || (c->writes >= 0 && c->writes <= c->count));
 }
 
 // Results that a nest puts over what it read (reuse.c).
@@ -186,6 +198,8 @@ static tl_status add_uses(tl_graph *g, const tl_node *n)
     for (int i = 0; i < n->inputs; i++) {
         if (!TL_VEC_PUSH(&g->uses.uses, (tli_use){.call = (int32_t)n->id, .input = i})) return TL_ENOMEM;
         link_use(g, (int32_t)g->uses.uses.count - 1);
+        // Those of a call follow each other.
+        TL_ASSERT(g->uses.uses.count - 1 == call_of(g, n)->uses + i);
     }
     return TL_OK;
 }
@@ -200,12 +214,14 @@ static tl_status adopt(tl_graph *g, tl_node *n, int64_t order)
 {
     n->id = g->uses.calls.count;
     if (!TL_VEC_PUSH(&g->uses.calls, (tli_call){.node = n, .order = order})) return TL_ENOMEM;
+    TL_ASSERT(is_adopted(g, n) && n->id <= INT32_MAX);
     TL_TRY(add_uses(g, n));
     for (int i = 0; i < n->outputs; i++) {
         tli_graph_value *v = value_of(g, n->out[i]);
         v->tensor = n->out[i];
         if (tli_is_view(n)) show(g, n->out[i], n->in[0]);
         if (reuses(n, i)) v->memory = (int32_t)tli_memory_id(g, n->out[i]->view_of);
+        TL_ASSERT(n->out[i]->node == n && n->out[i]->output == i);
     }
     TL_TRY(add_changes(g, n));
     return mark_changed(g, n);
@@ -215,6 +231,7 @@ static tl_status adopt(tl_graph *g, tl_node *n, int64_t order)
 
 static tl_status add_outside(tl_graph *g, tl_tensor *t)
 {
+    TL_ASSERT(t->storage && !t->node && !t->view_of);
     int64_t memory = tli_pointer_map_get(&g->uses.storages, t->storage), id = tli_value_id(g, t);
     value_of(g, t)->tensor = t;
     value_of(g, t)->memory = (int32_t)(memory < 0 ? id : memory);
@@ -269,6 +286,7 @@ static tl_status infer_again(const tl_node *n)
     out->contiguous = tli_tensor_is_row_major(out);
     out->view_of = n->in[0];
     tl_storage *before = out->storage;
+    TL_ASSERT(out->dtype == n->in[0]->dtype); // a view shows elements as they are
     if ((out->storage = n->in[0]->storage)) tli_storage_retain(out->storage);
     tli_storage_release(before);
     return TL_OK;
@@ -304,12 +322,14 @@ static tl_status renew_view(tl_graph *g, const tl_node *n)
 
 tl_status tli_set_input(tl_graph *g, tl_node *n, int i, tl_tensor *t)
 {
+    TL_ASSERT(is_adopted(g, n) && i >= 0 && i < n->inputs);
     if (n->in[i] == t) return TL_OK;
     TL_TRY(add_values(g));
     drop_changes(g, n);
     unlink_use(g, call_of(g, n)->uses + i);
     ((tl_tensor **)n->in)[i] = t;
     link_use(g, call_of(g, n)->uses + i);
+    TL_ASSERT(value_of(g, t)->last == call_of(g, n)->uses + i);
     TL_TRY(add_changes(g, n));
     TL_TRY(mark_changed(g, n));
     return tli_is_view(n) ? renew_view(g, n) : TL_OK;
@@ -317,6 +337,7 @@ tl_status tli_set_input(tl_graph *g, tl_node *n, int i, tl_tensor *t)
 
 tl_status tli_add_input(tl_graph *g, tl_node *n, tl_tensor *t)
 {
+    TL_ASSERT(is_adopted(g, n) && tli_value_id(g, t) < g->uses.values.count);
     tl_tensor **in = tl_arena_array(g->ctx->arena, n->inputs + 1, sizeof *in);
     if (!in) return TL_ENOMEM;
     for (int i = 0; i < n->inputs; i++) in[i] = n->in[i];
@@ -331,6 +352,7 @@ tl_status tli_add_input(tl_graph *g, tl_node *n, tl_tensor *t)
 
 tl_status tli_replace(tl_graph *g, tl_tensor *from, tl_tensor *to)
 {
+    TL_ASSERT(from != to && tl_shape_equal(&from->shape, &to->shape));
     TL_TRY(add_values(g));
     for (int64_t i = 0; value_of(g, from)->outputs && i < g->output_count; i++) {
         if (g->outputs[i].tensor != from) continue;
@@ -342,12 +364,17 @@ tl_status tli_replace(tl_graph *g, tl_tensor *from, tl_tensor *to)
         const tli_use *u = tli_first_use(g, from);
         TL_TRY(tli_set_input(g, tli_user(g, u), u->input, to));
     }
+    TL_ASSERT(!tli_use_count(g, from)); // nobody is left
     return TL_OK;
 }
 
 tl_status tli_reuse(tl_graph *g, tl_node *n, int output, int input)
 {
     tl_tensor *out = n->out[output], *root = tli_root(n->in[input]);
+    TL_ASSERT(n->op == &tli_op_nest && !out->view_of && !tli_is_output(g, root)
+              && !tli_is_output(g, out));
+    TL_ASSERT(tl_tensor_bytes(out) == tl_tensor_bytes(root)
+              && !tli_is_read_after(g, root, n, false));
     int32_t own = value_of(g, out)->changes;
     out->view_of = root; // whose memory it has from now on
     value_of(g, out)->memory = (int32_t)tli_memory_id(g, root);
@@ -356,18 +383,22 @@ tl_status tli_reuse(tl_graph *g, tl_node *n, int output, int input)
         tli_change c = g->uses.changes.items[own].items[i];
         TL_TRY(add_change(g, root, g->uses.calls.items[c.call].node, c.reuses));
     }
+    TL_ASSERT(tli_memory_id(g, out) == tli_memory_id(g, root));
     if (own >= 0) g->uses.changes.items[own].count = g->uses.changes.items[own].writes = 0;
     return mark_changed(g, n);
 }
 
 static void unlink_node(tl_graph *g, tl_node *n)
 {
+    TL_ASSERT((n->before ? n->before->after : g->ctx->first) == n
+              && (n->after ? n->after->before : g->ctx->last) == n);
     *(n->before ? &n->before->after : &g->ctx->first) = n->after;
     *(n->after ? &n->after->before : &g->ctx->last) = n->before;
 }
 
 static void link_node(tl_graph *g, tl_node *n, tl_node *place)
 {
+    TL_ASSERT(n != place && (place->before ? place->before->after : g->ctx->first) == place);
     n->after = place;
     n->before = place->before;
     *(place->before ? &place->before->after : &g->ctx->first) = n;
@@ -381,6 +412,7 @@ void tli_remove(tl_graph *g, tl_node *n)
     drop_changes(g, n);
     drop_uses(g, n);
     for (int i = 0; i < n->outputs; i++) {
+        TL_ASSERT(!tli_use_count(g, n->out[i]));
         show(g, n->out[i], n->out[i]);
         value_of(g, n->out[i])->tensor = NULL;
     }
@@ -390,11 +422,13 @@ void tli_remove(tl_graph *g, tl_node *n)
 tl_status tli_move(tl_graph *g, tl_node *n, tl_node *place)
 {
     int64_t base, step;
+    TL_ASSERT(is_adopted(g, n) && is_adopted(g, place));
     drop_changes(g, n);
     unlink_node(g, n);
     link_node(g, n, place);
     find_orders(g, n, 1, &base, &step);
     call_of(g, n)->order = base + step;
+    TL_ASSERT(tli_is_before(g, n, place) && (!n->before || tli_is_before(g, n->before, n)));
     TL_TRY(add_changes(g, n));
     return mark_changed(g, n);
 }
@@ -411,5 +445,6 @@ tl_status tli_move_new(tl_graph *g, tl_node *last, tl_node *place)
     TL_TRY(add_values(g));
     find_orders(g, first, count, &base, &step);
     for (tl_node *n = first; n != place; n = n->after) TL_TRY(adopt(g, n, base += step));
+    TL_ASSERT(tli_is_before(g, place->before, place));
     return TL_OK;
 }

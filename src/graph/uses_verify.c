@@ -65,6 +65,7 @@ static int changed_by(const tl_graph *g, const tl_node *n, const tl_tensor **out
 
 static tl_status check_call(checker *c, const tl_node *n)
 {
+    // Outputs of a nest over what it read, or slots of an update: as in verify.c.
     enum { MOST_CHANGED = 64 };
     const tl_graph *g = c->g;
     const tl_tensor *changed[MOST_CHANGED];

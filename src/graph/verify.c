@@ -4,6 +4,7 @@
 #include "core/inner/tensor.h"
 #include "graph/graph.h"
 
+/* Headers on the stack; nests have as many outputs as members at most (fuse.c), other calls few */
 enum { MOST_OUTPUTS = 64 };
 
 static tl_status fail_at(const tl_node *n, const char *what)

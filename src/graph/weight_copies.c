@@ -57,6 +57,7 @@ static void take_in(weights *w, const tl_tensor *t)
 {
     if (t->offset < w->begin) w->begin = t->offset;
     if (t->offset + tl_tensor_count(t) > w->end) w->end = t->offset + tl_tensor_count(t);
+    TL_ASSERT(w->begin >= 0 && w->begin <= w->end && t->storage == w->storage);
 }
 
 // Who writes them, and where; not `all` when it is somebody that cannot write a copy as well.
@@ -145,6 +146,7 @@ static tl_tensor *outside_header(tl_graph *g, tl_storage *storage, tl_dtype dtyp
 // The elements of the copy that belong to `t`.
 static tl_tensor *part_of_copy(tl_graph *g, const weights *w, const tl_tensor *copy, const tl_tensor *t)
 {
+    TL_ASSERT(t->offset >= w->begin && t->offset + tl_tensor_count(t) <= w->end);
     return outside_header(g, copy->storage, w->type, t->shape, t->offset - w->begin);
 }
 
@@ -156,6 +158,7 @@ static tl_tensor *make_copy(tl_graph *g, const weights *w)
     tl_tensor *made = source ? TL_APPLY(g->ctx, cast, &(tl_cast_attr){.dtype = w->type}, source) : NULL;
     if (!made || !tl_ctx_storage(g->ctx, made)) return NULL;
     tl_node *refresh = made->node;
+    TL_ASSERT(refresh == g->ctx->last && tl_tensor_count(made) == w->end - w->begin);
     tli_remove(g, refresh);
     tl_tensor *copy = outside_header(g, made->storage, w->type, flat, 0);
     if (!copy) return NULL;
@@ -169,6 +172,7 @@ static tl_status add_copy(tl_graph *g, tl_node *n, tl_tensor *t)
     tl_update_attr *attr = t ? tl_arena_copy(g->ctx->arena, n->attr, n->op->attr->size) : NULL;
     if (!attr) return TL_ENOMEM;
     attr->copy = true;
+    TL_ASSERT(is_update(n) && tl_tensor_count(t) == tl_tensor_count(n->in[0]));
     n->attr = attr;
     return tli_add_input(g, n, t);
 }
