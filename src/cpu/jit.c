@@ -71,6 +71,7 @@ done:
 
 static void drop(loaded *code)
 {
+    TL_ASSERT(code->handle && code->path);
     dlclose(code->handle);
     tl_free(code->path);
 }
@@ -150,6 +151,7 @@ static tl_status open_object(tl_jit *jit, job *j, int object)
         return TL_ENOMEM;
     }
     j->unit->handle = code.handle;
+    TL_ASSERT(code.handle && code.path);
     j->unit->path = code.path;
     return TL_OK;
 }
@@ -238,6 +240,7 @@ static tl_status build_absent(tl_jit *jit, job *jobs, int64_t count)
     if (!b.jobs) return TL_FAIL_NOMEM((size_t)count * sizeof(job *));
     for (int64_t i = 0; i < count; i++)
         if (jobs[i].absent && !is_listed(&b, wanted, &jobs[i])) b.jobs[wanted++] = &jobs[i];
+    TL_ASSERT(wanted > 0 && wanted <= count);
     int64_t threads = wanted < jit->threads ? wanted : jit->threads;
     if (threads > TL_POOL_MAX_THREADS) threads = TL_POOL_MAX_THREADS;
     if (threads > 1) TL_TRY_DONE(st, tl_pool_new(&pool, (int)threads));
@@ -255,6 +258,7 @@ static tl_status load_from_memory(tl_jit *jit, job *jobs, int64_t count)
         int64_t begin = tl_clock_ns(), made = i;
         for (int64_t k = 0; k < i && jobs[made].object < 0; k++)
             if (strcmp(jobs[k].key.name, jobs[i].key.name) == 0) made = k;
+        TL_ASSERT(jobs[made].object >= 0); // one of the same text was compiled
         TL_TRY(open_object(jit, &jobs[i], jobs[made].object));
         jobs[i].seconds += (double)(tl_clock_ns() - begin) * 1e-9;
     }
@@ -305,6 +309,7 @@ static void report(tl_jit *jit, const job *jobs, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         tl_jit_unit *unit = jobs[i].unit;
         unit->cached = !jobs[i].built;
+        TL_ASSERT(unit->handle && unit->path);
         unit->seconds = jobs[i].seconds + jobs[i].build_seconds;
         jit->hits += !jobs[i].built;
         jit->misses += jobs[i].built;
@@ -321,6 +326,7 @@ tl_status tl_jit_load(tl_jit *jit, tl_jit_unit *units, int64_t count)
         TL_ASSERT(units[i].name && units[i].source && !units[i].handle);
         jobs[i].unit = &units[i];
         jobs[i].key = tli_jit_key_of(jit->compiler.identity, units[i].source);
+        TL_ASSERT(tli_jit_is_key(jobs[i].key.name));
         jobs[i].object = -1;
     }
     tl_status st = load_jobs(jit, jobs, count);

@@ -86,6 +86,7 @@ static tl_status check_usable(const tli_jit_cache *c)
 /* Takes over what was opened. */
 static tl_status take_place(tli_jit_cache *c, tli_trusted *place)
 {
+    TL_ASSERT(c->fd < 0 && place->fd >= 0);
     c->path = tl_strdup(tl_str_text(&place->path));
     if (!c->path) return TL_FAIL_NOMEM(place->path.length + 1);
     c->fd = place->fd;
@@ -227,6 +228,7 @@ static tl_status list_entries(cached_list *out, const tli_jit_cache *c, bool tid
         if (!tli_jit_is_key(file->d_name)) continue;
         cached entry = {0};
         memcpy(entry.name, file->d_name, sizeof entry.name);
+        TL_ASSERT(entry.name[TLI_JIT_KEY] == 0);
         measure_entry(&entry, c);
         if (!TL_VEC_PUSH(out, entry)) st = TL_ENOMEM;
     }
@@ -261,6 +263,7 @@ void tli_jit_cache_remove(const tli_jit_cache *c, const char *name)
 /* Takes the entry out in one step first, so that no reader finds half of one. */
 static void remove_entry(const tli_jit_cache *c, const char *key)
 {
+    TL_ASSERT(tli_jit_is_key(key) && !c->in_memory);
     char away[TLI_JIT_TEMP];
     snprintf(away, sizeof away, ".tmp-%s.old", key);
     if (renameat(c->fd, key, c->fd, away) == 0) {
@@ -307,6 +310,8 @@ tl_status tli_jit_cache_trim(const tli_jit_cache *c)
         if (st != TL_OK || loaded) continue;
         remove_entry(c, list.items[i].name);
         total -= list.items[i].bytes;
+        // The oldest first.
+        TL_ASSERT(i == 0 || compare_age(&list.items[i - 1], &list.items[i]) <= 0);
     }
     TL_VEC_FREE(&list);
     return st;

@@ -238,6 +238,7 @@ static tl_status fill_env(compilation *job)
     job->env[kept++] = "LC_ALL=C";
     job->env[kept++] = tl_str_text(&job->temp);
     job->env[kept] = NULL;
+    TL_ASSERT(kept <= count + 2);
     return TL_OK;
 }
 
@@ -253,6 +254,7 @@ static tl_status fill_argv(compilation *job)
     job->argv[count++] = tl_str_text(&job->object);
     job->argv[count++] = tl_str_text(&job->source);
     job->argv[count] = NULL;
+    TL_ASSERT(count < TLI_JIT_FLAGS + 8);
     return TL_OK;
 }
 
@@ -371,6 +373,7 @@ static void add_without_folder(tl_str *out, const char *line, size_t length, con
     enum { MOST = 400 };
     size_t skipped = strlen(folder) + 1;
     if (length > MOST + skipped) length = MOST + skipped;
+    TL_ASSERT(skipped > 1 && line);
     for (size_t i = 0; i < length; i++) {
         bool here = length - i > skipped && strncmp(line + i, folder, skipped - 1) == 0
                  && line[i + skipped - 1] == '/';

@@ -24,6 +24,7 @@ tli_jit_key tli_jit_key_of(const char *identity, const char *source)
     uint64_t hash = tl_hash_bytes(tl_hash_string(TL_HASH_SEED, identity), source, size);
     snprintf(key.name, sizeof key.name, "%016llx", (unsigned long long)hash);
     key.source_crc = tl_crc32c(0, source, size);
+    TL_ASSERT(tli_jit_is_key(key.name));
     return key;
 }
 
@@ -35,6 +36,9 @@ bool tli_jit_is_key(const char *name)
 /* --- looking at an entry ---------------------------------------------------------------------- */
 
 enum { SUM_TEXT = TLI_JIT_IDENTITY + 256, OPENING = O_RDONLY | O_NOFOLLOW | O_CLOEXEC };
+_Static_assert(TLI_JIT_TEMP > TLI_JIT_KEY + sizeof ".tmp-.old"
+                   && TLI_JIT_TEMP > TLI_JIT_KEY + sizeof ".lock-",
+               "names beside an entry hold its key");
 
 static int open_entry(const tli_jit_cache *c, const char *name)
 {
@@ -186,6 +190,7 @@ tli_jit_entry tli_jit_entry_check(const tli_jit_cache *c, const tli_jit_key *key
 void tli_jit_entry_touch(const tli_jit_cache *c, const tli_jit_key *key)
 {
     char path[TLI_JIT_KEY + 8];
+    TL_ASSERT(tli_jit_is_key(key->name) && !c->in_memory);
     snprintf(path, sizeof path, "%s/k.sum", key->name);
     (void)utimensat(c->fd, path, NULL, 0); // a time that stays old only makes it go earlier
 }
@@ -276,6 +281,8 @@ static void make_way(const tli_jit_cache *c, const tli_jit_key *key)
 {
     char away[TLI_JIT_TEMP];
     print_temp_name(away);
+    // No reader takes it for an entry.
+    TL_ASSERT(strlen(away) < TLI_JIT_TEMP && !tli_jit_is_key(away));
     if (renameat(c->fd, key->name, c->fd, away) == 0) tli_jit_cache_remove(c, away);
 }
 
@@ -291,6 +298,7 @@ tl_status tli_jit_temp_publish(char name[TLI_JIT_TEMP], const tli_jit_cache *c,
     char reason[TLI_JIT_REASON];
     int folder = open_entry(c, name);
     int error = folder < 0 ? errno : seal(folder, key);
+    TL_ASSERT(name[0] && !c->in_memory);
     if (folder >= 0) close(folder);
     if (error) return refuse(c, "write a file", error);
     error = EEXIST;
@@ -338,6 +346,7 @@ void tli_jit_entry_unlock(const tli_jit_cache *c, const tli_jit_key *key, int lo
 {
     char name[TLI_JIT_TEMP];
     if (lock < 0) return;
+    TL_ASSERT(!c->in_memory);
     print_lock_name(name, key);
     (void)unlinkat(c->fd, name, 0);
     close(lock);

@@ -7,6 +7,7 @@
 
 /* --- the compiler (jit_compiler.c) ------------------------------------------------------------ */
 
+/* Flags are some twenty; an identity holds two paths of PATH_MAX and the flags. */
 enum { TLI_JIT_FLAGS = 32, TLI_JIT_IDENTITY = 12 << 10 };
 
 typedef struct tli_jit_compiler {

@@ -38,9 +38,12 @@ typedef struct frame {
 } frame;
 
 enum { TILE_BYTES = TLI_TILE * 8 };
+_Static_assert(TILE_BYTES % TL_NEST_ALIGNMENT == 0, "tiles begin at lines of the cache");
+_Static_assert(sizeof(double) >= sizeof(tli_value), "lanes have room for every kind");
 
 static const tl_term *term_of(const frame *f, int term)
 {
+    TL_ASSERT(term >= 0 && term < f->j->s->nest.term_count);
     return &f->j->s->nest.terms[term];
 }
 
@@ -59,6 +62,8 @@ static int64_t offset_of(const frame *f, const tl_access *a)
 static char *address(const frame *f, const tl_access *a, int64_t element)
 {
     const int64_t at = offset_of(f, a) + element * a->strides[f->j->s->nest.rank - 1];
+    TL_ASSERT(a->buffer >= 0 && a->buffer < f->j->s->nest.buffer_count && f->j->buffers[a->buffer]);
+    TL_ASSERT(element >= 0 && element < tl_max_i64(f->j->s->row, 1)); // of the row
     return (char *)f->j->buffers[a->buffer] + at * (int64_t)tl_dtype_size(a->dtype);
 }
 
@@ -67,6 +72,7 @@ static char *sums(const frame *f, const tli_reduction *d, size_t region, int64_t
 {
     const tli_schedule *s = f->j->s;
     const int64_t width = s->joined ? s->row_piece : s->row;
+    TL_ASSERT(d->wide && element >= f->origin && element - f->origin < width && f->slot >= 0);
     return f->j->scratch + region
            + (f->slot * width + element - f->origin) * tli_kind_size(d->kind);
 }
@@ -74,6 +80,7 @@ static char *sums(const frame *f, const tli_reduction *d, size_t region, int64_t
 static const tli_tile_reduce *reduce_of(const frame *f, int term)
 {
     const tl_term *t = term_of(f, term);
+    TL_ASSERT(t->kind == TL_TERM_REDUCE);
     return &f->j->fns->reduce[tli_tile_reduce_at(t->op)][info_of(f, term)->kind];
 }
 
@@ -96,6 +103,7 @@ static const void *reduce_input(const frame *f, int term, const void *in, char *
 // n values of an op: at a point (n = 1) or along a tile.
 static void compute(const frame *f, int term, void *y, const void *const *in, int64_t n)
 {
+    TL_ASSERT(n > 0 && n <= TLI_TILE); // what a tile has room for
     const tl_term *t = term_of(f, term);
     const tli_term_info *info = info_of(f, term);
     const tli_tile_fns *fns = f->j->fns;
@@ -117,6 +125,7 @@ static void compute(const frame *f, int term, void *y, const void *const *in, in
 
 static void index_values(const frame *f, int term, void *y, int64_t first, int64_t step, int64_t n)
 {
+    TL_ASSERT(n > 0 && n <= TLI_TILE);
     const void *numbers = f->numbers;
     f->j->fns->count((int64_t *)f->numbers, first, step, n);
     f->j->fns->cast[TLI_KIND_L][term_of(f, term)->dtype](y, &numbers, NULL, n);
@@ -125,6 +134,7 @@ static void index_values(const frame *f, int term, void *y, int64_t first, int64
 static int64_t index_at(const frame *f, const tl_term *t, int64_t element)
 {
     if (t->axis < 0) return t->shift;
+    TL_ASSERT(t->axis < f->j->s->nest.rank);
     const bool row = t->axis == f->j->s->nest.rank - 1;
     return t->shift + t->scale * (row ? element : f->index[t->axis]);
 }
@@ -134,6 +144,7 @@ static void compute_point(frame *f, int term)
     const tl_term *t = term_of(f, term);
     const tli_term_info *info = info_of(f, term);
     tli_value *y = &f->points[term];
+    TL_ASSERT(!info->row); // the same along the row
     if (info->deferred >= 0) {
         *y = f->totals[info->deferred];
         if (f->j->fns->round[t->dtype]) f->j->fns->round[t->dtype](y, 1);
@@ -157,6 +168,7 @@ static void compute_tile(frame *f, int term, int64_t element, int64_t n)
     const tli_term_info *info = info_of(f, term);
     const tli_tile_fns *fns = f->j->fns;
     char *y = f->tiles + (int64_t)term * TILE_BYTES;
+    TL_ASSERT(info->row && n > 0 && n <= TLI_TILE && element >= f->begin && element + n <= f->end);
     if (f->section->buffer_at[term] >= 0)
         y = f->row_buffers + f->section->buffer_at[term] + element * tli_kind_size(info->kind);
     f->at[term] = y;
@@ -207,6 +219,8 @@ static void feed_lanes(frame *f, int term, int64_t element, int64_t n)
 {
     const tli_tile_reduce *r = reduce_of(f, term);
     const int64_t done = element + n - f->begin;
+    // Lanes stay in step.
+    TL_ASSERT(element + n <= f->end && (n % TLI_LANES == 0 || element + n == f->end));
     r->lanes(f->lanes[term].at, reduce_input(f, term, f->at[term_of(f, term)->in[0]], f->spare, n),
              n);
     if (done % TLI_BLOCK == 0 || element + n == f->end)
@@ -241,6 +255,7 @@ static void walk_tile(frame *f, const tli_stage *g, int64_t element, int64_t n)
     const tli_schedule *s = f->j->s;
     for (int i = 0; i < g->fetched.count; i++) {
         const int term = g->fetched.at[i];
+        TL_ASSERT(f->section->buffer_at[term] >= 0); // an earlier stage kept it
         f->at[term] = f->row_buffers + f->section->buffer_at[term]
                       + element * tli_kind_size(info_of(f, term)->kind);
     }
@@ -263,6 +278,7 @@ static void walk_row(frame *f, const tli_stage *g)
 {
     const tli_schedule *s = f->j->s;
     const int64_t length = f->end - f->begin, first = length < TLI_TILE ? length : TLI_TILE;
+    TL_ASSERT(f->begin >= 0 && f->begin <= f->end && f->end <= s->row);
     for (int i = 0; i < g->rows.count; i++) {
         const tl_term *t = term_of(f, g->rows.at[i]);
         const bool made = t->kind == TL_TERM_OP || t->kind == TL_TERM_REDUCE;
@@ -285,6 +301,7 @@ static void walk_row(frame *f, const tli_stage *g)
 static void join_point(frame *f, int reduction, const void *value)
 {
     const tli_reduction *d = &f->j->s->reductions[reduction];
+    TL_ASSERT(reduction >= 0 && reduction < f->j->s->reduction_count && !d->wide);
     reduce_of(f, d->term)->join(&f->blocks[reduction], value, 1);
 }
 
@@ -356,6 +373,8 @@ static void fold_sums(frame *f)
 static void join_pieces(const frame *f, const tli_reduction *d, char *first, int64_t step,
                         int64_t count, int64_t n)
 {
+    TL_ASSERT(n <= TLI_TILE && count == f->j->s->reduced_pieces
+              && step >= n * tli_kind_size(d->kind));
     const tli_tile_reduce *r = reduce_of(f, d->term);
     const size_t bytes = (size_t)(n * tli_kind_size(d->kind));
     f->j->fns->splat[d->kind](f->spare, start_of(f, d->term), n);
@@ -385,6 +404,8 @@ static void join_sums(frame *f, int64_t kept)
         char *from = f->j->scratch + d->total_at + kept * s->reduced_pieces * s->row_pieces * size;
         const int64_t step = d->in_row ? 1 : s->row_pieces;
         const int64_t count = s->reduced_pieces * (d->in_row ? s->row_pieces : 1);
+        // Within those of this point.
+        TL_ASSERT((count - 1) * step < s->reduced_pieces * s->row_pieces);
         const tli_tile_reduce *r = reduce_of(f, d->term);
         f->totals[i] = start_of(f, d->term);
         for (int64_t k = 0; k < count; k += TLI_FOLD) {
@@ -400,6 +421,8 @@ static void join_sums(frame *f, int64_t kept)
 static void keep_narrow_sums(const frame *f, int64_t piece)
 {
     const tli_schedule *s = f->j->s;
+    TL_ASSERT(!s->joined && piece >= 0
+              && piece < s->kept_points * s->reduced_pieces * s->row_pieces);
     for (int i = 0; i < s->reduction_count; i++) {
         const tli_reduction *d = &s->reductions[i];
         if (!d->wide)
@@ -417,6 +440,7 @@ static void find_index(frame *f, int first, int count, int64_t point)
         f->index[i] = point % f->j->s->nest.dims[i];
         point /= f->j->s->nest.dims[i];
     }
+    TL_ASSERT(point == 0); // it was one of these axes
 }
 
 static void run_first(frame *f, int64_t task)
@@ -429,6 +453,7 @@ static void run_first(frame *f, int64_t task)
     f->begin = row * s->row_piece;
     f->end = tl_min_i64(f->begin + s->row_piece, s->row);
     f->origin = s->joined ? f->begin : 0;
+    TL_ASSERT(f->begin <= f->end && f->end <= s->row && begin <= end && first <= s->kept_points);
     f->section = &s->main;
     run_stage(f, &s->main.once);
     for (int64_t k = first; k < tl_min_i64(first + s->kept_block, s->kept_points); k++) {
@@ -454,6 +479,7 @@ static void run_second(frame *f, int64_t task)
     f->begin = row * s->last_piece;
     f->end = tl_min_i64(f->begin + s->last_piece, s->row);
     f->origin = 0;
+    TL_ASSERT(!s->joined && f->begin <= f->end && f->end <= s->row);
     for (int64_t k = first; k < tl_min_i64(first + s->last_block, s->kept_points); k++) {
         f->slot = k * s->reduced_pieces;
         find_index(f, 0, s->kept, k);
@@ -493,6 +519,7 @@ static tl_status run_tasks(int64_t begin, int64_t end, void *payload)
     f.blocks = take(&rest, sum_count * (int64_t)sizeof *f.blocks);
     f.spare = take(&rest, TILE_BYTES);
     f.numbers = take(&rest, TILE_BYTES);
+    TL_ASSERT(rest <= block + bytes); // all of it was asked for
     for (int64_t i = begin; i < end; i++) {
         if (j->phase == 0)
             run_first(&f, i);
@@ -510,6 +537,7 @@ tl_status tl_nest_interpret(const tl_nest_plan *plan, void *const *buffers, void
     TL_TRY(tli_isa_choose(&isa));
     for (int i = 0; i < plan->phase_count; i++) {
         job j = {plan->schedule, tli_tile_fns_of(isa), buffers, scratch, i};
+        TL_ASSERT(plan->phases[i].tasks >= 0);
         TL_TRY(tl_parallel_for(pool, plan->phases[i].tasks, 1, run_tasks, &j));
     }
     return TL_OK;

@@ -55,16 +55,19 @@ static const char *const others[TL_OP_COUNT] = {
 
 bool tli_op_takes_other(tl_op op, const void *attr)
 {
+    TL_ASSERT(op >= 0 && op < TL_OP_COUNT && (!others[op] || attr));
     return others[op] && ((const tl_gelu_attr *)attr)->approximate;
 }
 
 const char *tli_op_function(tl_op op, const void *attr)
 {
+    TL_ASSERT(tli_nest_op_of(op) && !ops[op].reduces);
     return tli_op_takes_other(op, attr) ? others[op] : ops[op].function;
 }
 
 static int64_t between(double number, int64_t low, int64_t high)
 {
+    TL_ASSERT(low <= high);
     if (number <= (double)low) return low;
     return number >= (double)high ? high : (int64_t)number;
 }
@@ -98,6 +101,7 @@ static tl_status clip_bounds(tli_value out[2], tl_dtype dtype, const double numb
 {
     int64_t low, high;
     tli_integer_range(dtype, &low, &high);
+    TL_ASSERT(!tl_dtype_is_float(dtype));
     if (numbers[0] > (double)high || numbers[1] < (double)low)
         return TL_FAIL(TL_EUNSUPPORTED, "clip of %s between %g and %g, which it cannot hold; leave "
                        "it to the op's own kernel", tl_dtype_name(dtype), numbers[0], numbers[1]);
@@ -116,6 +120,7 @@ tl_status tli_op_params(tli_value out[2], tl_op op, tl_dtype dtype, const void *
     const tli_kind kind = tli_kind_of(dtype);
     double numbers[TLI_ATTR_NUMBERS];
     tli_attr_numbers(numbers, tl_op_class_of(op)->attr, attr);
+    TL_ASSERT(tli_nest_op_of(op) && tli_nest_op_of(op)->params <= 2);
     if (op == TL_OP_clip && !tl_dtype_is_float(dtype)) return clip_bounds(out, dtype, numbers);
     for (int i = 0; i < 2; i++) {
         out[i].l = 0;
@@ -135,6 +140,7 @@ tli_value tli_reduce_start(tl_op op, tli_kind kind)
 {
     tli_value v = {.l = 0};
     const bool largest = op == TL_OP_min;
+    TL_ASSERT(kind < TLI_KIND_COUNT && tli_nest_op_of(op) && tli_nest_op_of(op)->reduces);
     if (op == TL_OP_sum || op == TL_OP_any) return v;
     if (op == TL_OP_prod || op == TL_OP_all) {
         if (kind == TLI_KIND_F) v.f = 1;

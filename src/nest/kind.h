@@ -21,6 +21,8 @@ typedef union tli_value {
     int32_t i;
     int64_t l;
 } tli_value;
+_Static_assert(sizeof(tli_value) == 8,
+               "values of all kinds take the same room: tiles and points are arrays of them");
 
 static inline tli_kind tli_kind_of(tl_dtype dtype)
 {

@@ -9,6 +9,7 @@
 
 /* --- types ------------------------------------------------------------------------------------ */
 
+_Static_assert(TL_MAX_RANK <= 32, "sets of axes are the bits of a word");
 static int takes_of(tl_dtype dtype)
 {
     switch (tl_dtype_classify(dtype)) {
@@ -29,6 +30,7 @@ bool tl_nest_has_op(tl_op op, tl_dtype out, tl_dtype in)
 
 static uint32_t access_varies(const tl_nest *n, const tl_access *a)
 {
+    TL_ASSERT(n->rank >= 0 && n->rank <= TL_MAX_RANK);
     uint32_t varies = 0;
     for (int i = 0; i < n->rank; i++)
         if (a->strides[i] != 0 && n->dims[i] != 1) varies |= UINT32_C(1) << i;
@@ -45,6 +47,8 @@ void tl_nest_variance(const tl_nest *n, uint32_t *varies)
             varies[i] = UINT32_C(1) << t->axis;
         if (t->kind != TL_TERM_OP && t->kind != TL_TERM_REDUCE) continue;
         for (int k = 0; k < t->inputs; k++) varies[i] |= varies[t->in[k]];
+        // Made of terms before it.
+        TL_ASSERT(t->inputs <= TL_TERM_INPUTS && (!t->inputs || t->in[t->inputs - 1] < i));
         if (t->kind == TL_TERM_REDUCE) varies[i] &= ~t->axes;
     }
 }

@@ -9,10 +9,15 @@
 
 /* Sizes are in the cost of adding two floats that are in the cache, some tenth of a nanosecond. */
 enum {
+    /* 10 to 20 microseconds, where handing a task to a thread takes some tenths of one */
     TASK_COST = 1 << 17,
-    ENOUGH_TASKS = 64, /* from here on nothing more is cut for the sake of threads */
-    WIDE_PIECE = 2048, /* of a row of sums: stays in the first cache */
-    MOST_PIECES = 256  /* of reduced points */
+    /* From here on nothing more is cut for the sake of threads: one for each of 64 */
+    ENOUGH_TASKS = 64,
+    /* Of a row of sums: total and block of float32 are 16 KiB, half of a first-level cache of
+     * 32 KiB */
+    WIDE_PIECE = 2048,
+    /* Of reduced points: four for each of 64 threads; their sums are added once more */
+    MOST_PIECES = 256
 };
 
 /* --- which axis is the row -------------------------------------------------------------------- */
@@ -41,6 +46,7 @@ static int row_candidates(int out[TL_MAX_RANK], const tl_nest *n)
         }
         score[at] = steps;
         out[at] = a;
+        TL_ASSERT(count <= n->rank && (at == 0 || score[at - 1] >= score[at])); // the best first
     }
     return count;
 }
@@ -80,6 +86,12 @@ static int64_t elements(double n)
     return n > 0x1p50 ? INT64_C(1) << 50 : (int64_t)n;
 }
 
+// Pieces that cover all, of which none is empty.
+static bool is_covered(int64_t all, int64_t piece, int64_t pieces)
+{
+    return pieces > 0 && pieces * piece >= all && (pieces - 1) * piece < all;
+}
+
 static void cut_main(tli_schedule *s)
 {
     const double cost = s->main.cost > 1 ? s->main.cost : 1;
@@ -105,6 +117,13 @@ static void cut_main(tli_schedule *s)
     if (s->row_pieces == 1 && s->reduced_pieces == 1)
         s->kept_block = elements(TASK_COST / (strip + 32));
     s->kept_block = tl_min_i64(s->kept_block, tl_max_i64(s->kept_points, 1));
+    TL_ASSERT(s->row_piece > 0 && s->reduced_piece > 0 && s->kept_block > 0);
+    TL_ASSERT(is_covered(row, s->row_piece, s->row_pieces)
+              && is_covered(reduced, s->reduced_piece, s->reduced_pieces));
+    // Sums along a piece are made in whole blocks of lanes, and those of reduced points in whole
+    // folds.
+    TL_ASSERT(s->row_pieces == 1 || s->row_piece % TLI_LANES == 0);
+    TL_ASSERT(s->reduced_pieces == 1 || s->reduced_piece % TLI_FOLD == 0);
 }
 
 static void cut_last(tli_schedule *s)
@@ -123,6 +142,8 @@ static void cut_last(tli_schedule *s)
     if (s->last_pieces == 1)
         s->last_block = elements(TASK_COST / ((walks ? (double)row : 1) * cost + 32));
     s->last_block = tl_min_i64(s->last_block, tl_max_i64(s->kept_points, 1));
+    TL_ASSERT(is_covered(row, s->last_piece, s->last_pieces) && s->last_block > 0);
+    TL_ASSERT(s->last_pieces == 1 || s->last_piece % TLI_TILE == 0);
 }
 
 // Room in scratch; gives where it begins. Sizes are those of what is computed, or less.
@@ -130,7 +151,22 @@ static size_t reserve(tl_nest_plan *p, int64_t count, tli_kind kind)
 {
     const size_t at = p->walk.scratch_bytes, bytes = (size_t)(count * tli_kind_size(kind));
     p->walk.scratch_bytes += tl_round_up_size(bytes, TL_NEST_ALIGNMENT);
+    TL_ASSERT(count >= 0 && at % TL_NEST_ALIGNMENT == 0);
     return at;
+}
+
+// The sums of a deferred reduction lie in the scratch memory, each where it was reserved, and fit
+// there. What is counted here is what the interpreter and compiled code reach, not what was asked
+// for.
+static bool sums_fit(const tl_nest_plan *p, const tli_schedule *s, const tli_reduction *d)
+{
+    const int64_t size = tli_kind_size(d->kind), width = s->joined ? s->row_piece : s->row;
+    const int64_t slots = s->joined ? p->phases[0].tasks : s->kept_points * s->reduced_pieces;
+    const size_t wide = (size_t)(slots * width * size);
+    const size_t narrow =
+        s->joined ? 0 : (size_t)(s->kept_points * s->reduced_pieces * s->row_pieces * size);
+    if (!d->wide) return d->total_at + narrow <= p->scratch_bytes;
+    return d->total_at + wide <= d->block_at && d->block_at + wide <= p->scratch_bytes;
 }
 
 static void cut(tl_nest_plan *p, tli_schedule *s)
@@ -139,12 +175,15 @@ static void cut(tl_nest_plan *p, tli_schedule *s)
     const int64_t blocks = tl_div_up(s->kept_points, s->kept_block);
     p->phase_count = 1;
     p->phases[0].tasks = blocks * s->row_pieces * s->reduced_pieces;
+    TL_ASSERT(blocks * s->kept_block >= s->kept_points
+              && (s->kept_block == 1 || s->row_pieces * s->reduced_pieces == 1));
     s->joined = s->reduced_pieces == 1 && (s->row_pieces == 1 || (all_wide(s) && !s->last.reduces));
     if (!s->has_last) s->joined = true; // nobody wants the sums
     if (!s->joined) {
         cut_last(s);
         p->phase_count = 2;
         p->phases[1].tasks = tl_div_up(s->kept_points, s->last_block) * s->last_pieces;
+        TL_ASSERT(s->last_block == 1 || s->last_pieces == 1);
     }
     for (int i = 0; i < s->reduction_count; i++) {
         tli_reduction *d = &s->reductions[i];
@@ -156,6 +195,7 @@ static void cut(tl_nest_plan *p, tli_schedule *s)
         } else if (!s->joined) {
             d->total_at = reserve(p, rows * s->row_pieces, d->kind);
         }
+        TL_ASSERT(sums_fit(p, s, d));
     }
 }
 
@@ -242,6 +282,8 @@ tl_status tl_nest_plan_new(tl_nest_plan **out, tl_arena *arena, const tl_nest *n
     TL_TRY(choose_schedule(&s, arena, &p->walk.nest));
     TL_TRY(count_work(p, arena));
     cut(p, s);
+    TL_ASSERT(p->phase_count == (s->joined ? 1 : 2) && p->phase_count <= TL_NEST_PHASES);
+    TL_ASSERT(s->kept + s->reduced + 1 == s->nest.rank && s->nest.rank <= TL_MAX_RANK + 1);
     p->schedule = s;
     *out = p;
     return TL_OK;
@@ -273,6 +315,7 @@ static tl_status run_tasks(int64_t begin, int64_t end, void *payload)
 tl_status tl_nest_run(const tl_nest_plan *plan, tl_nest_fn *compiled, void *const *buffers,
                       void *scratch, tl_pool *pool)
 {
+    TL_ASSERT(!plan->scratch_bytes || (scratch && (uintptr_t)scratch % TL_NEST_ALIGNMENT == 0));
     if (!compiled) return tl_nest_interpret(plan, buffers, scratch, pool);
     for (int i = 0; i < plan->phase_count; i++) {
         job j = {compiled, buffers, scratch, i};

@@ -11,6 +11,7 @@ typedef struct group {
 
 static bool access_joins(const tl_nest *n, const tl_access *a, int outer, int inner)
 {
+    TL_ASSERT(outer != inner && outer >= 0 && outer < n->rank && inner >= 0 && inner < n->rank);
     return a->strides[outer] == a->strides[inner] * n->dims[inner];
 }
 
@@ -56,9 +57,11 @@ static int make_groups(group groups[TL_MAX_RANK + 1], const tl_nest *n, int row)
             g->size = 1;
         }
         g->axes[g->count++] = order[i];
+        TL_ASSERT(g->count <= n->rank);
         g->size *= n->dims[order[i]];
     }
     if (row < 0) groups[made++] = (group){.count = 0, .size = 1};
+    TL_ASSERT(made >= 1 && made <= TL_MAX_RANK + 1);
     return made;
 }
 
@@ -81,7 +84,55 @@ static void map_term(tl_term *t, const group *groups, int count)
         if (groups[i].count == 0) continue;
         if (axes >> groups[i].axes[0] & 1) t->axes |= UINT32_C(1) << i;
         if (groups[i].axes[0] == axis) t->axis = i;
+        // An index joins nothing.
+        TL_ASSERT(groups[i].axes[0] != axis || groups[i].count == 1 || t->kind != TL_TERM_INDEX);
     }
+}
+
+// The first and the last element that an access reaches stay the same, whatever axes are joined and
+// left out.
+static bool reaches_the_same(const tl_nest *a, const tl_access *x, const tl_nest *b,
+                             const tl_access *y)
+{
+    int64_t low = x->offset - y->offset, high = low;
+    for (int i = 0; i < a->rank + b->rank; i++) {
+        const bool first = i < a->rank;
+        const int64_t dim = first ? a->dims[i] : b->dims[i - a->rank];
+        const int64_t reach = (dim - 1) * (first ? x->strides[i] : y->strides[i - a->rank]);
+        if (dim == 0) return true; // there are no points
+        *(reach < 0 ? &low : &high) += first ? reach : -reach;
+    }
+    return low == 0 && high == 0;
+}
+
+static bool has_the_same_points(const tl_nest *nest, const tli_schedule *s)
+{
+    double before = 1, after = (double)s->kept_points * (double)s->reduced_points * (double)s->row;
+    for (int i = 0; i < nest->rank; i++) before *= (double)nest->dims[i];
+    return before == after;
+}
+
+// Whether an access would be the same if the axes i and i + 1 of a plan were one.
+static bool walks_as_one(const tl_nest *n, const tl_access *a, int i)
+{
+    return a->strides[i] == a->strides[i + 1] * n->dims[i + 1];
+}
+
+// No two neighbours could still be one: rows are as long, and indices as few, as they can be.
+static bool is_joined(const tl_nest *n)
+{
+    for (int i = 0; i + 1 < n->rank; i++) {
+        bool apart = n->dims[i] == 0 || n->dims[i + 1] == 0;
+        for (int64_t k = 0; k < n->term_count; k++) {
+            const tl_term *t = &n->terms[k];
+            apart |= t->kind == TL_TERM_LOAD && !walks_as_one(n, &t->from, i);
+            apart |= t->kind == TL_TERM_INDEX && (t->axis == i || t->axis == i + 1);
+            apart |= t->kind == TL_TERM_REDUCE && (t->axes >> i & 1) != (t->axes >> (i + 1) & 1);
+        }
+        for (int64_t k = 0; k < n->store_count; k++) apart |= !walks_as_one(n, &n->stores[k].to, i);
+        if (!apart) return false;
+    }
+    return true;
 }
 
 tl_status tli_schedule_axes(tli_schedule *s, tl_arena *arena, const tl_nest *nest, int row)
@@ -113,10 +164,15 @@ tl_status tli_schedule_axes(tli_schedule *s, tl_arena *arena, const tl_nest *nes
     for (int64_t i = 0; i < nest->term_count; i++) {
         terms[i] = nest->terms[i];
         map_term(&terms[i], groups, count);
+        TL_ASSERT(terms[i].kind != TL_TERM_LOAD
+                  || reaches_the_same(nest, &nest->terms[i].from, &s->nest, &terms[i].from));
     }
     for (int64_t i = 0; i < nest->store_count; i++) {
         stores[i] = nest->stores[i];
         map_access(&stores[i].to, groups, count);
+        TL_ASSERT(reaches_the_same(nest, &nest->stores[i].to, &s->nest, &stores[i].to));
     }
+    TL_ASSERT(has_the_same_points(nest, s) && is_joined(&s->nest)
+              && s->kept + s->reduced == count - 1);
     return TL_OK;
 }

@@ -6,9 +6,13 @@
 
 #include "nest/inner/schedule.h"
 
-/* Row buffers stay in the nearer caches; beyond that values are computed again. */
+/* Row buffers stay in the nearer caches, a quarter of a second-level one of 256 KiB; beyond that
+ * values are computed again. KEPT_COST is that of writing a value and reading it again, in
+ * additions. From ONCE_POINTS points of a task on, what is the same at all of them is less than a
+ * tenth of it when it is computed once. */
 enum { KEPT_BYTES = 64 << 10, KEPT_COST = 4, ONCE_POINTS = 16 };
 
+_Static_assert(KEPT_BYTES % TL_NEST_ALIGNMENT == 0, "buffers begin at lines of the cache");
 static uint32_t row_bit(const tli_schedule *s)
 {
     return UINT32_C(1) << (s->nest.rank - 1);
@@ -16,6 +20,7 @@ static uint32_t row_bit(const tli_schedule *s)
 
 static uint32_t reduced_bits(const tli_schedule *s)
 {
+    TL_ASSERT(s->kept >= 0 && s->reduced >= 0 && s->kept + s->reduced < s->nest.rank);
     return ((UINT32_C(1) << s->reduced) - 1) << s->kept;
 }
 
@@ -37,6 +42,7 @@ static void variance(const tli_schedule *s, tli_term_info *infos)
         if (t->kind == TL_TERM_REDUCE) varies &= ~t->axes;
         infos[i].varies = varies;
         infos[i].row = varies & row_bit(s);
+        TL_ASSERT(varies >> n->rank == 0);
     }
 }
 
@@ -93,6 +99,7 @@ static tl_status find_deferred(tli_schedule *s, tl_arena *arena, bool cut_rows)
                            i);
         info->late = true;
         info->deferred = s->reduction_count;
+        TL_ASSERT(s->reduction_count < s->nest.term_count && (over || cut_rows));
         s->reductions[s->reduction_count++] = (tli_reduction){
             .term = i, .in_row = t->axes & row, .wide = info->row, .kind = info->kind};
     }
@@ -141,6 +148,8 @@ static bool is_source(const work *w, int term)
 
 static void list_add(tli_list *l, int number)
 {
+    // In the order of terms.
+    TL_ASSERT(number >= 0 && (l->count == 0 || l->at[l->count - 1] < number));
     l->at[l->count++] = number;
 }
 
@@ -183,6 +192,7 @@ static void mark_needed(work *w)
     for (int i = (int)n->term_count - 1; i >= 0; i--) {
         if (!w->needed[i] || is_source(w, i)) continue;
         for (int k = 0; k < n->terms[i].inputs; k++) w->needed[n->terms[i].in[k]] = true;
+        TL_ASSERT(n->terms[i].in[0] < i);
     }
 }
 
@@ -206,6 +216,7 @@ static tl_status find_levels(work *w)
             w->section->reduces = true;
         }
         if (w->level[i] > most) most = w->level[i];
+        TL_ASSERT(w->level[i] >= 0 && w->level[i] < n->term_count + 1);
     }
     w->section->stage_count = most + 1;
     return TL_OK;
@@ -229,6 +240,7 @@ static void place_stores(work *w)
         const tl_nest_store *store = &n->stores[i];
         if (store_is_last(w->s, store) != w->last) continue;
         const bool late = loaded_here(w, store->to.buffer);
+        TL_ASSERT(w->needed[store->term] && w->level[store->term] < sec->stage_count - 1);
         // The stage behind the last one walks no row; it was made for this.
         if (w->s->terms[store->term].row)
             list_add(&sec->stages[late ? sec->stage_count - 2 : w->level[store->term]].row_stores,
@@ -255,6 +267,7 @@ static void place_points_and_reductions(work *w)
         const tli_reduction *d = &s->reductions[i];
         const int in = s->nest.terms[d->term].in[0];
         tli_stage *g = &w->section->stages[w->level[in]];
+        TL_ASSERT(w->needed[in] && d->term > in);
         list_add(d->in_row || s->terms[in].row ? &g->row_sums : &g->point_sums, i);
     }
 }
@@ -281,6 +294,24 @@ static double cost_again(const work *w, int term, int depth)
     return cost;
 }
 
+// Row buffers of a section have no byte in common, and lie in what is set aside for them.
+static bool buffers_are_apart(const work *w)
+{
+    const tli_section *sec = w->section;
+    for (int i = 0; i < w->s->nest.term_count; i++) {
+        const int64_t at = sec->buffer_at[i],
+                      end = at + w->s->row * tli_kind_size(w->s->terms[i].kind);
+        for (int k = 0; at >= 0 && k < i; k++) {
+            const int64_t other = sec->buffer_at[k];
+            if (other >= 0 && other < end
+                && at < other + w->s->row * tli_kind_size(w->s->terms[k].kind))
+                return false;
+        }
+        if (at >= 0 && end > sec->buffer_bytes) return false;
+    }
+    return true;
+}
+
 // Gives the term a row buffer, if it is costly enough and there is room.
 static bool give_buffer(work *w, int term)
 {
@@ -289,6 +320,7 @@ static bool give_buffer(work *w, int term)
     if (cost_again(w, term, 0) < KEPT_COST || bytes > KEPT_BYTES - sec->buffer_bytes) return false;
     sec->buffer_at[term] = sec->buffer_bytes;
     sec->buffer_bytes += tl_round_up(bytes, TL_NEST_ALIGNMENT);
+    TL_ASSERT(bytes > 0 && sec->buffer_at[term] % TL_NEST_ALIGNMENT == 0 && buffers_are_apart(w));
     return true;
 }
 
@@ -338,6 +370,7 @@ static void place_once(work *w)
     for (int i = 0; i < n->term_count; i++) {
         if (w->in_stage[i]) list_add(s->terms[i].row ? &once->rows : &once->points, i);
         if (w->once[i]) list_add(&once->kept, i);
+        TL_ASSERT(!w->once[i] || (w->in_stage[i] && w->section->buffer_at[i] >= 0));
     }
     once->walks = once->kept.count > 0;
 }
@@ -370,6 +403,8 @@ static void place_rows(work *w)
         for (int i = 0; i < n->term_count; i++) {
             if (!w->in_stage[i]) continue;
             const bool fetched = w->once[i] || (w->level[i] < g && w->keep[i]);
+            // Made by now, or kept.
+            TL_ASSERT(w->level[i] <= g && (!fetched || w->section->buffer_at[i] >= 0));
             list_add(fetched ? &stage->fetched : &stage->rows, i);
             if (!fetched && w->keep[i] && w->level[i] == g) list_add(&stage->kept, i);
             w->section->cost += fetched ? 1 : term_cost(w->s, i);
@@ -382,6 +417,22 @@ static void place_rows(work *w)
             w->section->cost +=
                 (double)tl_dtype_size(n->stores[stage->row_stores.at[i]].to.dtype) / 4;
     }
+}
+
+// Every store of the section is in one of its stages, every deferred reduction of `main` is fed
+// once.
+static bool all_is_placed(const work *w)
+{
+    int stores = 0, sums = 0;
+    for (int g = 0; g < w->section->stage_count; g++) {
+        const tli_stage *stage = &w->section->stages[g];
+        stores += stage->point_stores.count + stage->row_stores.count;
+        sums += stage->point_sums.count + stage->row_sums.count;
+        if (stage->walks && stage->kept.count > stage->rows.count) return false;
+    }
+    for (int64_t i = 0; i < w->s->nest.store_count; i++)
+        stores -= store_is_last(w->s, &w->s->nest.stores[i]) == w->last;
+    return stores == 0 && sums == (w->last ? 0 : w->s->reduction_count);
 }
 
 static tl_status make_section(tli_schedule *s, tl_arena *arena, bool last)
@@ -412,6 +463,8 @@ static tl_status make_section(tli_schedule *s, tl_arena *arena, bool last)
     place_once(&w);
     place_rows(&w);
     if (sec->stages[sec->stage_count - 1].point_stores.count == 0) sec->stage_count--;
+    TL_ASSERT(sec->stage_count > 0 && sec->buffer_bytes % TL_NEST_ALIGNMENT == 0
+              && all_is_placed(&w));
     return TL_OK;
 }
 
@@ -435,6 +488,8 @@ static tl_status guard_stores(tli_schedule *s, tl_arena *arena)
         for (int a = 0; a < s->kept + (last ? 0 : s->reduced); a++) {
             if (s->terms[n->stores[i].term].varies >> a & 1) continue;
             s->guards[i] |= UINT32_C(1) << a;
+            // It would store elsewhere.
+            TL_ASSERT(n->stores[i].to.strides[a] == 0 || n->dims[a] <= 1);
             if (n->dims[a] == 0)
                 return TL_FAIL(TL_EUNSUPPORTED,
                                "nest: store %" PRId64 " is of a term that does not "

@@ -44,6 +44,7 @@ static void open_block(printer *p, const char *format, ...)
 
 static void close_block(printer *p)
 {
+    TL_ASSERT(p->indent > 0);
     p->indent--;
     line(p, "}");
 }
@@ -52,6 +53,9 @@ static void close_block(printer *p)
 
 static const char *const kind_types[] = {"float", "double", "i32", "i64"};
 static const char kind_letters[] = "fdil";
+_Static_assert(sizeof kind_types / sizeof *kind_types == TLI_KIND_COUNT
+                   && sizeof kind_letters == TLI_KIND_COUNT + 1,
+               "every kind has its words");
 
 static const char *memory_type(tl_dtype dtype)
 {
@@ -60,6 +64,7 @@ static const char *memory_type(tl_dtype dtype)
         [TL_I8] = "i8",     [TL_I16] = "i16",  [TL_I32] = "i32", [TL_I64] = "i64",
         [TL_U8] = "u8",     [TL_BOOL] = "u8",
     };
+    TL_ASSERT(dtype < TL_DTYPE_COUNT && names[dtype]);
     return names[dtype];
 }
 
@@ -71,6 +76,7 @@ static const char *type_word(tl_dtype dtype)
         [TL_I8] = "i8",   [TL_I16] = "i16",    [TL_I32] = "i32", [TL_I64] = "i64",
         [TL_U8] = "u8",   [TL_BOOL] = "truth",
     };
+    TL_ASSERT(dtype < TL_DTYPE_COUNT && names[dtype]);
     return names[dtype];
 }
 
@@ -136,6 +142,7 @@ static const char *join_function(tl_op op)
 
 static const tl_term *term_of(const printer *p, int term)
 {
+    TL_ASSERT(term >= 0 && term < p->s->nest.term_count);
     return &p->s->nest.terms[term];
 }
 
@@ -158,6 +165,7 @@ static void add_start(const printer *p, int term)
 // "b0[a0 * 64 + i + 3]"; the element of the row is called `element`, NULL: the first.
 static void add_access(const printer *p, const tl_access *a, const char *element, bool address)
 {
+    TL_ASSERT(a->buffer >= 0 && a->buffer < p->s->nest.buffer_count);
     bool first = true;
     const int row = p->s->nest.rank - 1;
     tl_str_addf(p->out, address ? "b%d + (" : "b%d[", a->buffer);
@@ -201,6 +209,7 @@ static bool fits_int32(int64_t x)
 
 static void add_index(const printer *p, const tl_term *t, const char *element)
 {
+    TL_ASSERT(t->axis < p->s->nest.rank);
     const int64_t last = t->axis < 0 ? 0 : p->s->nest.dims[t->axis] - 1;
     int64_t span, end;
     const bool narrow = !__builtin_mul_overflow(t->scale, last, &span)
@@ -244,6 +253,7 @@ static void add_op(const printer *p, int term)
 static void add_reduce_one(const printer *p, int term)
 {
     const tl_term *t = term_of(p, term);
+    TL_ASSERT(t->kind == TL_TERM_REDUCE && !t->axes);
     const char *round = rounding(t->dtype);
     if (round) tl_str_addf(p->out, "%s(", round);
     tl_str_addf(p->out, "%s_%c(", join_function(t->op), letter_of(p, term));
@@ -276,6 +286,7 @@ static void print_term(printer *p, int term, const char *element)
     const tli_term_info *info = info_of(p, term);
     tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
     tl_str_addf(p->out, "const %s t%d = ", kind_types[info->kind], term);
+    TL_ASSERT((element != NULL) == info->row); // at a point, or along the row
     if (info->deferred >= 0) {
         const char *round = rounding(t->dtype);
         if (round) tl_str_addf(p->out, "%s(", round);
@@ -302,6 +313,7 @@ static void print_term(printer *p, int term, const char *element)
 
 static void print_store(printer *p, int store, const char *element)
 {
+    TL_ASSERT(store >= 0 && store < p->s->nest.store_count);
     const tl_nest_store *t = &p->s->nest.stores[store];
     bool guarded = false;
     tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
@@ -575,6 +587,8 @@ static void print_join(printer *p)
         const int64_t pieces = s->reduced_pieces * s->row_pieces,
                       step = d->in_row ? 1 : s->row_pieces;
         const int64_t count = d->wide ? s->reduced_pieces : pieces / step;
+        // All sums of a kept point.
+        TL_ASSERT(d->wide || count * step == s->reduced_pieces * s->row_pieces);
         if (d->wide) {
             line(p, "%s *restrict s%d_total = (%s *)(scratch + %zu) + slot * %" PRId64 ";", type, i,
                  type, d->total_at, s->row);
@@ -666,6 +680,7 @@ static void print_index(printer *p, int first, int count, const char *point)
 static void print_piece(printer *p, int64_t piece, int64_t pieces, bool from_begin)
 {
     const tli_schedule *s = p->s;
+    TL_ASSERT(pieces >= 1 && piece * pieces >= s->row);
     if (pieces == 1)
         line(p, "const i64 begin = 0, end = %" PRId64 ";", s->row);
     else
@@ -679,6 +694,7 @@ static void print_piece(printer *p, int64_t piece, int64_t pieces, bool from_beg
 static bool open_kept(printer *p, int64_t size)
 {
     const tli_schedule *s = p->s;
+    TL_ASSERT(size >= 1);
     if (size == 1) {
         line(p, "const i64 k = block;");
         return false;
@@ -736,6 +752,7 @@ static void print_first(printer *p, const char *name)
     line(p, "{");
     p->indent++;
     p->pieces = s->row_pieces;
+    TL_ASSERT(p->indent == 1);
     print_buffers(p, false);
     print_task_parts(p);
     print_piece(p, s->row_piece, s->row_pieces, s->joined);
@@ -769,6 +786,7 @@ static void print_second(printer *p, const char *name)
     line(p, "{");
     p->indent++;
     p->pieces = s->last_pieces;
+    TL_ASSERT(p->indent == 1 && !s->joined);
     print_buffers(p, true);
     if (s->last_pieces > 1) line(p, "const i64 row = task %% %" PRId64 ";", s->last_pieces);
     line(p, "const i64 block = task / %" PRId64 ";", s->last_pieces);
@@ -816,6 +834,7 @@ void tl_nest_print_c(tl_str *out, const tl_nest_plan *plan, const char *name)
     printer p = {.out = out, .s = plan->schedule};
     print_description(out, &plan->walk.nest);
     print_first(&p, name);
+    TL_ASSERT(p.indent == 0); // every block was closed
     if (plan->phase_count > 1) print_second(&p, name);
     line(&p,
          "__attribute__((visibility(\"default\"))) void %s(void *const *buffers, void *scratch, "
@@ -837,4 +856,5 @@ void tl_nest_print_c(tl_str *out, const tl_nest_plan *plan, const char *name)
     }
     p.indent = 0;
     line(&p, "}");
+    TL_ASSERT(plan->phase_count == (plan->schedule->joined ? 1 : 2));
 }

@@ -23,11 +23,20 @@
 #include "nest/kind.h"
 
 enum {
-    TLI_TILE = 512,   /* elements that the interpreter and reductions along rows take at a time */
-    TLI_LANES = 16,   /* as in scalar.h */
-    TLI_BLOCK = 4096, /* as in scalar.h */
+    /* Elements that the interpreter and reductions along rows take at a time: a term's is 2 or
+     * 4 KiB, so that those of a few terms stay in the first-level cache, and calling a function for
+     * each costs little */
+    TLI_TILE = 512,
+    /* As in scalar.h: one vector of AVX-512, or four of NEON that do not wait for each other */
+    TLI_LANES = 16,
+    /* As in scalar.h: a lane adds up 256 numbers before they join the row's sum */
+    TLI_BLOCK = 4096,
+    /* Reduced points, or pieces, of a sum in its own type before it joins the total: rounding
+     * grows with 32 and their number by 32, not with all of them */
     TLI_FOLD = 32
 };
+_Static_assert(TLI_BLOCK % TLI_TILE == 0 && TLI_TILE % TLI_LANES == 0,
+               "a block of lanes ends with a tile");
 
 typedef struct tli_list {
     int *at;

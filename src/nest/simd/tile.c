@@ -2,6 +2,8 @@
  * makes vectors of. */
 #include "nest/simd/tile.h"
 
+#include "nest/inner/schedule.h"
+
 #include "nest/inner/number.h"
 
 #include "nest/inner/lane.h"
@@ -9,6 +11,11 @@
 #include "nest/inner/formula.h"
 
 #include "nest/scalar.h"
+
+_Static_assert((int)LANES == (int)TLI_LANES && (int)BLOCK == (int)TLI_BLOCK,
+               "plans know the lanes of scalar.h");
+_Static_assert(LANES * 4 % WIDTH == 0 && LANES * 8 % WIDTH == 0,
+               "lanes of either size are whole vectors");
 
 typedef float kind_f;
 typedef double kind_d;

@@ -42,6 +42,7 @@ typedef struct tli_tile_fns {
 /* The place of a reduction in the table. */
 static inline int tli_tile_reduce_at(tl_op op)
 {
+    TL_ASSERT(tli_nest_op_of(op) && tli_nest_op_of(op)->reduces);
     switch (op) {
     case TL_OP_sum: return 0;
     case TL_OP_prod: return 1;
@@ -63,6 +64,7 @@ static inline const tli_tile_fns *tli_tile_fns_of(tli_isa isa)
         TLI_ISA_LIST(TLI_TILE_TABLE)
 #undef TLI_TILE_TABLE
     };
+    TL_ASSERT((int)isa >= 0 && isa < TLI_ISA_COUNT);
     return tables[isa];
 }
 
