@@ -61,6 +61,9 @@ static inline void tli_conv_inside(int64_t *begin, int64_t *end, int64_t places,
     if (to > places) to = places;
     *begin = from < to ? from : to;
     *end = to;
+    TL_ASSERT(*begin >= 0 && *begin <= *end && *end <= places);
+    // All lie inside.
+    TL_ASSERT(*begin == *end || (first + *begin * step >= 0 && first + (*end - 1) * step < size));
 }
 
 #endif

@@ -15,6 +15,14 @@ static const char *at(const void *base, size_t size, int64_t index)
     return (const char *)base + index * (int64_t)size;
 }
 
+/* Channels fall into whole groups, and windows move on. */
+static bool is_sound(const tli_conv *c)
+{
+    return c->groups > 0 && c->groups * c->group_in == c->in && c->groups * c->group_out == c->out
+           && c->stride_y > 0 && c->stride_x > 0 && c->dilation_y > 0 && c->dilation_x > 0
+           && c->images > 0 && c->oh > 0 && c->ow > 0;
+}
+
 /* --- axes ------------------------------------------------------------------------------------- */
 
 /* Pixels `begin`, begin + stride, ... of an axis of the image, whose gradient is wanted. */
@@ -33,6 +41,8 @@ static axis gradient_axis(int64_t begin, int64_t size, int64_t result, int64_t t
     a.taps = tl_div_up(taps - t, a.k_step);
     a.first = (begin + before - t * dilation) / stride;
     a.delta = -(a.k_step * dilation / stride);
+    TL_ASSERT(a.k_first + (a.taps - 1) * a.k_step < taps
+              && (a.taps == 1 || a.k_step * dilation % stride == 0));
     return a;
 }
 
@@ -65,15 +75,28 @@ typedef struct patches {
     int64_t filter_width, group_in, out;
 } patches;
 
+/* Lanes of a panel are at most 48 (AVX-512). STAGED steps of depth of all of them are 32 KiB of
+ * 16-bit numbers: what is put together stays in the first-level cache until it is gathered. */
 enum { LANES_MOST = 64, STAGED = 256 /* depth */ };
+_Static_assert(LANES_MOST * STAGED * 2 <= 32768, "staged rows stay in the first-level cache");
+_Static_assert(STAGED % 32 == 0, "whole steps of every kernel, of which AMX has the longest");
 
 /* Where the lanes of a panel are in the source. */
 typedef struct lane {
     int64_t pixel, y, x; /* of the first tap, which may lie beside the image */
 } lane;
 
+static bool is_lane(const patches *p, int64_t index, const lane *l)
+{
+    const int64_t x = index % p->x.places, y = index / p->x.places % p->y.places;
+    const int64_t image = index / p->x.places / p->y.places;
+    return l->y == y * p->y.step + p->y.first && l->x == x * p->x.step + p->x.first
+           && l->pixel - l->y * p->x.source - l->x == image * p->y.source * p->x.source;
+}
+
 static void set_lanes(lane *lanes, const patches *p, int64_t first, int count)
 {
+    TL_ASSERT(count > 0 && count <= LANES_MOST && first >= 0);
     int64_t x = first % p->x.places, y = first / p->x.places % p->y.places;
     int64_t image = first / p->x.places / p->y.places;
     for (int i = 0; i < count; i++) {
@@ -85,6 +108,8 @@ static void set_lanes(lane *lanes, const patches *p, int64_t first, int count)
         y = 0;
         image++;
     }
+    // Stepping comes where dividing does.
+    TL_ASSERT(is_lane(p, first + count - 1, &lanes[count - 1]));
 }
 
 /* The channels of one tap, from channel `c` on, of some lanes; `beside` stands for those beside the
@@ -121,6 +146,7 @@ typedef struct piece {
 static piece piece_at(const patches *p, int64_t position, int64_t end)
 {
     const int64_t tap = position / p->depth, c = position % p->depth;
+    TL_ASSERT(position >= 0 && position < end && tap < p->y.taps * p->x.taps);
     return (piece){tap / p->x.taps, tap % p->x.taps, c, tl_min_i64(p->depth - c, end - position)};
 }
 
@@ -133,6 +159,7 @@ static void fill_panel(char *dst, const patches *p, bool is_a, int count, int64_
     const tli_gemm_kernels *k = p->kernels;
     const int width = is_a ? k->mr : k->nr;
     const void *rows[LANES_MOST];
+    TL_ASSERT(count > 0 && count <= width && width <= LANES_MOST && k0 % k->kr == 0);
     const int64_t end = k0 + depth;
     if (p->depth % k->kr == 0 || p->x.taps * p->y.taps == 1) {
         for (int64_t at_ = k0; at_ < end;) {
@@ -145,6 +172,7 @@ static void fill_panel(char *dst, const patches *p, bool is_a, int count, int64_
         return;
     }
     char staged[LANES_MOST * STAGED * sizeof(uint16_t)]; // only 16-bit panels have steps
+    TL_ASSERT(p->size == sizeof(uint16_t) && STAGED % k->kr == 0);
     for (int64_t begin = k0; begin < end; begin += STAGED) {
         const int64_t stop = tl_min_i64(begin + STAGED, end);
         for (int64_t at_ = begin; at_ < stop;) {
@@ -200,6 +228,7 @@ static void filter_rows(const void **rows, const void *payload, const piece *q)
 {
     const filter_lanes *l = payload;
     const patches *p = l->p;
+    TL_ASSERT(l->first + l->count <= p->group_in && l->channel + q->c + q->run <= p->out);
     const int64_t ky = p->y.k_first + q->ty * p->y.k_step, kx = p->x.k_first + q->tx * p->x.k_step;
     const int64_t row = (ky * p->filter_width + kx) * p->group_in + l->first;
     for (int i = 0; i < l->count; i++)
@@ -232,6 +261,7 @@ static bool is_matrix(const patches *p)
     return true;
 }
 
+/* 4 KiB: the channels of a pixel beside the source, at most; reads_rows asks. */
 enum { ZEROS = 1024 };
 static const float zeros[ZEROS]; /* the pixels beside the source */
 
@@ -241,6 +271,8 @@ static void patch_rows(const void *payload, const void **rows, int mr, int64_t b
 {
     const patches *p = payload;
     lane lanes[LANES_MOST];
+    TL_ASSERT(count <= mr && mr <= LANES_MOST && p->depth <= ZEROS
+              && first_piece + pieces <= p->y.taps * p->x.taps);
     set_lanes(lanes, p, first, (int)count);
     int64_t ty = first_piece / p->x.taps, tx = first_piece % p->x.taps;
     for (int64_t t = 0; t < pieces; t++, rows += mr) {
@@ -254,6 +286,9 @@ static void patch_rows(const void *payload, const void **rows, int mr, int64_t b
 /* Whether packing patches would take longer than it saves. */
 static bool reads_rows(const tli_gemm *g, const patches *p)
 {
+    // Columns that read a patch where it is: with several taps each pixel would be packed once for
+    // each, so more of them. FEWEST rows are some tiles; a piece of SHORTEST floats is two vectors,
+    // below which finding it costs more.
     enum { WIDEST = 128, WIDEST_ALONE = 96, FEWEST = 64, SHORTEST = 8 };
     const int64_t widest = p->y.taps * p->x.taps > 1 ? WIDEST : WIDEST_ALONE;
     return p->kernels->in_rows && p->type == TL_F32 && p->depth <= ZEROS && p->depth >= SHORTEST
@@ -265,6 +300,7 @@ static void set_patches(tli_gemm *g, patches *p, int64_t images)
 {
     g->m = images * p->y.places * p->x.places;
     g->k = p->y.taps * p->x.taps * p->depth;
+    TL_ASSERT(g->m > 0 && g->k > 0 && images > 0);
     if (reads_rows(g, p)) {
         p->kernels = p->kernels->in_rows;
         g->rows_a = patch_rows;
@@ -312,6 +348,7 @@ static tl_status pack_matrix_b(const void *payload, void *dst, int64_t batch, in
 {
     const matrix *m = payload;
     const tli_gemm *g = m->g;
+    TL_ASSERT(first + count <= g->n && k0 + depth <= g->k && batch < g->batch[0]);
     m->kernels->pack_b(dst,
                        at(g->b, tl_dtype_size(g->b_type),
                           batch * g->b_batch[0] + first * g->b_col + k0 * g->b_row),
@@ -323,6 +360,7 @@ static tl_status pack_matrix_b(const void *payload, void *dst, int64_t batch, in
 
 tl_status tli_conv_gemm_result(tl_pool *pool, tli_isa isa, const tli_conv *c)
 {
+    TL_ASSERT(is_sound(c));
     patches p = patches_of(c, isa);
     p.source = c->x;
     p.channels = c->in;
@@ -362,6 +400,7 @@ static tl_status spread_rows(int64_t begin, int64_t end, void *payload)
     const size_t bytes = (size_t)c->in * tl_dtype_size(c->type);
     for (int64_t i = begin; i < end; i++) {
         const int64_t image = s->first_image + i / s->rows, y = s->y + i % s->rows * c->stride_y;
+        TL_ASSERT(image < c->images && y < c->h && s->x + (s->columns - 1) * c->stride_x < c->w);
         char *to = (char *)c->x + (size_t)((image * c->h + y) * c->w + s->x) * bytes;
         const char *from = s->from ? s->from + (size_t)(i * s->columns) * bytes : NULL;
         for (int64_t x = 0; x < s->columns; x++)
@@ -373,7 +412,7 @@ static tl_status spread_rows(int64_t begin, int64_t end, void *payload)
 
 static tl_status spread_pixels(tl_pool *pool, const spread *s, int64_t images)
 {
-    enum { CHUNK = 1 << 17 }; // bytes
+    enum { CHUNK = 1 << 17 }; // bytes of a task: some microseconds of copying
     const int64_t bytes = s->columns * s->c->in * (int64_t)tl_dtype_size(s->c->type);
     return tl_parallel_for(pool, images * s->rows, CHUNK / (bytes + 1) + 1, spread_rows,
                            (void *)(uintptr_t)s);
@@ -382,7 +421,7 @@ static tl_status spread_pixels(tl_pool *pool, const spread *s, int64_t images)
 /* Images of a grid that are held beside the image at a time. */
 static int64_t images_at_once(const tli_conv *c, const patches *p)
 {
-    enum { BYTES = 16 << 20 };
+    enum { BYTES = 16 << 20 }; // what a last-level cache holds beside the operands
     const int64_t each = p->y.places * p->x.places * c->in * (int64_t)tl_dtype_size(c->type);
     return each >= BYTES ? 1 : tl_min_i64(BYTES / each, c->images);
 }
@@ -419,6 +458,7 @@ static tl_status grid_gradient(tl_pool *pool, tli_isa isa, const tli_conv *c, in
         return tli_gemm_run(pool, isa, &g);
     }
     const int64_t some = images_at_once(c, &p);
+    TL_ASSERT(some >= 1 && some <= c->images);
     void *room;
     TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL,
                        (size_t)(some * p.y.places * p.x.places * c->in) * p.size));
@@ -436,6 +476,7 @@ static tl_status grid_gradient(tl_pool *pool, tli_isa isa, const tli_conv *c, in
 
 tl_status tli_conv_gemm_image(tl_pool *pool, tli_isa isa, const tli_conv *c)
 {
+    TL_ASSERT(is_sound(c));
     for (int64_t y = 0; y < tl_min_i64(c->stride_y, c->h); y++)
         for (int64_t x = 0; x < tl_min_i64(c->stride_x, c->w); x++)
             TL_TRY(grid_gradient(pool, isa, c, y, x));
@@ -451,7 +492,9 @@ typedef struct places {
     size_t size;
 } places;
 
-enum { STAGE = 32 }; /* places: their pixels stay near while the panels that read them are filled */
+/* Places: their pixels stay near while panels are filled with them; a step of AMX in depth. */
+enum { STAGE = 32 };
+_Static_assert(STAGE % 32 == 0, "panels are filled in whole steps of depth");
 
 /* Some lanes of a panel that belong to one tap: `count` channels, from lane `lane` on. */
 typedef struct tap_lanes {
@@ -464,6 +507,7 @@ static void find_pixels(const char **pixels, const places *p, const tap_lanes *t
                         int64_t count)
 {
     const tli_conv *c = p->c;
+    TL_ASSERT(count <= STAGE && t->ky < c->kh && t->kx < c->kw && t->channel < c->in);
     int64_t ox = first % c->ow, oy = first / c->ow % c->oh, image = first / c->ow / c->oh;
     const int64_t down = t->ky * c->dilation_y - c->top, across = t->kx * c->dilation_x - c->left;
     const int64_t step = c->stride_x * c->in * (int64_t)p->size;
@@ -512,6 +556,7 @@ static void fill_panels(char *dst, size_t panel, const places *p, const tap_lane
     const char *pixels[STAGE];
     char staged[STAGE * LANES_MOST * sizeof(float)];
     find_pixels(pixels, p, t, first, count);
+    TL_ASSERT(lanes % k->mr == 0 && k->mr <= LANES_MOST && count <= STAGE);
     for (int64_t i = 0; i < lanes; i += k->mr, dst += panel) {
         const size_t offset = (size_t)i * p->size;
         if (p->c->type == k->sum_type && k->kr == 1) { // the panel is just this
@@ -528,6 +573,7 @@ static void fill_mixed_panel(char *dst, const places *p, const tap_lanes *taps, 
                              int64_t first, int64_t count)
 {
     const tli_gemm_kernels *k = p->kernels;
+    TL_ASSERT(many > 0 && lanes <= k->mr && taps[many - 1].lane + taps[many - 1].count == lanes);
     const char *pixels[STAGE];
     char staged[STAGE * LANES_MOST * sizeof(float)];
     for (int t = 0; t < many; t++) {
@@ -545,6 +591,7 @@ static int taps_of_panel(tap_lanes *taps, const tli_conv *c, int64_t group, int6
     for (int lane_ = 0; lane_ < lanes; many++) {
         const int64_t tap = (row + lane_) / c->group_in, channel = (row + lane_) % c->group_in;
         const int here = (int)tl_min_i64(lanes - lane_, c->group_in - channel);
+        TL_ASSERT(here > 0 && many < LANES_MOST && tap < c->kh * c->kw);
         taps[many] = (tap_lanes){tap / c->kw, tap % c->kw, group * c->group_in + channel, lane_,
                                  here};
         lane_ += here;
@@ -594,6 +641,7 @@ static tl_status pack_places_b(const void *payload, void *dst_, int64_t batch, i
         tap_lanes tap;
         taps_of_panel(&tap, c, batch, first + i, 1);
         const int64_t lanes = tl_min_i64(c->group_in - (first + i) % c->group_in, count - i);
+        TL_ASSERT(lanes % k->nr == 0); // taps of whole panels
         for (int64_t at_ = 0; at_ < depth; at_ += STAGE) {
             const char *pixels[STAGE];
             const int64_t some = tl_min_i64(STAGE, depth - at_);
@@ -615,7 +663,8 @@ typedef struct turning {
     const char *from;
 } turning;
 
-enum { TURNED = 32 }; /* rows of the filter at a time */
+/* Rows of the filter at a time: a line of 16-bit numbers of each column is read whole */
+enum { TURNED = 32 };
 
 static tl_status turn_rows(int64_t begin, int64_t end, void *payload)
 {
@@ -624,6 +673,7 @@ static tl_status turn_rows(int64_t begin, int64_t end, void *payload)
     const int64_t rows = c->kh * c->kw * c->group_in;
     for (int64_t chunk = begin; chunk < end; chunk++) {
         const int64_t first = chunk * TURNED, last = tl_min_i64(first + TURNED, rows);
+        TL_ASSERT(first < last && tl_dtype_size(c->type) == sizeof(uint16_t));
         for (int64_t j = 0; j < c->out; j++) {
             const uint16_t *from = (const uint16_t *)(const void *)t->from + j * rows;
             uint16_t *to = (uint16_t *)c->k + j;
@@ -659,6 +709,7 @@ static tl_status turned_filter(tl_pool *pool, tli_isa isa, const tli_conv *c, co
 
 tl_status tli_conv_gemm_filter(tl_pool *pool, tli_isa isa, const tli_conv *c)
 {
+    TL_ASSERT(is_sound(c));
     const places p = {c, tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, c->type, c->type)),
                       tl_dtype_size(c->type)};
     if (p.kernels->gather_steps_b && c->group_in % p.kernels->nr == 0)

@@ -53,6 +53,8 @@ static const tl_backend_class *const backends[] = {
     TLI_ISA_LIST(BACKEND_ADDRESS)
 #undef BACKEND_ADDRESS
 };
+_Static_assert(sizeof backends / sizeof *backends == 1 + TLI_ISA_COUNT,
+               "the reference, then one for each instruction set");
 
 const tl_backend_class *const *tl_cpu_backends(int64_t *count)
 {
@@ -64,6 +66,7 @@ tl_status tl_cpu_backend(const tl_backend_class **out)
 {
     tli_isa isa;
     TL_TRY(tli_isa_choose(&isa));
+    TL_ASSERT((int)isa >= 0 && isa < TLI_ISA_COUNT);
     *out = backends[1 + isa];
     return TL_OK;
 }

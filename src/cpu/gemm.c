@@ -37,6 +37,8 @@ static const tli_gemm_kernels *const tables[TLI_ISA_COUNT] = {
 const tli_gemm_kernels *tli_gemm_kernels_of(tli_isa isa, tli_gemm_kind kind)
 {
     const tli_gemm_kernels *k = &tables[isa][kind];
+    TL_ASSERT((int)isa < TLI_ISA_COUNT && kind < TLI_GEMM_KINDS
+              && tables[isa][TLI_GEMM_F32].mr > 0);
     return k->mr ? k : &tables[isa][TLI_GEMM_F32];
 }
 
@@ -80,6 +82,7 @@ static int64_t batch_count(const tli_gemm *g)
 {
     int64_t count = 1;
     for (int d = 0; d < g->batch_rank; d++) count *= g->batch[d];
+    TL_ASSERT(g->batch_rank >= 0 && g->batch_rank <= TLI_GEMM_BATCH_RANK);
     return count;
 }
 
@@ -97,6 +100,7 @@ static void move_to(product *p, int64_t index)
         residual += i * g->residual_batch[d];
         pre += i * g->pre_batch[d];
     }
+    TL_ASSERT(index == 0); // it was a product of the batch
     p->a = tli_gemm_at(g->a, g->a_type, a);
     p->b = tli_gemm_at(g->b, g->b_type, b);
     p->c = tli_gemm_at_out(g->c, g->c_type, c);
@@ -141,6 +145,14 @@ static tl_status run_some(int64_t begin, int64_t end, void *payload)
     return TL_OK;
 }
 
+/* Whether the last row of a taller matrix is that of the batch's last one. */
+static bool lies_below(const tli_gemm *g, int64_t row, int64_t batch_step)
+{
+    const int64_t batch = g->batch[g->batch_rank - 1];
+    return g->m <= 0 || batch <= 1
+           || (g->m - 1) * row + (batch - 1) * batch_step == (g->m * batch - 1) * row;
+}
+
 /* Matrices that share b and lie below each other are one taller matrix. */
 static void merge_batches(tli_gemm *g)
 {
@@ -151,6 +163,8 @@ static void merge_batches(tli_gemm *g)
                             && (!g->residual || g->residual_batch[d] == g->m * g->residual_row)
                             && (!g->pre_activation || g->pre_batch[d] == g->m * g->pre_row);
         if (!merges && g->batch[d] != 1) return;
+        TL_ASSERT(lies_below(g, g->a_row, g->a_batch[d]) && lies_below(g, g->c_row, g->c_batch[d]));
+        TL_ASSERT(!g->residual || lies_below(g, g->residual_row, g->residual_batch[d]));
         g->m *= g->batch[d];
         g->batch_rank--;
     }
@@ -181,16 +195,23 @@ tl_status tli_gemm_run(tl_pool *pool, tli_isa isa, const tli_gemm *wanted)
     }
     const int64_t count = batch_count(g);
     if (g->m <= 0 || g->n <= 0 || count <= 0) return TL_OK;
+    TL_ASSERT(g->k >= 0 && g->activation < TLI_ACT_COUNT
+              && (!g->rows_a || (g->pieces > 0 && g->k % g->pieces == 0)));
+    // Rows of c have no element in common.
+    TL_ASSERT(g->m == 1 || g->c_row >= g->n || g->c_row <= -g->n);
     const tli_gemm_kernels *k =
         tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, g->a_type, g->b_type));
     const batch_run r = {g, tli_gemm_in_rows(g, k) ? k->in_rows : k};
     const double each = tli_gemm_work(g, g->k, tli_gemm_weight(r.k)) / TLI_GEMM_TASK_WORK;
     if (each * (double)count <= 1) pool = NULL; // less than a task
 
-    // Products that are small, or enough of them, are spread whole.
+    // Products that are small, or enough of them, are spread whole: MANY is a product for each of
+    // 64 threads, SMALL the tasks of a product below which cutting it would start more of them than
+    // it is worth.
     enum { MANY = 64, SMALL = 8 };
     if (count > 1 && (count >= MANY || each < SMALL)) {
         const int64_t grain = each < 1 ? (int64_t)(1 / each) : 1;
+        TL_ASSERT(grain >= 1);
         return tl_parallel_for(pool, count, grain, run_some, (void *)(uintptr_t)&r);
     }
     for (int64_t i = 0; i < count; i++) {
@@ -217,6 +238,7 @@ tl_status tli_gemm_pack_b(void *dst, tl_pool *pool, tli_isa isa, const tli_gemm 
                        tl_dtype_name(g->b_type), tl_dtype_name(g->a_type));
     const tli_gemm_kernels *k =
         tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, g->a_type, g->b_type));
+    TL_ASSERT((uintptr_t)dst % 64 == 0 && g->k > 0 && g->n > 0);
     const product p = {
         .g = g, .k = k, .a = g->a, .b = g->b, .depth = g->k, .kb = tli_gemm_block_depth(k, g->k)};
     return tli_gemm_pack_panels(pool, &p, &(panels){0},

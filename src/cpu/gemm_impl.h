@@ -1,5 +1,5 @@
-/* Between the two files of the product's driver: gemm.c (batches, entry points) and gemm_product.c
- * (one product: its cut, packing, tasks). */
+/* Between the files of the product's driver: gemm.c (batches, entry points), gemm_cut.c (how one
+ * product is cut) and gemm_product.c (its packing and tasks). */
 #ifndef TLI_CPU_GEMM_IMPL_H
 #define TLI_CPU_GEMM_IMPL_H
 
@@ -10,7 +10,8 @@
 #define TLI_GEMM_TASK_WORK 2.0e5
 
 /* What an element of c takes beside its sum: a tile starts and ends, c is written, and rounded
- * where it is narrower. */
+ * where it is narrower. A guess at its order: it decides how many tasks shallow products have, no
+ * more. */
 #define TLI_GEMM_END_WORK 8.0
 
 typedef enum tli_gemm_mode {
@@ -68,6 +69,16 @@ static inline void *tli_gemm_at_out(void *base, tl_dtype type, int64_t index)
 static inline double tli_gemm_work(const tli_gemm *g, int64_t depth, double weight)
 {
     return (double)g->m * (double)g->n * ((double)depth * weight + TLI_GEMM_END_WORK);
+}
+
+/* Floats of a small product's b that are packed: 16 KiB on the stack, half of a first-level cache of
+ * 32 KiB; and rows of a tile, of which none is higher than 8. */
+enum { TLI_GEMM_SMALL_FLOATS = 4096, TLI_GEMM_SMALL_ROWS = 16 };
+
+/* Whether b may be in panels. */
+static inline bool tli_gemm_uses_panels(const product *p)
+{
+    return p->mode == TLI_GEMM_TILES || p->mode == TLI_GEMM_ROWS;
 }
 
 /* The depth of a block of panels: about kc, and nearly the same for all blocks of a product. */

@@ -4,210 +4,14 @@
 #include "cpu/gemm_impl.h"
 #include "cpu/scratch.h"
 
-enum { SMALL_FLOATS = 4096 }; /* of a small product's b that are packed */
-enum { SMALL_ROWS = 16 };     /* of a tile, at most */
-
-/* --- the cut ---------------------------------------------------------------------------------- */
-
-int64_t tli_gemm_block_depth(const tli_gemm_kernels *k, int64_t depth)
-{
-    const int64_t blocks = tl_max_i64(tl_div_up(depth, k->kc), 1);
-    return tl_max_i64(tl_round_up(tl_div_up(depth, blocks), k->kr), k->kr);
-}
-
-/* Depths above which a sum is continued in c, where the kernels do not say. A long sum in one piece
- * would round too often; dots have several sums an element. */
-enum { DOTS_DEPTH = 2048, ROW_DEPTH = 512 };
-
-static tli_gemm_mode choose_mode(const product *p)
-{
-    enum { FEW = 16 }; // rows or columns for which packing does not pay
-    const tli_gemm *g = p->g;
-    if (p->k->rows) return TLI_GEMM_ROWS;
-    if (!p->k->strided || g->pack_a || g->pack_b || g->packed_b || g->a_type != p->k->sum_type
-        || g->b_type != p->k->sum_type)
-        return TLI_GEMM_TILES;
-    if (g->m == 1 && g->b_col == 1) return TLI_GEMM_ROW;
-    if (g->n == 1 && g->a_row == 1 && (p->c_row == 1 || p->c_type != p->k->sum_type))
-        return TLI_GEMM_COLUMN;
-    const bool a_deep = g->a_col == 1 || g->k == 1, b_deep = g->b_row == 1 || g->k == 1;
-    if (a_deep && b_deep && (g->m <= FEW || g->n <= 4)) return TLI_GEMM_DOTS;
-    return TLI_GEMM_TILES;
-}
-
-/* Less than a task of its own. */
-static bool is_little(const tli_gemm *g)
-{
-    return (double)g->m * (double)g->n * (double)(g->k + 1) <= TLI_GEMM_TASK_WORK;
-}
-
-/* For so few numbers the choice between ways would take longer than the sums. */
-static bool is_small(const product *p)
-{
-    const tli_gemm *g = p->g;
-    if (!is_little(g) || !p->k->in_rows) return false;
-    const bool a_reads = g->a_col == 1 || g->a_row == 1;
-    const int64_t lanes = tl_max_i64(tl_round_up(g->n, p->k->in_rows->nr), tl_round_up(g->n, p->k->nr));
-    const bool b_reads =
-        (g->b_col == 1 && g->n % p->k->vector == 0) || lanes * g->k <= SMALL_FLOATS;
-    return a_reads && b_reads && p->c_type == TL_F32 && p->mode == TLI_GEMM_TILES && !g->pack_a
-           && !g->pack_b && !g->packed_b && g->a_type == TL_F32 && g->b_type == TL_F32;
-}
-
-bool tli_gemm_in_rows(const tli_gemm *g, const tli_gemm_kernels *k)
-{
-    enum { ROWS = 64, DEEPEST = 160, WIDEST = 160 };
-    if (g->rows_a) return true;
-    if (!k->in_rows || g->pack_a || g->pack_b || g->packed_b || g->a_type != TL_F32) return false;
-    // A sum that is deep, or a row that is read often, is worth packing.
-    return !is_little(g) && g->a_col == 1 && g->m >= ROWS && g->k <= DEEPEST && g->n <= WIDEST
-           && g->n >= k->in_rows->nr && g->n % k->in_rows->nr % k->vector == 0;
-}
-
-/* Whether reading a where it is beats packing it for this many columns. */
-static bool a_stays(const product *p)
-{
-    enum { SHALLOW = 64 };
-    const tli_gemm *g = p->g;
-    if (g->pack_a || !p->k->strided || g->a_type != p->k->sum_type) return false;
-    if (g->a_col == 1) return g->n < p->k->packs_from;
-    const int64_t most = p->depth <= SHALLOW ? 16 : 8; // panels of b, each of which reads a once
-    return g->n < 2 * p->k->nr || (g->a_row == 1 && g->n < most * p->k->nr);
-}
-
-/* So few rows that packing b would cost as much as it spares, while all of b stays in the
- * second-level cache. */
-static bool is_skinny(const product *p)
-{
-    const tli_gemm *g = p->g;
-    const int64_t bytes = (int64_t)p->k->element * g->n * p->depth;
-    return !p->k->rows && g->m > 2 * p->k->mr && g->m <= 4 * p->k->mr && bytes <= p->k->near;
-}
-
-static bool b_stays(const product *p)
-{
-    // Bytes that stay in the caches as they are; tiles of rows want all of b in the first one.
-    const int64_t near = p->k->rows ? 1 << 15 : 1 << 16;
-    const tli_gemm *g = p->g;
-    if (g->pack_b || g->packed_b || !(p->k->strided || p->k->rows) || g->b_type != p->k->sum_type
-        || g->b_col != 1)
-        return false;
-    const int64_t bytes = (int64_t)p->k->element * g->n * p->depth;
-    return g->m <= 2 * p->k->mr || bytes <= near || is_skinny(p);
-}
-
-double tli_gemm_weight(const tli_gemm_kernels *k)
-{
-    return k->weight;
-}
-
-/* Whether b may be in panels. */
-static bool uses_panels(const product *p)
-{
-    return p->mode == TLI_GEMM_TILES || p->mode == TLI_GEMM_ROWS;
-}
-
-/* How many tasks the work is enough for: a power of two, so that threads get equal shares. */
-static int64_t tasks_of(const product *p)
-{
-    enum { TASKS = 64, READ = 4 }; // in a row each number of b is read for one multiply-add
-    const double weight = uses_panels(p) ? tli_gemm_weight(p->k) : READ;
-    const double work = tli_gemm_work(p->g, p->depth, weight);
-    const int64_t most = p->k->repacks_a ? TASKS / 2 : TASKS; // each has more to do beside its sums
-    int64_t tasks = 1;
-    if (p->whole) return 1;
-    while (tasks < most && (double)tasks * TLI_GEMM_TASK_WORK < work) tasks *= 2;
-    return tasks;
-}
-
-/* The length of a piece of a side that is cut into `tasks` of whole panels, `fewest` at least. */
-static int64_t piece_of(int64_t side, int64_t tasks, int64_t panel, int64_t fewest)
-{
-    return tl_max_i64(tl_round_up(tl_div_up(side, tasks), panel), fewest * panel);
-}
-
-/* A piece that is at most twice as long, where that lets two threads finish at the same time. */
-static int64_t even_piece(int64_t side, int64_t piece, int64_t panel, int64_t longest)
-{
-    int64_t best = piece, shortest = INT64_MAX;
-    for (int64_t try = piece; try <= tl_min_i64(2 * piece, longest); try += panel) {
-        const int64_t took = tl_div_up(tl_div_up(side, try), 2) * try;
-        if (took >= shortest) continue;
-        best = try;
-        shortest = took;
-    }
-    return best;
-}
-
-/* Cuts c into tasks of mb x nb. */
-static void cut_sides(product *p, bool b_direct)
-{
-    enum { WIDEST = 1024 };              // columns of a task
-    enum { ROW_PANELS = 2, PANELS = 4 }; // of a task, at least
-    enum { ENOUGH = 8 };                 // tasks of whole rows
-    const tli_gemm_kernels *k = p->k;
-    const int64_t m = p->g->m, n = p->g->n, tasks = tasks_of(p);
-    // A column that is read along its rows is a row: tasks should be long.
-    const bool column = p->mode == TLI_GEMM_COLUMN;
-    const bool skinny = b_direct && is_skinny(p); // whole rows, each task with its own part of a
-    const int64_t highest = column ? WIDEST : k->mc;
-    const int64_t rows_least = column ? 2 * PANELS : skinny ? 1 : ROW_PANELS;
-    // Short rows of b that is not packed are read badly.
-    const int64_t few = k->mr >= k->nr ? PANELS / 2 : PANELS; // of square tiles two are wide enough
-    const int64_t cols_least = b_direct || p->mode == TLI_GEMM_ROW ? 2 * PANELS : few;
-    // Tasks of whole rows of c pack what they read of a for themselves, and share little.
-    const double bytes = (double)n * (double)p->depth * (double)k->element;
-    const bool near = b_direct || bytes <= k->near;
-    const int64_t down = near && uses_panels(p) ? tasks : 1;
-    p->mb = tl_min_i64(piece_of(m, down, k->mr, rows_least), piece_of(m, tl_div_up(m, highest), k->mr, 1));
-    const int64_t rows = tl_div_up(m, p->mb);
-    const int64_t across = skinny || (near && rows >= ENOUGH) ? 1 : tasks / rows;
-    p->nb = piece_of(n, tl_max_i64(across, tl_div_up(n, WIDEST)), k->nr, cols_least);
-    p->nb = tl_min_i64(p->nb, WIDEST / k->nr * k->nr);
-    // What the columns did not give.
-    const int64_t missing = tasks / tl_div_up(n, p->nb);
-    if (missing > rows) p->mb = tl_min_i64(p->mb, piece_of(m, missing, k->mr, rows_least));
-    if (p->nb >= n) p->mb = even_piece(m, p->mb, k->mr, highest);
-}
-
-/* The depth of a block where a is read in rows: whole pieces, if there are several. */
-static int64_t rows_depth(const product *p)
-{
-    if (p->g->pieces <= 1) return tli_gemm_block_depth(p->k, p->depth);
-    const int64_t piece = tl_max_i64(p->g->k / p->g->pieces, 1);
-    const int64_t blocks = tl_div_up(p->g->pieces, tl_max_i64(p->k->kc / piece, 1));
-    return piece * tl_div_up(p->g->pieces, blocks);
-}
-
-void tli_gemm_cut(product *p)
-{
-    const tli_gemm_kernels *k = p->k;
-    p->mode = choose_mode(p);
-    if (is_small(p)) {
-        p->mode = TLI_GEMM_SMALL;
-        return;
-    }
-    // Panels that were packed before are in blocks of the whole depth.
-    const int64_t depth = p->g->packed_b ? p->g->k : p->depth;
-    p->kb = p->mode == TLI_GEMM_TILES  ? tli_gemm_block_depth(k, depth)
-            : p->mode == TLI_GEMM_ROWS ? rows_depth(p)
-            : p->mode == TLI_GEMM_DOTS ? DOTS_DEPTH
-                                       : ROW_DEPTH;
-    const bool a_direct = p->mode == TLI_GEMM_ROWS || a_stays(p), b_direct = b_stays(p);
-    cut_sides(p, b_direct);
-    const bool a_own = tl_div_up(p->g->n, p->nb) <= tl_max_i64(k->repacks_a, 1);
-    const bool b_own = tl_div_up(p->g->m, p->mb) <= tl_max_i64(k->repacks_b, 1);
-    p->a_from = a_direct ? TLI_GEMM_DIRECT : a_own ? TLI_GEMM_OWN : TLI_GEMM_SHARED;
-    p->b_from = b_direct ? TLI_GEMM_DIRECT : b_own ? TLI_GEMM_OWN : TLI_GEMM_SHARED;
-    if (p->g->packed_b) p->b_from = TLI_GEMM_SHARED;
-}
-
 /* --- packing ---------------------------------------------------------------------------------- */
 
 static tl_status pack_a(const product *p, void *dst, int64_t first, int64_t count, int64_t k0,
                         int64_t depth)
 {
     const tli_gemm *g = p->g;
+    TL_ASSERT(first % p->k->mr == 0 && count > 0 && first + count <= g->m && k0 % p->k->kr == 0
+              && k0 + depth <= g->k);
     if (depth == 0) return TL_OK;
     if (g->pack_a) return g->pack_a(g->pack_a_payload, dst, p->batch, first, count, k0, depth);
     p->k->pack_a(dst, tli_gemm_at(p->a, g->a_type, first * g->a_row + k0 * g->a_col), g->a_type,
@@ -219,6 +23,8 @@ static tl_status pack_b(const product *p, void *dst, int64_t first, int64_t coun
                         int64_t depth)
 {
     const tli_gemm *g = p->g;
+    TL_ASSERT(first % p->k->nr == 0 && count > 0 && first + count <= g->n && k0 % p->k->kr == 0
+              && k0 + depth <= g->k);
     if (depth == 0) return TL_OK;
     if (g->pack_b) return g->pack_b(g->pack_b_payload, dst, p->batch, first, count, k0, depth);
     p->k->pack_b(dst, tli_gemm_at(p->b, g->b_type, first * g->b_col + k0 * g->b_row), g->b_type,
@@ -226,17 +32,29 @@ static tl_status pack_b(const product *p, void *dst, int64_t first, int64_t coun
     return TL_OK;
 }
 
+static size_t panels_bytes(const product *p, const panels *s, int width)
+{
+    return (size_t)tl_div_up(s->count, width) * tli_gemm_panel_bytes(p->k, width, s->k1 - s->k0);
+}
+
+/* Whether a panel of this width and depth at `at` is one of these, whole. */
+static bool is_panel(const product *p, const panels *s, int width, const char *at, int64_t depth)
+{
+    const size_t bytes = (size_t)(depth * width) * p->k->element;
+    return at >= s->data && at + bytes <= s->data + panels_bytes(p, s, width);
+}
+
 /* The panel that starts at this lane, in the block that starts at this depth. */
 static char *panel_at(const product *p, const panels *s, int width, int64_t lane, int64_t k0)
 {
     const int64_t padded = tl_round_up(s->count, width);
     const int64_t depth = tl_round_up(tl_min_i64(p->kb, s->k1 - k0), p->k->kr);
-    return s->data + (size_t)(padded * (k0 - s->k0) + (lane - s->first) * depth) * p->k->element;
-}
-
-static size_t panels_bytes(const product *p, const panels *s, int width)
-{
-    return (size_t)tl_div_up(s->count, width) * tli_gemm_panel_bytes(p->k, width, s->k1 - s->k0);
+    char *at =
+        s->data + (size_t)(padded * (k0 - s->k0) + (lane - s->first) * depth) * p->k->element;
+    TL_ASSERT(lane >= s->first && (lane - s->first) % width == 0 && k0 >= s->k0
+              && (k0 - s->k0) % p->kb == 0);
+    TL_ASSERT(is_panel(p, s, width, at, depth));
+    return at;
 }
 
 typedef struct packing {
@@ -265,6 +83,7 @@ static tl_status pack_units(int64_t begin, int64_t end, void *payload)
         if (is_a) run = tl_min_i64(run, work->a_units - unit);
         const int64_t count = tl_min_i64(run * width, s->first + s->count - lane);
         const int64_t depth = tl_min_i64(p->kb, s->k1 - k0);
+        TL_ASSERT(run > 0 && count > 0 && depth > 0 && unit + run <= end);
         TL_TRY(
             (is_a ? pack_a : pack_b)(p, panel_at(p, s, width, lane, k0), lane, count, k0, depth));
         unit += run;
@@ -274,7 +93,8 @@ static tl_status pack_units(int64_t begin, int64_t end, void *payload)
 
 tl_status tli_gemm_pack_panels(tl_pool *pool, const product *p, const panels *a, const panels *b)
 {
-    enum { CHUNK = 1 << 15 }; // bytes that make a chunk of the loop worth while
+    // Bytes that make a chunk of the loop worth while: microseconds of copying.
+    enum { CHUNK = 1 << 15 };
     const packing work = {p, a, b, units_of(p, a, p->k->mr)};
     const int64_t units = work.a_units + units_of(p, b, p->k->nr);
     const size_t bytes = panels_bytes(p, a, p->k->mr) + panels_bytes(p, b, p->k->nr);
@@ -307,7 +127,8 @@ static size_t sum_bytes(const product *p)
     return tl_dtype_size(p->k->sum_type);
 }
 
-enum { OWN_PANELS = 4 }; /* of b, that a task packs at a time */
+/* Of b, that a task packs at a time: their rows are some lines of the cache, read whole */
+enum { OWN_PANELS = 4 };
 
 /* The panel of b for columns j .. j + cols - 1, and the distance of its rows. */
 static tl_status panel_of_b(const char **out, int64_t *row, const part *s, const block *t,
@@ -330,6 +151,10 @@ static tl_status panel_of_b(const char **out, int64_t *row, const part *s, const
     const int64_t index = (j - t->j0) / p->k->nr % OWN_PANELS;
     const int64_t left = t->j0 + t->cols - j, panels_ = OWN_PANELS - index;
     *out = t->b_room + (size_t)index * tli_gemm_panel_bytes(p->k, p->k->nr, depth);
+    TL_ASSERT(
+        !depth
+        || tli_scratch_holds(*out, tli_gemm_panel_bytes(p->k, p->k->nr, depth)
+                                       * (size_t)tl_min_i64(panels_, tl_div_up(left, p->k->nr))));
     if (p->b_from == TLI_GEMM_OWN && index > 0) return TL_OK;
     return pack_b(p, (char *)(uintptr_t)*out, j, tl_min_i64(left, panels_ * p->k->nr), k0, depth);
 }
@@ -379,6 +204,9 @@ static void run_column(const tiling *w, int64_t j, int cols, const char *b, int6
     const bool accumulate = w->t->accumulate;
     const char *a = w->a;
     char *c = w->t->sums + (size_t)(j - w->t->j0) * w->sum;
+    TL_ASSERT(cols > 0 && cols <= k->nr && j >= w->t->j0 && j + cols <= w->t->j0 + w->t->cols
+              && w->t->rows > 0);
+    TL_ASSERT(panels_ || k->strided);
     for (int64_t left = w->t->rows; left > 0; left -= k->mr, a += w->a_step, c += w->c_step) {
         const int rows = (int)tl_min_i64(k->mr, left);
         if (panels_)
@@ -393,6 +221,8 @@ static tl_status run_tiles(const part *s, const block *t, int64_t k0, int64_t de
 {
     const product *p = s->p;
     const tiling w = tiling_of(s, t, k0, depth);
+    TL_ASSERT(p->a_from != TLI_GEMM_OWN || !depth
+              || tli_scratch_holds(t->a_room, (size_t)(tl_div_up(t->rows, p->k->mr) * w.a_step)));
     if (p->a_from == TLI_GEMM_OWN) TL_TRY(pack_a(p, t->a_room, t->i0, t->rows, k0, depth));
     tl_status st = TL_OK;
     if (p->k->begin) p->k->begin();
@@ -411,6 +241,8 @@ done:
 /* Pieces of a row in one block of depth. */
 static int64_t pieces_of(const product *p, int64_t depth)
 {
+    // Whole pieces.
+    TL_ASSERT(p->g->pieces <= 1 || depth % tl_max_i64(p->g->k / p->g->pieces, 1) == 0);
     return p->g->pieces > 1 ? depth / (p->g->k / p->g->pieces) : depth > 0;
 }
 
@@ -421,6 +253,7 @@ static void find_rows(const void **rows, const product *p, int64_t first, int64_
     const tli_gemm *g = p->g;
     const int mr = p->k->mr;
     const bool cut = g->pieces <= 1; // the one piece may be cut in depth
+    TL_ASSERT(count > 0 && count <= mr && first + count <= g->m);
     if (g->rows_a)
         g->rows_a(g->rows_a_payload, rows, mr, p->batch, first, count,
                   cut ? 0 : k0 / (g->k / g->pieces), pieces);
@@ -437,6 +270,10 @@ static tl_status run_rows(const part *s, const block *t, int64_t k0, int64_t dep
     const tli_gemm_kernels *k = p->k;
     const int64_t pieces = pieces_of(p, depth), piece = pieces ? depth / pieces : 0;
     const void **list = (const void **)(void *)t->a_room;
+    TL_ASSERT(
+        !pieces
+        || tli_scratch_holds(list, (size_t)(tl_round_up(t->rows, k->mr) * pieces) * sizeof *list));
+    TL_ASSERT(pieces * piece == depth);
     for (int64_t i = 0; i < t->rows && pieces; i += k->mr)
         find_rows(list + i * pieces, p, t->i0 + i, tl_min_i64(k->mr, t->rows - i), k0, pieces);
     for (int64_t j = 0; j < t->cols; j += k->nr) {
@@ -457,6 +294,7 @@ static tl_status run_block(const part *s, const block *t, int64_t k0, int64_t de
 {
     const product *p = s->p;
     const tli_gemm *g = p->g;
+    TL_ASSERT(k0 >= p->k0 && k0 + depth <= p->k0 + p->depth && t->sums);
     const void *a = tli_gemm_at(p->a, g->a_type, t->i0 * g->a_row + k0 * g->a_col);
     const void *b = tli_gemm_at(p->b, g->b_type, t->j0 * g->b_col + k0 * g->b_row);
     switch (p->mode) {
@@ -479,6 +317,7 @@ static tl_status run_block(const part *s, const block *t, int64_t k0, int64_t de
 static void finish_block(const product *p, const block *t)
 {
     const tli_gemm *g = p->g;
+    TL_ASSERT(t->rows > 0 && t->cols > 0 && t->i0 + t->rows <= g->m && t->j0 + t->cols <= g->n);
     p->k->epilogue(&(tli_gemm_epilogue){
         .rows = t->rows,
         .cols = t->cols,
@@ -514,8 +353,10 @@ static tl_status open_block(block *t, const part *s)
     const product *p = s->p;
     const bool in_c = p->c_type == p->k->sum_type;
     const int64_t depth = tl_min_i64(p->kb, s->k1 - s->k0);
+    TL_ASSERT(t->rows > 0 && t->i0 >= s->i0 && t->i0 + t->rows <= s->i0 + s->rows);
+    TL_ASSERT(t->cols > 0 && t->j0 >= s->j0 && t->j0 + t->cols <= s->j0 + s->cols);
     size_t a = 0, b = 0, sums = 0;
-    if (uses_panels(p)) {
+    if (tli_gemm_uses_panels(p)) {
         if (p->mode == TLI_GEMM_ROWS)
             a = (size_t)(tl_round_up(t->rows, p->k->mr) * pieces_of(p, depth)) * sizeof(void *);
         else if (p->a_from == TLI_GEMM_OWN)
@@ -541,6 +382,7 @@ static tl_status open_block(block *t, const part *s)
             (char *)s->sums + (size_t)((t->i0 - s->i0) * s->cols + t->j0 - s->j0) * sum_bytes(p);
     else
         t->sums = (char *)room + a + b;
+    TL_ASSERT(in_c || s->sums || tli_scratch_holds(t->sums, sums));
     if (!in_c && s->first && p->accumulate)
         for (int64_t i = 0; i < t->rows; i++)
             p->k->convert(t->sums + (size_t)(i * t->row) * sum_bytes(p), p->k->sum_type,
@@ -567,6 +409,7 @@ static tl_status run_tasks(int64_t begin, int64_t end, void *payload)
             t.accumulate = true;
             k0 += depth;
         } while (k0 < s->k1);
+        TL_ASSERT(k0 == s->k1); // blocks of the depth cover it
         if (s->last && p->finish) finish_block(p, &t);
     }
     return TL_OK;
@@ -574,7 +417,9 @@ static tl_status run_tasks(int64_t begin, int64_t end, void *payload)
 
 /* --- a product in parts ----------------------------------------------------------------------- */
 
-/* Sides of a part whose panels are shared, and the bytes of all its panels. */
+/* Sides of a part whose panels are shared, and the bytes of all its panels: what a last-level cache
+ * of some tens of MiB holds beside what is read and written. Beyond it panels would come from
+ * memory once for each task. */
 enum { PART_SIDE = 2048, PART_BYTES = 24 << 20 };
 static int64_t part_side = PART_SIDE, part_bytes = PART_BYTES;
 
@@ -594,10 +439,11 @@ static int64_t side_of(int64_t task)
 static int64_t part_depth(const product *p, int64_t rows, int64_t cols)
 {
     int64_t lanes = 0;
-    if (uses_panels(p) && p->a_from == TLI_GEMM_SHARED) lanes += rows;
-    if (uses_panels(p) && p->b_from == TLI_GEMM_SHARED && !p->g->packed_b) lanes += cols;
+    if (tli_gemm_uses_panels(p) && p->a_from == TLI_GEMM_SHARED) lanes += rows;
+    if (tli_gemm_uses_panels(p) && p->b_from == TLI_GEMM_SHARED && !p->g->packed_b) lanes += cols;
     if (!lanes) return tl_max_i64(p->depth, 1);
     const int64_t fits = part_bytes / (lanes * (int64_t)p->k->element) / p->kb * p->kb;
+    TL_ASSERT(fits % p->kb == 0); // blocks of panels are not cut
     return tl_max_i64(tl_min_i64(fits, p->depth), p->kb);
 }
 
@@ -607,7 +453,7 @@ static tl_status pack_part(tl_pool *pool, part *s, const part *before)
 {
     const product *p = s->p;
     const tli_gemm *g = p->g;
-    if (!uses_panels(p)) return TL_OK;
+    if (!tli_gemm_uses_panels(p)) return TL_OK;
     panels a = {.first = s->i0, .count = s->rows, .k0 = s->k0, .k1 = s->k1};
     panels b = {.first = s->j0, .count = s->cols, .k0 = s->k0, .k1 = s->k1};
     if (p->a_from != TLI_GEMM_SHARED) a.count = 0;
@@ -621,6 +467,8 @@ static tl_status pack_part(tl_pool *pool, part *s, const part *before)
     // b first: of the two it is the one that does not change from part to part.
     b.data = room;
     a.data = room ? (char *)room + tl_round_up((int64_t)b_bytes, 64) : NULL;
+    TL_ASSERT(!room || (tli_scratch_holds(a.data, a_bytes) && tli_scratch_holds(b.data, b_bytes)));
+    TL_ASSERT(!room || b.data + b_bytes <= a.data);
     s->a = a;
     s->b = b;
     const bool kept = before && before->b.data == b.data && before->b.first == b.first
@@ -633,7 +481,7 @@ static tl_status pack_part(tl_pool *pool, part *s, const part *before)
 static tl_status run_parts(tl_pool *pool, const product *p)
 {
     const tli_gemm *g = p->g;
-    const bool tiles = uses_panels(p);
+    const bool tiles = tli_gemm_uses_panels(p);
     // Sides that the tasks pack by themselves, or read where they are, have no limit.
     const int64_t rows =
         tiles && p->a_from == TLI_GEMM_SHARED ? side_of(p->mb) : tl_round_up(g->m, p->mb);
@@ -643,6 +491,7 @@ static tl_status run_parts(tl_pool *pool, const product *p)
     const int64_t depth = part_depth(p, tl_min_i64(rows, g->m), tl_min_i64(cols, g->n));
     const int64_t end = p->k0 + p->depth;
     void *sums = NULL;
+    TL_ASSERT(rows % p->mb == 0 && cols % p->nb == 0 && depth > 0 && end <= g->k);
     if (depth < p->depth && p->c_type != p->k->sum_type)
         TL_TRY(tli_scratch(&sums, TLI_SCRATCH_SPLIT,
                            (size_t)(tl_min_i64(rows, g->m) * tl_min_i64(cols, g->n)) * sum_bytes(p)));
@@ -687,6 +536,7 @@ static tl_status run_slices(int64_t begin, int64_t end, void *payload)
         product slice = *s->p;
         slice.k0 += i * s->depth;
         slice.depth = tl_min_i64(s->depth, s->p->depth - i * s->depth);
+        TL_ASSERT(slice.depth > 0 && slice.k0 + slice.depth <= s->p->k0 + s->p->depth);
         slice.c = s->sums + (size_t)(i * g->m * g->n) * sum_bytes(s->p);
         slice.c_type = s->p->k->sum_type;
         slice.c_row = g->n;
@@ -703,6 +553,7 @@ static tl_status run_slices(int64_t begin, int64_t end, void *payload)
 static void add_slices(const split *s, int64_t first, int64_t count)
 {
     const int64_t all = s->p->g->m * s->p->g->n;
+    TL_ASSERT(first >= 0 && first + count <= all);
     for (int64_t i = 1; i < s->slices; i++) {
         if (s->p->k->sum_type == TL_F64) {
             double *to = (double *)(void *)s->sums + first;
@@ -753,6 +604,10 @@ static tl_status join_rows(int64_t begin, int64_t end, void *payload)
  * thread's, so that its panels are packed once and stay near. */
 static int64_t slices_of(const product *p)
 {
+    // TASKS of c are work for any machine; ENOUGH slices make up for adding them, as do FEWEST
+    // where c has fewer tasks; a slice is SHORTEST at least, near a block of depth (kc), since its
+    // sums are written and read once more; all sums together are BYTES at most, what a last-level
+    // cache holds.
     enum { TASKS = 32, ENOUGH = 16, FEWEST = 4, SHORTEST = 384, BYTES = 16 << 20 };
     enum { PANELS = 8 }; // of b in a task that is not small
     const int64_t m = p->g->m, n = p->g->n;
@@ -766,6 +621,7 @@ static int64_t slices_of(const product *p)
     while (slices < TASKS && 2 * slices * SHORTEST <= p->depth && 2 * slices * bytes <= BYTES
            && 2.0 * (double)slices * TLI_GEMM_TASK_WORK <= work)
         slices *= 2;
+    TL_ASSERT(slices == 1 || (slices * SHORTEST <= p->depth && slices * bytes <= BYTES));
     return slices >= ENOUGH || (slices > tasks && slices >= FEWEST) ? slices : 1;
 }
 
@@ -779,13 +635,14 @@ bool tli_gemm_makes_panels_of_b(const product *p)
 /* Fewer columns than any vector has lanes: sums along rows of a leave none of them idle. */
 static bool is_narrow(const tli_gemm *g)
 {
-    enum { NARROW = 4, DEEP = 16 };
+    enum { NARROW = 4, DEEP = 16 }; // lanes of the shortest vector; four of its vectors
     return g->a_col == 1 && g->n < NARROW && g->k >= DEEP;
 }
 
 static void run_narrow(const product *p, float *columns)
 {
     const tli_gemm *g = p->g;
+    TL_ASSERT(g->n * g->k <= TLI_GEMM_SMALL_FLOATS);
     for (int64_t j = 0; j < g->n; j++)
         for (int64_t q = 0; q < g->k; q++)
             columns[j * g->k + q] = ((const float *)p->b)[q * g->b_row + j * g->b_col];
@@ -803,10 +660,11 @@ static void run_small_tiles(const product *p, float *panels_)
     const bool in_rows = g->a_col == 1 && fits;
     const tli_gemm_kernels *k = in_rows ? p->k->in_rows : p->k;
     const bool direct = g->b_col == 1 && g->n % k->vector == 0;
+    TL_ASSERT(k->mr <= TLI_GEMM_SMALL_ROWS && (direct || tl_round_up(g->n, k->nr) * g->k <= TLI_GEMM_SMALL_FLOATS));
     if (!direct && g->k > 0) k->pack_b(panels_, p->b, TL_F32, g->b_col, g->b_row, g->n, g->k);
     for (int64_t i = 0; i < g->m; i += k->mr) {
         const int rows = (int)tl_min_i64(k->mr, g->m - i);
-        const void *list[SMALL_ROWS];
+        const void *list[TLI_GEMM_SMALL_ROWS];
         for (int l = 0; in_rows && l < k->mr; l++)
             list[l] = (const float *)p->a + (i + (l < rows ? l : 0)) * g->a_row;
         for (int64_t j = 0; j < g->n; j += k->nr) {
@@ -826,7 +684,7 @@ static void run_small_tiles(const product *p, float *panels_)
 
 static void run_small(const product *p)
 {
-    float room[SMALL_FLOATS];
+    float room[TLI_GEMM_SMALL_FLOATS];
     const tli_gemm *g = p->g;
     if (is_narrow(g))
         run_narrow(p, room);
@@ -838,7 +696,8 @@ static void run_small(const product *p)
 
 tl_status tli_gemm_run_product(tl_pool *pool, const product *p)
 {
-    enum { JOINED = 1 << 16 }; // sums that make a chunk of the last loop worth while
+    // Sums that make a chunk of the last loop worth while: 256 KiB, some microseconds.
+    enum { JOINED = 1 << 16 };
     if (p->mode == TLI_GEMM_SMALL) {
         run_small(p);
         return TL_OK;
@@ -849,6 +708,8 @@ tl_status tli_gemm_run_product(tl_pool *pool, const product *p)
     const int64_t unit = p->g->packed_b ? tli_gemm_block_depth(p->k, p->g->k) : p->k->kr;
     s.depth = tl_round_up(tl_div_up(p->depth, s.slices), unit);
     s.slices = tl_div_up(p->depth, s.depth);
+    TL_ASSERT(s.depth % p->k->kr == 0 && s.slices * s.depth >= p->depth
+              && (s.slices - 1) * s.depth < p->depth);
     void *sums;
     TL_TRY(tli_scratch(&sums, TLI_SCRATCH_SPLIT,
                        (size_t)(s.slices * p->g->m * p->g->n) * sum_bytes(p)));

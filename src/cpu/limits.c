@@ -7,6 +7,8 @@
 
 #include "cpu/gemm.h"
 
+/* Milliseconds of multiply-adds, so that clocks and frequencies settle; more bytes than last-level
+ * caches hold. */
 enum { ROUNDS = 200000, COPIED = 128 << 20 };
 
 static int64_t kept; // so that what is measured is computed
@@ -47,6 +49,7 @@ static double measure_flops(measured *m, tli_isa isa, tl_dtype dtype)
 {
     int threads = tl_pool_threads(m->pool);
     m->k = tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, dtype, dtype));
+    TL_ASSERT(threads > 0 && m->k->peak);
     return (double)m->k->peak(ROUNDS) * threads / best_seconds(m, threads, 1, multiply_piece) * 1e-9;
 }
 

@@ -17,7 +17,10 @@
 enum { TLI_LOOP_MOST = 5 };
 
 /* Elements a task, of `n` in all: long runs keep the prefetching going, and there are tasks for
- * many threads all the same. */
+ * many threads all the same. LEAST floats are 64 KiB, whose sweep takes some microseconds where
+ * handing a task to a thread takes tenths of one; MOST are 1 MiB, so that a slow thread holds the
+ * others up by little; TASKS is two for each of 64 threads. All three trade starts against balance.
+ */
 static inline int64_t tli_loop_grain(int64_t n)
 {
     enum { LEAST = 16384, MOST = 262144, TASKS = 128 };

@@ -4,10 +4,17 @@
 #include <tilth/base/integer.h>
 
 enum {
-    TASK = 131072, /* bytes that a task moves */
-    LINE = 64,     /* bytes of a cache line: the width of a tile at its source */
-    TILE = 256     /* elements along the target's row */
+    /* Bytes that a task moves: some microseconds, and half of a second-level cache of 256 KiB */
+    TASK = 131072,
+    /* Bytes of a cache line: the width of a tile at its source, so that lines are read whole */
+    LINE = 64,
+    /* Elements along the target's row: with LINE they are 16 KiB on either side, half of a
+     * first-level cache of 32 KiB */
+    TILE = 256
 };
+_Static_assert(LINE % 16 == 0 && TILE % 16 == 0, "tiles are whole squares of 16 bytes a side");
+_Static_assert(TILE *LINE * 2 <= 32768,
+               "a tile stays in the first-level cache, at source and target");
 
 /* --- axes ------------------------------------------------------------------------------------- */
 
@@ -19,13 +26,31 @@ static void join_run(tli_move *m)
     const int64_t size = (int64_t)m->size, bytes = m->dims[last] * size;
     const bool run = m->to_step[last] == size && m->from_step[last] == size;
     if (!run || (bytes != 2 && bytes != 4 && bytes != 8 && bytes != 16)) return;
+    TL_ASSERT(m->dims[last] > 0 && bytes % size == 0);
     m->size = (size_t)bytes;
     m->rank--;
+}
+
+// Joined axes reach as far as those they were made of, on both sides.
+static bool keeps_reach(const tli_move *m, const tl_shape *shape, const int64_t *to_strides,
+                        const int64_t *from_strides)
+{
+    int64_t there = 0, here = 0, size = (int64_t)m->size;
+    for (int d = 0; d < m->rank; d++) {
+        there += (m->dims[d] - 1) * m->to_step[d];
+        here += (m->dims[d] - 1) * m->from_step[d];
+    }
+    for (int d = 0; d < shape->rank; d++) {
+        there -= (shape->dims[d] - 1) * to_strides[d] * size;
+        here -= (shape->dims[d] - 1) * from_strides[d] * size;
+    }
+    return m->empty || (there == 0 && here == 0);
 }
 
 void tli_move_init(tli_move *m, const tl_shape *shape, size_t size, void *to,
                    const int64_t *to_strides, const void *from, const int64_t *from_strides)
 {
+    TL_ASSERT(size == 1 || size == 2 || size == 4 || size == 8);
     *m = (tli_move){.size = size, .to = to, .from = from};
     for (int d = 0; d < shape->rank; d++) {
         const int64_t dim = shape->dims[d];
@@ -40,6 +65,8 @@ void tli_move_init(tli_move *m, const tl_shape *shape, size_t size, void *to,
         m->to_step[m->rank - 1] = there;
         m->from_step[m->rank - 1] = here;
     }
+    TL_ASSERT(m->rank >= 0 && m->rank <= shape->rank
+              && keeps_reach(m, shape, to_strides, from_strides));
     if (!m->empty) join_run(m);
 }
 
@@ -61,6 +88,7 @@ static walk walk_from(const tli_move *m, int rank, int64_t at)
         w.to += w.index[d] * m->to_step[d];
         w.from += w.index[d] * m->from_step[d];
     }
+    TL_ASSERT(at == 0 && rank <= m->rank);
     return w;
 }
 
@@ -96,6 +124,8 @@ static void row(char *to, int64_t to_step, const char *from, int64_t from_step, 
                 int64_t n)
 {
     const int64_t own = (int64_t)size;
+    // Targets are apart.
+    TL_ASSERT(n >= 0 && size <= 16 && (to_step >= own || to_step <= -own || n <= 1));
     if (to_step == own && from_step == own) {
         memcpy(to, from, (size_t)n * size);
         return;
@@ -218,6 +248,7 @@ static tl_status move_tiles(int64_t begin, int64_t end, void *payload)
         const char *from = w.from + l * t->from_step + a * (int64_t)t->size;
         const int64_t across = t->across - a < t->width ? t->across - a : t->width;
         const int64_t along = t->along - l < TILE ? t->along - l : TILE;
+        TL_ASSERT(across > 0 && along > 0 && t->size <= 8 && t->width * (int64_t)t->size == LINE);
         switch (t->size) {
         case 1: tile_1(to, t->to_step, from, t->from_step, across, along); break;
         case 2: tile_2(to, t->to_step, from, t->from_step, across, along); break;
@@ -256,6 +287,8 @@ static tl_status transpose(tl_pool *threads, const tli_move *m, int axis)
     }
     t.columns = tl_div_up(t.across, t.width);
     t.rows = tl_div_up(t.along, TILE);
+    TL_ASSERT(t.columns * t.width >= t.across && t.rows * TILE >= t.along && axis != last);
+    TL_ASSERT(m->from_step[axis] == (int64_t)m->size && m->to_step[last] == (int64_t)m->size);
     const int64_t across = tl_min_i64(t.across, t.width);
     const int64_t along = tl_min_i64(t.along, TILE);
     const int64_t bytes = across * along * (int64_t)m->size;
@@ -286,6 +319,7 @@ tl_status tli_move_run(tl_pool *threads, const tli_move *m)
 static void fill_row(char *to, const char *element, size_t size, int64_t n)
 {
     if (n <= 0) return;
+    TL_ASSERT(size <= LINE && LINE % size == 0); // a line of it repeats
     if (size == 1) {
         memset(to, *element, (size_t)n);
         return;

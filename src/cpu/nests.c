@@ -11,11 +11,14 @@
 #include "cpu/nests.h"
 
 enum {
-    KERNELS_IN_UNIT = 6, /* a unit is one start of the compiler, which costs as much as some kernels */
+    /* A unit is one start of the compiler, which costs as much as some kernels */
+    KERNELS_IN_UNIT = 6,
+    /* More compilers at a time than machines have cores for would only wait for each other */
     MOST_UNITS = 16,
     NAME_ROOM = 32,
-    FEW_BUFFERS = 32
+    FEW_BUFFERS = 32 /* pointers on the stack: most nests have no more */
 };
+_Static_assert(NAME_ROOM > sizeof "nest_" + 20, "names hold any number");
 
 /* --- what is the CPU's of what others hand back ----------------------------------------------- */
 
@@ -77,6 +80,7 @@ static int64_t number_kernels(const tl_nest_walk *const *walks, int64_t count, i
         first[kernels] = i;
         of[i] = kernels++;
     }
+    for (int64_t i = 0; i < count; i++) TL_ASSERT(of[i] < kernels && first[of[i]] <= i);
     return kernels;
 }
 
@@ -119,6 +123,7 @@ static tl_status find_kernels(code *out, int64_t kernels, const tl_jit_unit *uni
 static int64_t units_for(int64_t kernels)
 {
     int64_t count = tl_div_up(kernels, KERNELS_IN_UNIT);
+    TL_ASSERT(kernels >= 0);
     return count == 1 && kernels > 1 ? 2 : tl_min_i64(count, MOST_UNITS);
 }
 
@@ -127,6 +132,7 @@ static tl_status compile_kernels(tl_jit *jit, const char *program, const printin
 {
     tl_str text[MOST_UNITS] = {{0}};
     tl_jit_unit units[MOST_UNITS] = {{0}};
+    TL_ASSERT(p->units <= MOST_UNITS && (p->units > 0 || !p->kernels));
     tl_status st = TL_OK;
     for (int64_t u = 0; u < p->units; u++) {
         print_unit(&text[u], p, u);
@@ -191,6 +197,8 @@ static tl_status run(const tl_run *with, const tl_node *call, const tl_nest_walk
     tl_nest_fn *fn = compiled ? ((const code *)compiled)->fn : NULL;
     const int count = call->inputs + call->outputs;
     void *few[FEW_BUFFERS], **buffers = few;
+    TL_ASSERT(count == plan->nest.buffer_count);
+    TL_ASSERT(!plan->scratch_bytes || (scratch && tl_tensor_bytes(scratch) >= plan->scratch_bytes));
     if (count > FEW_BUFFERS && !(buffers = tl_alloc((size_t)count * sizeof *buffers)))
         return TL_FAIL_NOMEM((size_t)count * sizeof *buffers);
     for (int i = 0; i < call->inputs; i++) buffers[i] = tl_kernel_data(call->in[i]);

@@ -12,6 +12,7 @@ const tl_kernels *const tli_reference_tables[] = {
 
 tl_status tli_run_reference(const tl_run *run, const tl_node *call)
 {
+    TL_ASSERT(call->op->op < TL_OP_COUNT);
     for (const tl_kernels *const *t = tli_reference_tables; *t; t++)
         for (int64_t i = 0; i < (*t)->count; i++)
             if ((*t)->rows[i].op == call->op->op) return (*t)->rows[i].fn(run, call);

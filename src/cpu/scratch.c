@@ -9,10 +9,12 @@
 /* Sizes are rounded up, so that small steps cost nothing. Large pieces are asked to be backed by
  * huge pages: kernels walk through them in ways that would miss the TLB. */
 enum { ALIGNMENT = 64, STEP = 1 << 16, HUGE_PAGE = 2 << 20 };
+_Static_assert(STEP % ALIGNMENT == 0 && HUGE_PAGE % STEP == 0,
+               "pieces are whole lines, and whole huge pages");
 
 typedef struct piece {
     void *memory;
-    size_t bytes;
+    size_t bytes, asked; /* that are there; that the last caller wanted */
 } piece;
 
 static _Thread_local struct {
@@ -52,6 +54,7 @@ __attribute__((destructor)) static void end_process(void)
 
 tl_status tli_scratch(void **out, tli_scratch_slot slot, size_t bytes)
 {
+    TL_ASSERT((int)slot >= 0 && slot < TLI_SCRATCH_SLOTS);
     piece *p = &own.pieces[slot];
     if (p->bytes < bytes) {
         if (!own.registered) {
@@ -73,6 +76,17 @@ tl_status tli_scratch(void **out, tli_scratch_slot slot, size_t bytes)
 #endif
         p->bytes = rounded;
     }
+    TL_ASSERT(p->bytes >= bytes && (uintptr_t)p->memory % ALIGNMENT == 0);
+    p->asked = bytes;
     *out = p->memory;
     return TL_OK;
+}
+
+bool tli_scratch_holds(const void *memory, size_t bytes)
+{
+    for (int i = 0; i < TLI_SCRATCH_SLOTS; i++) {
+        const char *begin = own.pieces[i].memory, *at = memory;
+        if (begin && at >= begin && at + bytes <= begin + own.pieces[i].asked) return true;
+    }
+    return false;
 }

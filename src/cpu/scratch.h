@@ -24,6 +24,9 @@ typedef enum tli_scratch_slot {
 
 /* `bytes` of this thread's slot; TL_ENOMEM when there is no memory. */
 TL_NODISCARD tl_status tli_scratch(void **out, tli_scratch_slot slot, size_t bytes);
+/* For assertions: whether these bytes lie in what the calling thread was given of one of its slots,
+ * and asked for last. */
+bool tli_scratch_holds(const void *memory, size_t bytes);
 /* Gives this thread's memory back. */
 void tli_scratch_free(void);
 

@@ -59,6 +59,8 @@ static const size_case cases[] = {
      {1, 1}, {1, 1}, {6, 5, 7, 6}, 12},
     {"pads wider than the image, few channels",
      2, 3, 4, 2, 3, 3, 12, {2, 1}, {1, 1}, {6, 5, 7, 6}, 1},
+    {"three channels, filter's gradient in parts", 4, 24, 24, 3, 3, 3, 64,
+     {1, 1}, {1, 1}, {1, 1, 1, 1}, 1},
 };
 // clang-format on
 enum { CASES = sizeof cases / sizeof *cases, OUTPUTS = 3 };

@@ -32,6 +32,10 @@ static tl_status attention_init(attention *t, const tl_run *run, const tl_node *
     t->width = t->q->shape.dims[3];
     t->value_width = t->v->shape.dims[3];
     t->serves = t->heads / t->k->shape.dims[2];
+    TL_ASSERT(t->k->shape.dims[0] == t->batches && t->k->shape.dims[3] == t->width
+              && t->v->shape.dims[1] == t->keys);
+    TL_ASSERT(t->serves * t->k->shape.dims[2] == t->heads
+              && t->v->shape.dims[2] == t->k->shape.dims[2]);
     t->scores = TL_SHAPE(t->batches, t->heads, t->queries, t->keys);
     tl_draw_stream(&t->stream, &run->draws, a->key);
     size_t bytes = (size_t)t->keys * (2 * sizeof(double) + sizeof(float));

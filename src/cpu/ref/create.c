@@ -28,6 +28,7 @@ static tl_status one_hot_kernel(const tl_run *run, const tl_node *n)
 {
     const tl_one_hot_attr *a = n->attr;
     const tl_tensor *x = n->in[0], *y = n->out[0];
+    TL_ASSERT(tl_tensor_count(x) * a->depth == tl_tensor_count(y));
     (void)run;
     for (int64_t i = 0, count = tl_tensor_count(x); i < count; i++) {
         int64_t index = tli_ref_get_int(x, tli_ref_offset(x, &x->shape, i));

@@ -10,6 +10,7 @@ static tl_status dropout_kernel(const tl_run *run, const tl_node *n)
     tl_rng stream;
     tl_draw_stream(&stream, &run->draws, a->key);
     for (int i = 1; i < x->shape.rank && a->per_example; i++) each *= x->shape.dims[i];
+    TL_ASSERT(each == 0 || count % each == 0);
     for (int64_t i = 0; i < count; i++) {
         float u;
         tl_rng_fill_uniform_f32(&stream, i / each, &u, 1);

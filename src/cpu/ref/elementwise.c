@@ -123,6 +123,7 @@ static tl_status one_kernel(const tl_run *run, const tl_node *n)
     const functions f = all[n->op->op];
     const tl_tensor *x = n->in[0], *y = n->out[0];
     const bool floats = tl_dtype_is_float(x->dtype);
+    TL_ASSERT(floats ? f.of_doubles != NULL : f.of_ints != NULL);
     double numbers[TLI_ATTR_NUMBERS];
     (void)run;
     tli_attr_numbers(numbers, n->op->attr, n->attr);
@@ -142,6 +143,7 @@ static tl_status two_kernel(const tl_run *run, const tl_node *n)
     const functions f = all[n->op->op];
     const tl_tensor *a = n->in[0], *b = n->in[1], *y = n->out[0];
     const bool floats = tl_dtype_is_float(a->dtype);
+    TL_ASSERT((floats ? f.of_doubles != NULL : f.of_ints != NULL) && a->dtype == b->dtype);
     double numbers[TLI_ATTR_NUMBERS];
     (void)run;
     tli_attr_numbers(numbers, n->op->attr, n->attr);

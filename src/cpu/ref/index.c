@@ -12,6 +12,7 @@ typedef struct three {
 static three three_of(const tl_shape *s, int64_t axis)
 {
     three t = {.before = 1, .axis = s->dims[axis], .behind = 1};
+    TL_ASSERT(axis >= 0 && axis < s->rank);
     for (int i = 0; i < s->rank; i++) {
         if (i < axis) t.before *= s->dims[i];
         if (i > axis) t.behind *= s->dims[i];
@@ -78,6 +79,7 @@ static tl_status sort_positions(int64_t **out_first, int64_t **out_order, const 
     for (int64_t p = 2; p < size + 2; p++) first[p] += first[p - 1];
     // first[p + 1] is where place p begins; filling moves it to where it ends.
     for (int64_t i = 0; i < count; i++) order[first[tli_ref_get_int(indices, i) + 1]++] = i;
+    TL_ASSERT(first[0] == 0 && first[size] == count); // each has its place
     *out_first = first;
     *out_order = order;
     return TL_OK;

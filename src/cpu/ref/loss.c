@@ -18,6 +18,7 @@ static double logsumexp(const tl_tensor *z, int64_t at, int64_t classes)
 
 static int64_t classes_of(const tl_tensor *logits)
 {
+    TL_ASSERT(logits->shape.rank > 0);
     return logits->shape.dims[logits->shape.rank - 1];
 }
 

@@ -22,6 +22,9 @@ static tl_status matmul_kernel(const tl_run *run, const tl_node *n)
     int64_t rows = y->shape.dims[y->shape.rank - 2], columns = y->shape.dims[y->shape.rank - 1];
     int64_t depth = a->shape.dims[a->shape.rank - (attr->transpose_a ? 2 : 1)];
     tl_shape batch = y->shape;
+    // [m, k] [k, n] -> [m, n].
+    TL_ASSERT(rows == a->shape.dims[a->shape.rank - (attr->transpose_a ? 1 : 2)]);
+    TL_ASSERT(columns == b->shape.dims[b->shape.rank - (attr->transpose_b ? 2 : 1)]);
     (void)run;
     batch.rank -= 2;
     for (int64_t i = 0, count = tl_tensor_count(y); i < count; i++) {
@@ -60,6 +63,8 @@ static tl_status linear_kernel(const tl_run *run, const tl_node *n)
     const tl_tensor *y = n->out[0];
     int64_t depth = w->shape.dims[0], units = w->shape.dims[1];
     int64_t step = x->strides[x->shape.rank - 1];
+    TL_ASSERT(x->shape.dims[x->shape.rank - 1] == depth
+              && tl_tensor_count(y) * depth == tl_tensor_count(x) * units);
     tl_tensor rows = *x; // each of x's rows, by its first element
     (void)run;
     rows.shape.rank--;

@@ -39,6 +39,7 @@ static rows rows_of(const tl_node *n, const tl_tensor *x)
     }
     r.count = outer * r.groups;
     r.items = r.inner * r.width;
+    TL_ASSERT(r.count * r.items == tl_tensor_count(x)); // every element belongs to one row
     return r;
 }
 

@@ -79,6 +79,7 @@ static inline tli_cursor tli_cursor_over(const tl_tensor *t, tl_ints axes, bool 
 {
     tli_cursor c = {0};
     bool named[TL_MAX_RANK] = {false};
+    TL_ASSERT(axes.count <= t->shape.rank);
     for (int64_t i = 0; i < axes.count; i++) named[axes.items[i]] = true;
     for (int i = 0; i < t->shape.rank; i++) {
         if (named[i] != among) continue;

@@ -11,8 +11,10 @@ typedef struct area {
 static area area_of(const tl_pool_attr *a, const tl_shape *image, int64_t oy, int64_t ox)
 {
     int64_t y = oy * a->stride_y - a->top, x = ox * a->stride_x - a->left;
-    return (area){tl_max_i64(y, 0), tl_min_i64(y + a->size_y, image->dims[1]), tl_max_i64(x, 0),
-                  tl_min_i64(x + a->size_x, image->dims[2])};
+    const area w = {tl_max_i64(y, 0), tl_min_i64(y + a->size_y, image->dims[1]), tl_max_i64(x, 0),
+                    tl_min_i64(x + a->size_x, image->dims[2])};
+    TL_ASSERT(w.y0 < w.y1 && w.x0 < w.x1);
+    return w;
 }
 
 static int64_t offset(const tl_tensor *t, int64_t n, int64_t y, int64_t x, int64_t channel)

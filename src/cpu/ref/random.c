@@ -5,12 +5,13 @@
 
 __extension__ typedef unsigned __int128 u128;
 
-/* Draws are taken a piece at a time. */
+/* Draws are taken a piece at a time: 1 KiB on the stack. */
 enum { PIECE = 256 };
 
 static int64_t piece_at(const tl_tensor *y, int64_t start)
 {
     int64_t left = tl_tensor_count(y) - start;
+    TL_ASSERT(start >= 0 && left >= 0);
     return left < PIECE ? left : PIECE;
 }
 

@@ -13,6 +13,7 @@ static split split_axes(const tl_node *n, tl_ints axes)
                .gone = tli_cursor_over(n->in[0], axes, true)};
     s.results = tl_shape_count(&s.kept.shape);
     s.together = tl_shape_count(&s.gone.shape);
+    TL_ASSERT(s.results * s.together == tl_tensor_count(s.x) && s.results == tl_tensor_count(s.y));
     return s;
 }
 

@@ -9,6 +9,7 @@
 #include <tilth/sys/core/backend.h>
 
 #include "core/inner/element.h"
+#include "core/inner/storage.h"
 
 /* One table of kernels for each family of ops: tli_ref_elementwise and so on. */
 // clang-format off
@@ -29,18 +30,30 @@ static inline int64_t tli_ref_offset(const tl_tensor *t, const tl_shape *shape, 
     for (int d = shape->rank - 1, own = t->shape.rank - 1; d >= 0; d--, own--) {
         int64_t i = index % shape->dims[d];
         index /= shape->dims[d];
+        // It broadcasts.
+        TL_ASSERT(own < 0 || t->shape.dims[own] == 1 || t->shape.dims[own] == shape->dims[d]);
         if (own >= 0 && t->shape.dims[own] != 1) at += i * t->strides[own];
     }
+    TL_ASSERT(index == 0);
     return at;
+}
+
+/* Whether element `at`, counted from the first one, lies in the tensor's memory. */
+static inline bool tli_ref_has(const tl_tensor *t, int64_t at)
+{
+    const int64_t size = (int64_t)tl_dtype_size(t->dtype), from = (t->offset + at) * size;
+    return from >= 0 && from + size <= (int64_t)t->storage->bytes;
 }
 
 static inline double tli_ref_get(const tl_tensor *t, int64_t at)
 {
+    TL_ASSERT(tli_ref_has(t, at));
     return tli_element_get(t->dtype, tl_kernel_data(t), at);
 }
 
 static inline void tli_ref_set(const tl_tensor *t, int64_t at, double value)
 {
+    TL_ASSERT(tli_ref_has(t, at));
     tli_element_set(t->dtype, tl_kernel_data(t), at, value);
 }
 
@@ -48,12 +61,14 @@ static inline void tli_ref_set(const tl_tensor *t, int64_t at, double value)
  * width. */
 static inline int64_t tli_ref_get_int(const tl_tensor *t, int64_t at)
 {
+    TL_ASSERT(tli_ref_has(t, at));
     if (t->dtype == TL_I64) return ((const int64_t *)tl_kernel_data(t))[at];
     return (int64_t)tli_ref_get(t, at);
 }
 
 static inline void tli_ref_set_int(const tl_tensor *t, int64_t at, int64_t value)
 {
+    TL_ASSERT(tli_ref_has(t, at) && !tl_dtype_is_float(t->dtype));
     void *data = tl_kernel_data(t);
     switch (tl_dtype_size(t->dtype)) {
     case 8: ((int64_t *)data)[at] = value; break;

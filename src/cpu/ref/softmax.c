@@ -14,6 +14,7 @@ static rows rows_of(const tl_node *n)
     rows r = {.length = x->shape.dims[a->axis], .stride = 1};
     for (int i = (int)a->axis + 1; i < x->shape.rank; i++) r.stride *= x->shape.dims[i];
     r.count = r.length ? tl_tensor_count(x) / r.length : 0;
+    TL_ASSERT(r.count * r.length == tl_tensor_count(x) && (!r.stride || r.count % r.stride == 0));
     return r;
 }
 

@@ -43,6 +43,7 @@ static tl_status sort_axis(const tl_node *n, int64_t axis, bool descending, int6
     tl_ints axes = {&axis, 1};
     tli_cursor from = tli_cursor_over(x, axes, false), to = tli_cursor_over(values, axes, false);
     int64_t length = x->shape.dims[axis];
+    TL_ASSERT(keep <= length && tl_shape_equal(&values->shape, &indices->shape));
     entry *entries = tl_alloc(2 * (size_t)length * sizeof *entries);
     if (!entries) return TL_FAIL_NOMEM(2 * (size_t)length * sizeof *entries);
     for (int64_t line = 0, lines = tl_shape_count(&from.shape); line < lines; line++) {

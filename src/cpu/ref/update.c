@@ -18,6 +18,8 @@ typedef struct block {
 static bool block_of(block *b, const tl_node *n)
 {
     const tl_tensor *h = n->in[HYPER];
+    TL_ASSERT(tl_tensor_count(h) >= HYPERS
+              && tl_tensor_count(n->in[GRAD]) == tl_tensor_count(n->in[PARAM]));
     *b = (block){.w = n->in[PARAM],
                  .grad = n->in[GRAD],
                  .slots = n->in + SLOTS,
@@ -70,6 +72,7 @@ static part part_of(const block *b, int64_t i, tl_ints offsets, tl_ints decayed,
     part p = {.begin = offsets.count ? offsets.items[i] : 0,
               .end = i + 1 < offsets.count ? offsets.items[i + 1] : b->count};
     p.decay = decayed.count && !decayed.items[i] ? 0 : decay;
+    TL_ASSERT(p.begin <= p.end && p.end <= b->count && (!decayed.count || i < decayed.count));
     p.adapted = !adapted.count || adapted.items[i];
     return p;
 }

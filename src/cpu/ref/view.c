@@ -31,6 +31,7 @@ static void move(const tl_tensor *to, const tl_tensor *from)
     int64_t size = (int64_t)tl_dtype_size(from->dtype), index[TL_MAX_RANK] = {0};
     int64_t count = tl_tensor_count(from), there = 0, here = 0;
     int last = from->shape.rank - 1;
+    TL_ASSERT(tl_shape_equal(&to->shape, &from->shape) && to->dtype == from->dtype);
     int64_t row = last < 0 ? 1 : from->shape.dims[last];
     for (int64_t i = 0; i < count; i += row) {
         move_row((char *)tl_kernel_data(to) + there * size, last < 0 ? 1 : to->strides[last],
@@ -45,6 +46,7 @@ static void move(const tl_tensor *to, const tl_tensor *from)
             index[d] = 0;
         }
     }
+    TL_ASSERT(there == 0 && here == 0); // behind the last row the walk is where it began
 }
 
 static tl_status unslice_kernel(const tl_run *run, const tl_node *n)

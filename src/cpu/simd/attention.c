@@ -12,12 +12,14 @@
 
 operand attention_operand(const tl_tensor *t)
 {
+    TL_ASSERT(t->shape.rank == 4);
     return (operand){tl_kernel_data(t), t->strides[0], t->strides[1], t->strides[2], t->strides[3]};
 }
 
 // The bias as it stretches over [batch, heads, queries, keys].
 static operand bias_operand(const tl_tensor *bias)
 {
+    TL_ASSERT(bias->shape.rank <= 4);
     int64_t strides[4] = {0};
     for (int d = 3, own = bias->shape.rank - 1; own >= 0; d--, own--)
         strides[d] = bias->shape.dims[own] == 1 ? 0 : bias->strides[own];
@@ -46,6 +48,10 @@ void attention_init(attention *t, const tl_run *run, const tl_node *n, int first
     };
     if (a->biased) t->bias = bias_operand(n->in[extra + a->masked]);
     t->serves = t->heads / t->groups;
+    TL_ASSERT(k->shape.dims[0] == t->batches && v->shape.dims[1] == t->keys
+              && v->shape.dims[2] == t->groups);
+    TL_ASSERT(k->shape.dims[3] == t->width && t->serves * t->groups == t->heads
+              && q->dtype == k->dtype);
     t->panels = t->gemm;
 #if defined(ATTENTION_HALF)
     t->panels = tli_gemm_kernels_of(THIS_ISA, tli_gemm_kind_of(THIS_ISA, t->type, t->type));
@@ -75,6 +81,7 @@ allowance attention_allow(const attention *t, int64_t batch, uint8_t *room)
         all.keys = s + 1;
     }
     if (gaps) all.each = room;
+    TL_ASSERT(all.keys >= 0 && all.keys <= t->keys);
     return all;
 }
 
@@ -93,6 +100,7 @@ void attention_rows(float *to, int64_t row, const attention *t, const operand *o
                     int64_t head, int64_t first, int64_t count, int64_t width,
                     const allowance *allow)
 {
+    TL_ASSERT(width <= row && count >= 0);
     for (int64_t i = 0; i < count; i++, to += row) {
         const void *from = operand_at(t, o, batch, first + i, head);
         int64_t have = allow && allow->each && !allow->each[first + i] ? 0 : width;
@@ -111,6 +119,7 @@ void attention_columns(uint16_t *to, const attention *t, const operand *o, int64
                        int64_t tile_places, const allowance *allow, uint16_t *room)
 {
     const uint16_t *from = operand_at(t, o, batch, first, head);
+    TL_ASSERT(t->half && tile_places > 0 && (!allow || !allow->each || room));
     int64_t place = o->place, item = o->item;
     if (allow && allow->each) { // zeros for keys that are left out, as in rows
         for (int64_t i = 0; i < count; i++)
@@ -130,6 +139,8 @@ void attention_columns(uint16_t *to, const attention *t, const operand *o, int64
 void attention_tile(const tile *x)
 {
     const attention *t = x->t;
+    TL_ASSERT(x->keys > 0 && x->keys <= TILE_KEYS && x->first_key + x->keys <= t->keys);
+    TL_ASSERT(x->queries > 0 && x->first_query + x->queries <= t->queries && x->queries <= x->row);
     if (x->bias)
         t->gemm->pack_b(x->bias,
                         (const char *)operand_at(t, &t->bias, x->batch, x->first_query, x->head)
@@ -148,7 +159,9 @@ void attention_tile(const tile *x)
 
 enum {
     BLOCK = 48
-}; /* queries at a time: the tile of their scores stays in the first-level cache */
+}; /* queries at a time: the tile of their scores, 48 x 128 floats or 24 KiB, stays in the
+      first-level cache */
+_Static_assert(BLOCK * TILE_KEYS * sizeof(float) <= 32768, "a tile of scores stays there");
 _Static_assert(BLOCK % NR == 0 && BLOCK % MR == 0, "blocks are whole strips and panels");
 
 /* Of each query of a block: the largest score so far, the sum of exponentials below it, and what
@@ -269,6 +282,7 @@ static void attend_tile(const tile *x, const room *r, carry *c)
 {
     const attention *t = x->t;
     const bool begun = x->first_key > 0;
+    TL_ASSERT(x->row == BLOCK && x->packed_keys >= x->keys && x->first_key % TILE_KEYS == 0);
     attention_tile(x);
     for (int64_t first = 0; first < x->queries; first += NR) {
         const strip s = strip_of(x, first);
@@ -326,6 +340,7 @@ static void attend_block(const forward *f, const room *r, const allowance *allow
 {
     const attention *t = &f->t;
     carry c;
+    TL_ASSERT(count > 0 && count <= BLOCK && first + count <= t->queries && allow->keys <= t->keys);
     tile x = {.t = t,
               .batch = batch,
               .head = head,
@@ -361,10 +376,12 @@ static tl_status attend_task(int64_t begin, int64_t end, void *payload)
     void *memory;
     TL_TRY(attention_memory(&memory, room_lay_out(&r, t, NULL)));
     room_lay_out(&r, t, memory);
+    TL_ASSERT(tli_scratch_holds(memory, room_lay_out(&(room){0}, t, NULL)));
     for (int64_t i = begin; i < end; i++) {
         const int64_t first = i % f->chunks * f->chunk, head = i / f->chunks % t->heads;
         const int64_t batch = i / f->chunks / t->heads,
                       last = smaller(first + f->chunk, t->queries);
+        TL_ASSERT(first < last && batch < t->batches && head / t->serves < t->groups);
         allowance allow = attention_allow(t, batch, r.allowed);
         if (t->a->causal) allow.keys = larger(0, smaller(allow.keys, last + t->shift));
         const int64_t group = head / t->serves;
@@ -391,12 +408,16 @@ static tl_status attend_kernel(const tl_run *run, const tl_node *n)
 {
     forward f = {.y = tl_kernel_data(n->out[0]), .lse = tl_kernel_data(n->out[1])};
     attention_init(&f.t, run, n, 0, 3);
-    // Few heads: shorter pieces of them, each of which packs the keys for itself.
+    // Few heads: shorter pieces of them, each of which packs the keys for itself. Pairs of 64 are a
+    // task for any thread of a large machine; below, pieces of 8 or 3 blocks trade packing again
+    // against threads that would be idle.
     const int64_t pairs = f.t.batches * f.t.heads;
     f.chunk = pairs >= 64 ? 20 * BLOCK : pairs >= 16 ? 8 * BLOCK : 3 * BLOCK;
     f.chunks = (f.t.queries + f.chunk - 1) / f.chunk;
+    TL_ASSERT(f.chunk % BLOCK == 0 && f.chunks * f.chunk >= f.t.queries);
     const int64_t work = smaller(f.chunk, f.t.queries) * (f.t.keys + 1) * f.t.width;
-    const int64_t grain = 1 + (1 << 18) / (work + 1); // tasks that are worth a thread
+    // Tasks that are worth a thread: some microseconds of multiply-adds
+    const int64_t grain = 1 + (1 << 18) / (work + 1);
     return tl_parallel_for(run->threads, pairs * f.chunks, grain, attend_task, &f);
 }
 

@@ -9,8 +9,10 @@
 #include "cpu/scratch.h"
 
 enum {
-    BLOCK = 144,                  /* queries at a time, at most */
-    GRAD_KEYS = NR > 24 ? 96 : 48 /* keys of a tile */
+    /* Queries at a time, at most: with 48 keys two tiles of scores are 54 KiB, near the
+     * first-level cache; keys and values are packed for fewer blocks than in attention.c */
+    BLOCK = 144,
+    GRAD_KEYS = NR > 24 ? 96 : 48 /* keys of a tile: whole panels of either side on every machine */
 };
 _Static_assert(BLOCK % ROW_UNIT == 0 && GRAD_KEYS % MR == 0 && GRAD_KEYS % NR == 0
                    && (int)GRAD_KEYS <= (int)TILE_KEYS,
@@ -68,6 +70,7 @@ static void keys_lay_out(layout *l, key_side *k, const attention *t, int64_t key
     if (t->mask) k->allowed = layout_take_bytes(l, t->keys);
     if (!sums) return;
     k->row = round_up(larger(keys, BLOCK), GRAD_KEYS);
+    TL_ASSERT(k->row >= keys && k->row % NR == 0);
     k->gk = layout_take(l, k->row * t->width_room);
     k->gv = layout_take(l, k->row * t->value_room);
     k->turned = layout_take(l, k->row * larger(t->width_room, t->value_room));
@@ -128,6 +131,7 @@ static void pack_key_items(const key_side *k, const attention *t, int64_t batch,
     for (int64_t first = 0; first < allow->keys; first += GRAD_KEYS) {
         const int64_t count = smaller(GRAD_KEYS, allow->keys - first);
         float *to = k->key_items + first * t->width_room;
+        TL_ASSERT(count > 0 && first + count <= k->row);
         t->gemm->pack_a(to, operand_at(t, &t->k, batch, first, group), t->type, t->k.item,
                         t->k.place, t->width, count);
         for (int64_t i = 0; i < count && allow->each; i++)
@@ -153,6 +157,7 @@ static void pack_queries(const query_side *q, const backward *g, int64_t batch, 
                          int64_t first, int64_t count)
 {
     const attention *t = &g->t;
+    TL_ASSERT(count > 0 && count <= g->block && g->block <= BLOCK && first + count <= t->queries);
     t->panels->pack_b(q->queries, operand_at(t, &t->q, batch, first, head), t->type, t->q.place,
                       t->q.item, count, t->width);
     t->panels->pack_b(q->gys, operand_at(t, &g->gy, batch, first, head), t->type, g->gy.place,
@@ -222,6 +227,7 @@ static void strip_grads(const tile *x, const strip *s, const query_side *q)
 static void tile_grads(const tile *x, const query_side *q, const char *keys, const char *values)
 {
     const attention *t = x->t;
+    TL_ASSERT(x->keys <= GRAD_KEYS && x->row <= BLOCK && x->queries <= BLOCK);
     attention_tile(x);
     for (int64_t first = 0; first < x->queries; first += NR) {
         const strip s = strip_of(x, first);
@@ -272,6 +278,7 @@ static void add_to_keys(const tile *x, const key_side *k, const query_side *q, c
                         const float *items, int64_t width, float *sums, double alpha)
 {
     const attention *t = x->t;
+    TL_ASSERT(x->first_key + round_up(x->keys, VF) <= k->row && width % MR == 0);
     t->gemm->pack_b(q->panels, values, TL_F32, x->row, 1, x->keys, x->queries);
     for (int64_t p = 0; p < x->keys; p += NR) {
         const int cols = (int)round_up(smaller(NR, x->keys - p), VF);
@@ -312,6 +319,7 @@ typedef struct target {
 static char *target_at(const attention *t, const target *to, int64_t i)
 {
     const int64_t place = (to->batch * to->places + to->first + i) * to->heads + to->head;
+    TL_ASSERT(to->head < to->heads && to->first + i < to->places);
     return to->to + place * to->width * (int64_t)tl_dtype_size(t->type);
 }
 
@@ -355,6 +363,7 @@ static void grad_block(const backward *g, const key_side *k, const query_side *q
     const int64_t count = smaller(g->block, t->queries - first);
     tile x = tile_of(g, q, batch, head, first, count, allow->keys);
     const int64_t end = keys_seen(&x, count - 1);
+    TL_ASSERT(x.row <= BLOCK && x.row >= count && end <= allow->keys);
     memset(q->gq, 0, (size_t)(x.row * t->width_room) * sizeof *q->gq);
     if (end) {
         attention_fetch(t, &t->q, batch, head, first, count, t->width);
@@ -416,6 +425,7 @@ static tl_status grad_task(int64_t begin, int64_t end, void *payload)
     key_side k;
     query_side q;
     TL_TRY(take_memory(&k, &q, t, true));
+    TL_ASSERT(tli_scratch_holds(k.gk, (size_t)(k.row * t->width_room) * sizeof *k.gk));
     for (int64_t i = begin; i < end; i++) {
         const int64_t batch = i / t->groups, group = i % t->groups;
         const allowance allow = attention_allow(t, batch, k.allowed);
@@ -459,6 +469,7 @@ static bias_span bias_span_of(const backward *g, int64_t task)
     const int64_t query = task / g->bias_tiles[1] % g->bias_tiles[0] * g->block;
     const int64_t outer = task / g->bias_tiles[1] / g->bias_tiles[0];
     const int64_t head = outer % d[1], batch = outer / d[1];
+    TL_ASSERT(batch < d[0] && query < larger(d[2], 1) && key < larger(d[3], 1));
     bias_span s = {{batch, batch + 1},
                    {head, head + 1},
                    {query, smaller(query + g->block, t->queries)},
@@ -476,6 +487,7 @@ static void bias_add(const backward *g, const key_side *k, const query_side *q, 
     const attention *t = &g->t;
     const allowance allow = attention_allow(t, x.batch, k->allowed);
     const int64_t seen = smaller(keys_seen(&x, x.queries - 1), allow.keys - x.first_key);
+    TL_ASSERT(x.first_key + x.keys <= t->keys && x.keys <= GRAD_KEYS);
     if (seen <= 0) return;
     x.keys = seen;
     x.allowed = allow.each ? allow.each + x.first_key : NULL;
@@ -502,6 +514,7 @@ static void bias_store(const backward *g, const bias_span *s, float *sums)
     for (int64_t key = 1; key < keys && d[3] == 1; key++)
         for (int64_t i = 0; i < queries; i++) sums[i] += sums[key * BLOCK + i];
     if (d[3] == 1) keys = 1;
+    TL_ASSERT(queries <= BLOCK && keys <= GRAD_KEYS);
     const int64_t batch = d[0] == 1 ? 0 : s->batch[0], head = d[1] == 1 ? 0 : s->head[0];
     const int64_t query = d[2] == 1 ? 0 : s->query[0], first = d[3] == 1 ? 0 : s->key[0];
     const size_t size = tl_dtype_size(g->t.type);
@@ -623,6 +636,7 @@ tl_status attend_grad_kernel(const tl_run *run, const tl_node *n)
     attention_init(&g.t, run, n, 1, 6);
     const int64_t blocks = larger(1, (t->queries + BLOCK - 1) / BLOCK);
     g.block = larger(NR, round_up((t->queries + blocks - 1) / blocks, NR));
+    TL_ASSERT(g.block <= BLOCK && g.block % NR == 0 && g.block * blocks >= t->queries);
     if (t->a->bias_grad && t->type != TL_F32) {
         void *room;
         const int64_t heads = t->batches * t->heads;

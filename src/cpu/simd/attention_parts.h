@@ -20,7 +20,7 @@
 #if defined(TLI_ISA_neon_bf16)
 #define ATTENTION_HALF 1 /* there are products of bfloat16 */
 #include "cpu/simd/attention_half.h"
-enum { ROW_UNIT = 24 }; /* whole panels on both sides */
+enum { ROW_UNIT = 24 }; /* whole panels on both sides: of 8 lanes and of 12 */
 #else
 enum { ROW_UNIT = GEMM_NR };
 #endif
@@ -30,8 +30,12 @@ enum {
     NR = GEMM_NR,
     NV = GEMM_NR / VF,
     ROOM = MR > VF ? MR : VF, /* a multiple of both */
-    TILE_KEYS = 128,          /* a multiple of every MR, and of every VF */
+    TILE_KEYS = 128, /* a multiple of every MR, and of every VF; by 48 queries, 24 KiB of scores */
 };
+_Static_assert(TILE_KEYS % VF == 0 && ROOM % MR == 0 && ROOM % VF == 0,
+               "as the comments above say");
+_Static_assert(ROW_UNIT % NR == 0 && (ROW_UNIT % MR == 0 || (int)ROW_UNIT == (int)GEMM_NR),
+               "rows of scores are whole strips");
 _Static_assert(TILE_KEYS % MR == 0 && NR % VF == 0 && NV <= 3, "tiles are whole");
 
 /* A tensor of 4 axes in memory; strides count elements. */
@@ -89,6 +93,7 @@ typedef struct layout {
 static inline void *layout_take_bytes(layout *l, int64_t bytes)
 {
     void *p = l->memory ? l->memory + l->bytes : NULL;
+    TL_ASSERT(bytes >= 0 && l->bytes % 64 == 0);
     l->bytes += (size_t)round_up(bytes, 64);
     return p;
 }
@@ -102,7 +107,7 @@ static inline float *layout_take(layout *l, int64_t floats)
  * turn, and small pages would collide in the cache. */
 static inline tl_status attention_memory(void **out, size_t bytes)
 {
-    const size_t least = 1 << 20;
+    const size_t least = 1 << 20; // half a huge page, from which scratch.c asks for one
     return tli_scratch(out, TLI_SCRATCH_TASK, bytes > least ? bytes : least);
 }
 
@@ -124,6 +129,7 @@ tl_status attend_grad_kernel(const tl_run *run, const tl_node *n);
 static inline const void *operand_at(const attention *t, const operand *o, int64_t batch,
                                      int64_t place, int64_t head)
 {
+    TL_ASSERT(batch >= 0 && batch < t->batches && place >= 0 && head >= 0 && head < t->heads);
     return o->data
            + (batch * o->batch + place * o->place + head * o->head)
                  * (int64_t)tl_dtype_size(t->type);
@@ -193,12 +199,17 @@ static inline strip strip_of(const tile *x, int64_t first)
     s.vectors = (int)((s.queries + VF - 1) / VF);
     s.seen = keys_seen(x, first + s.queries - 1);
     s.keys = smaller(round_up(s.seen, MR), x->keys);
+    // Within a row of scores.
+    TL_ASSERT(s.queries > 0 && s.vectors <= NV && s.first + s.vectors * VF <= x->row);
+    TL_ASSERT(s.seen <= s.keys && s.keys <= x->keys);
     return s;
 }
 
 /* Bytes of `count` lanes of panels of this depth; `count` is a multiple of the panel's width. */
 static inline int64_t panel_bytes(const attention *t, int64_t count, int64_t depth)
 {
+    TL_ASSERT(count >= 0 && depth >= 0
+              && (count % t->panels->mr == 0 || count % t->panels->nr == 0));
     return count * round_up(depth, t->panels->kr) * (int64_t)t->panels->element;
 }
 
@@ -209,6 +220,7 @@ static inline void strip_product(const tile *x, const strip *s, float *scores, c
 {
     const attention *t = x->t;
     const int cols = t->half ? NR : s->vectors * VF;
+    TL_ASSERT(s->first % NR == 0 && s->first + cols <= x->row && s->keys <= TILE_KEYS);
     for (int64_t p = 0; p < s->keys; p += MR)
         t->panels->tile(MR, cols, depth, keys + panel_bytes(t, p, depth),
                         queries + panel_bytes(t, s->first, depth), scores + p * x->row + s->first,
@@ -253,6 +265,7 @@ static inline void rows_product(const attention *t, int rows, int64_t cols, int6
     for (int64_t j = 0; j < cols;) {
         const int64_t left = cols - j;
         const int now = left >= NR && left != NR + VF ? NR : left > 2 * VF ? 2 * VF : (int)left;
+        TL_ASSERT(now > 0 && now <= left && now % VF == 0);
         t->gemm->strided(rows, now, depth, a, a_row, a_col, b + j, cols, c + j, cols, alpha,
                          accumulate);
         j += now;

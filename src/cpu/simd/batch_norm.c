@@ -9,13 +9,19 @@
 #include "cpu/simd/kernels.h"
 
 enum {
-    BLOCK = 32768, /* elements of a block of rows, unless that makes it */
-    LEAST = 32,    /* fewer rows than this, or */
-    MOST = 256,    /* more than this */
-    GRAIN = 32768, /* elements a task */
-    STRIP = 8,     /* vectors of channels at once */
-    GUESS = 8      /* rows whose mean is near enough to a block's */
+    /* Elements of a block of rows, 128 KiB, in the second-level cache for both sweeps; unless that
+     * makes it */
+    BLOCK = 32768,
+    LEAST = 32, /* fewer rows than this, of which the mean of GUESS would be all, or */
+    MOST = 256, /* more than this: a lane adds up no more numbers in float32 */
+    GRAIN = 32768, /* elements a task: microseconds */
+    /* Vectors of channels at once: 8 sums, 8 squares and 8 guesses are 24 of 32 registers, and a
+     * row's piece is 2 to 8 lines */
+    STRIP = 8,
+    GUESS = 8 /* rows whose mean is near enough to a block's */
 };
+_Static_assert(GUESS <= LEAST && 3 * STRIP + 1 <= 32,
+               "a guess is made of rows that are there; strips stay in registers");
 
 /* A matrix of rows, and numbers for each channel. */
 typedef struct channels {
@@ -55,6 +61,7 @@ static int64_t blocks_of(const channels *c)
 static int64_t rows_of_block(const channels *c, int64_t block)
 {
     const int64_t left = c->rows - block * c->block;
+    TL_ASSERT(left > 0); // no block is empty
     return left < c->block ? left : c->block;
 }
 
@@ -72,6 +79,7 @@ TLI_INLINE void moments_of_strip(tl_dtype t, const channels *c, int64_t block, i
 {
     const int64_t begin = block * c->block, rows = rows_of_block(c, block);
     const int64_t few = rows < GUESS ? rows : GUESS;
+    TL_ASSERT(begin + rows <= c->rows && few > 0 && (!whole || first + STRIP * VF <= c->width));
     float *sums = c->partials + block * 2 * c->width + first, *squares = sums + c->width;
     vf s[STRIP], q[STRIP], guess[STRIP];
     for (int k = 0; k < STRIP; k++) s[k] = q[k] = guess[k] = vf_zero();
@@ -109,6 +117,7 @@ TLI_INLINE void slopes_of_strip(tl_dtype t, const channels *c, int64_t block, in
                                 bool whole)
 {
     const int64_t begin = block * c->block, rows = rows_of_block(c, block);
+    TL_ASSERT(begin + rows <= c->rows && (!whole || first + STRIP * VF <= c->width));
     float *sums = c->partials + block * 2 * c->width + first, *alongs = sums + c->width;
     vf s[STRIP], a[STRIP], mean[STRIP];
     for (int k = 0; k < STRIP; k++) s[k] = a[k] = mean[k] = vf_zero();
@@ -217,6 +226,7 @@ static double partial_sum(const channels *c, int64_t channel, bool second)
 static double channel_mean(const channels *c, int64_t channel, double *squares)
 {
     const double mean = partial_sum(c, channel, false) / (double)c->rows;
+    TL_ASSERT(channel >= 0 && channel < c->width);
     const float *p = c->partials + channel;
     *squares = 0;
     for (int64_t b = 0, blocks = blocks_of(c); b < blocks; b++, p += 2 * c->width) {
@@ -253,6 +263,7 @@ static tl_status make_room(channels *c, tli_scratch_slot slot)
     c->by = c->mean + c->width;
     c->along = c->by + c->width;
     c->plus = c->along + c->width;
+    TL_ASSERT(tli_scratch_holds(c->plus, (size_t)c->width * sizeof(float)));
     return TL_OK;
 }
 
@@ -376,6 +387,7 @@ static grouped grouped_of(const tl_node *n, const tl_tensor *x)
     int64_t rows = 1;
     for (int i = 1; i < x->shape.rank - 1; i++) rows *= x->shape.dims[i];
     const channels c = channels_of(n, x, rows);
+    TL_ASSERT(a->groups > 0 && c.width % a->groups == 0);
     return (grouped){
         .c = c, .groups = a->groups, .each = c.width / a->groups, .epsilon = a->epsilon};
 }
@@ -395,6 +407,7 @@ static void group_moments(const grouped *g, const channels *c, int64_t k, double
                           double *rstd)
 {
     const double items = (double)(c->rows * g->each);
+    TL_ASSERT(k < g->groups && g->groups * g->each == c->width);
     const float *p = c->partials + k * g->each;
     double sum = 0, squares = 0;
     for (int64_t b = 0, blocks = blocks_of(c); b < blocks; b++)
@@ -471,6 +484,7 @@ static const float *param_floats(const tl_tensor *t, float **room)
 {
     float *to = *room;
     const int64_t n = tl_tensor_count(t);
+    TL_ASSERT(tli_scratch_holds(to, (size_t)n * sizeof *to));
     for (int64_t i = 0; i < n; i++) to[i] = (float)get(t, i);
     *room += n;
     return to;
@@ -492,6 +506,7 @@ static tl_status group_normalize_kernel(const tl_run *run, const tl_node *n)
     if (a->scaled) g.gamma = param_floats(n->in[1], &free_room);
     if (a->shifted) g.beta = param_floats(n->in[1 + a->scaled], &free_room);
     g.means = tl_kernel_data(n->out[1]);
+    TL_ASSERT(tl_tensor_count(n->out[1]) == n->in[0]->shape.dims[0] * g.groups);
     g.rstds = tl_kernel_data(n->out[2]);
     return run_examples(run, &g, n->in[0]->shape.dims[0], group_forward);
 }

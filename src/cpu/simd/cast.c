@@ -191,7 +191,8 @@ VECTOR(BOOL, uint8_t, vm_load_bool, BF16, uint16_t, vf_store_bf16, ONE_WHERE)
 VECTOR(BOOL, uint8_t, vm_load_bool, F16, uint16_t, vf_store_f16, ONE_WHERE)
 
 /* To short integers by way of int32, a piece at a time; the compiler narrows it. */
-enum { PIECE = 512 };
+enum { PIECE = 512 }; /* 2 KiB of whole numbers on the stack */
+_Static_assert(PIECE % VF == 0, "pieces are whole vectors");
 #define SHORT(from_id, from_type, load, to_id, to_type, low, high)                                 \
     static void from_id##_to_##to_id##_vector(void *to, const void *from, int64_t step, int64_t n) \
     {                                                                                              \
@@ -294,6 +295,7 @@ typedef struct job {
 
 static tl_status cast_row(void *payload, char *const *data, const int64_t *step, int64_t n)
 {
+    TL_ASSERT(step[0] == 1); // the result has no gaps
     const job *j = payload;
     j->fn(data[0], data[1], step[1], n);
     return TL_OK;
@@ -304,6 +306,7 @@ static tl_status cast_kernel(const tl_run *run, const tl_node *n)
     const tl_tensor *x = n->in[0], *y = n->out[0];
     cast_fn *const vector = vector_casts[y->dtype][x->dtype];
     job j = {vector ? vector : casts[y->dtype][x->dtype]};
+    TL_ASSERT(j.fn && tl_shape_equal(&x->shape, &y->shape));
     tli_loop l;
     tli_loop_init(&l, &y->shape, 2, (const tl_tensor *[]){y, x});
     return tli_loop_run(run->threads, &l, cast_row, &j);

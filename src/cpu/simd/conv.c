@@ -10,6 +10,10 @@ static tli_conv conv_of(const tl_node *n, const tl_tensor *x, const tl_tensor *k
 {
     const tl_conv_attr *a = n->attr;
     const int64_t *xd = x->shape.dims, *kd = k->shape.dims, *yd = y->shape.dims;
+    // [n, h, w, c].
+    TL_ASSERT(xd[0] == yd[0] && kd[2] * a->groups == xd[3] && kd[3] == yd[3]
+              && kd[3] % a->groups == 0);
+    TL_ASSERT(x->dtype == k->dtype && k->dtype == y->dtype);
     return (tli_conv){
         .type = x->dtype, .x = tl_kernel_data(x), .k = tl_kernel_data(k), .y = tl_kernel_data(y),
         .images = xd[0], .h = xd[1], .w = xd[2], .in = xd[3], .oh = yd[1], .ow = yd[2],

@@ -8,6 +8,7 @@
 
 #include "cpu/scratch.h"
 #include "cpu/simd/conv_parts.h"
+#include "cpu/simd/gemm_parts.h"
 #include "cpu/simd/vec.h"
 
 typedef struct bands {
@@ -49,6 +50,9 @@ static const char *at(const tli_conv *c, const void *base, int64_t index)
 
 static bool band_suits(const tli_conv *c)
 {
+    // A vector of channels or less: with more, panels of patches are long rows anyway. A patch is
+    // at most two blocks of depth, a band 4 MiB, so that it stays in the caches while its row of
+    // the result is made.
     enum { CHANNELS = 8, PATCH = 1024, FLOATS = 1 << 20 };
     return c->group_in <= CHANNELS && c->dilation_x == 1
         && c->kh * c->kw * c->group_in <= PATCH
@@ -66,6 +70,7 @@ static bands bands_of(const tli_conv *c, tli_isa isa)
 /* Rows of the result that are work enough for a task. */
 static int64_t rows_of_task(const bands *b)
 {
+    // Multiply-adds: tens of microseconds, since each task also lays out a band.
     const double work = 1.0e6, row = (double)b->c->ow * (double)b->c->out * (double)b->patch;
     return row >= work ? 1 : (int64_t)(work / row) + 1;
 }
@@ -118,6 +123,7 @@ static void lay_band(void *band, float *line, const bands *b, int64_t image, int
         // Columns of the band that are pixels.
         const int64_t first = min_of(c->left, b->columns);
         const int64_t end = inside ? max_of(first, min_of(c->left + c->w, b->columns)) : first;
+        TL_ASSERT(first >= 0 && first <= end && end <= b->columns && end - first <= c->w);
         const char *from = at(c, c->x, inside ? (image * c->h + y) * c->w * c->in : 0);
         if (end > first && !b->half) from = (const char *)floats_of(b, from, c->w * c->in, line);
         for (int64_t g = 0; g < c->groups; g++) {
@@ -147,6 +153,7 @@ static void turn_filter(const bands *b, float *row)
 {
     const tli_conv *c = b->c;
     const int nr = b->k->in_rows->nr;
+    TL_ASSERT(b->lead % nr == 0 && b->lead >= c->group_out); // whole panels of each group
     memset(row, 0, (size_t)(c->out + nr) * sizeof *row);
     for (int64_t ky = 0; ky < c->kh; ky++)
         for (int64_t kx = 0; kx < c->kw; kx++)
@@ -161,13 +168,16 @@ static void turn_filter(const bands *b, float *row)
             }
 }
 
-enum { ROWS_MOST = 16 }; /* of a tile */
+enum { ROWS_MOST = 16 }; /* of a tile, with room to spare */
+_Static_assert((int)GEMM_ROWS_MR <= (int)ROWS_MOST, "a pointer for each row");
 
 static void multiply_row(const bands *b, const float *band, float *to)
 {
     const tli_conv *c = b->c;
     const tli_gemm_kernels *k = b->k->in_rows;
     const int64_t place = c->stride_x * b->step;
+    // The last patch ends with the band.
+    TL_ASSERT((c->ow - 1) * place + b->patch <= b->columns * b->step);
     for (int64_t g = 0; g < c->groups; g++, band += b->columns * b->step)
         for (int64_t i = 0; i < c->ow; i += k->mr) {
             const int rows = (int)min_of(k->mr, c->ow - i);
@@ -187,6 +197,7 @@ static void multiply_row_half(const bands *b, const tli_bf16 *band, char *panel,
     const tli_gemm_kernels *k = b->half;
     const int64_t place = c->stride_x * b->step;
     const size_t columns = tli_gemm_panel_bytes(k, k->nr, b->patch);
+    TL_ASSERT((c->ow - 1) * place + b->patch <= b->columns * b->step);
     for (int64_t g = 0; g < c->groups; g++, band += b->columns * b->step)
         for (int64_t i = 0; i < c->ow; i += k->mr) {
             const int rows = (int)min_of(k->mr, c->ow - i);
@@ -208,6 +219,8 @@ static tl_status result_rows(int64_t begin, int64_t end, void *payload)
     TL_TRY(tli_scratch(&room, TLI_SCRATCH_TASK,
                        (band_floats(b) + line_floats(b) + sums) * sizeof(float) + panel));
     float *band = room, *line = band + band_floats(b), *own = line + line_floats(b);
+    TL_ASSERT(tli_scratch_holds(own, sums * sizeof(float) + panel) && begin >= 0
+              && end <= c->images * c->oh);
     if (b->half && b->half->begin) b->half->begin();
     for (int64_t row = begin; row < end; row++) {
         char *to = (char *)(uintptr_t)at(c, c->y, row * c->ow * c->out);
@@ -239,6 +252,7 @@ static tl_status pack_half_filter(bands *b)
     for (int64_t i = 0; i < b->patch; i++) {
         const int64_t channel = i % c->group_in, tap = i / c->group_in;
         const int64_t to = (tap % c->kw * c->kh + tap / c->kw) * c->group_in + channel;
+        TL_ASSERT(to < b->patch);
         memcpy(turned + (size_t)to * row, at(c, c->k, i * c->out), row);
     }
     for (int64_t g = 0; g < c->groups; g++)
@@ -250,7 +264,8 @@ static tl_status pack_half_filter(bands *b)
 
 static tl_status band_result(tl_pool *pool, tli_isa isa, const tli_conv *c)
 {
-    enum { SHORT = 16 }; // patches for which packing is not worth while
+    // Patches for which packing is not worth while: half a step of AMX, four of BFMMLA.
+    enum { SHORT = 16 };
     bands b = bands_of(c, isa);
     const tli_gemm_kernels *half = tli_gemm_kernels_of(isa, TLI_GEMM_BF16);
     if (c->type == TL_BF16 && half->kind == TLI_GEMM_BF16 && b.patch >= SHORT) {
@@ -299,6 +314,8 @@ static void add_places(const bands *b, float *sums, int64_t y, int64_t ky, int64
     const tli_conv *c = b->c;
     const tli_gemm_kernels *k = b->k;
     const int64_t run = c->kw * c->group_in, cols = (ky_end - ky) * run;
+    TL_ASSERT(ky >= 0 && ky < ky_end && ky_end <= c->kh && count > 0 && count <= k->mr
+              && i + count <= c->ow);
     for (int64_t j = 0; j < cols; j += k->nr)
         k->strided(count, (int)min_of(k->nr, cols - j), c->group_out, from + i * c->out, c->out, 1,
                    filter + ky * run + j, b->lead, products + j, cols, 1, false);
@@ -316,6 +333,7 @@ static void store_rows(const bands *b, const float *sums, int64_t image, int64_t
     const tli_conv *c = b->c;
     const int channels = (int)c->group_in;
     const int64_t seen = max_of(0, min_of(c->w, b->columns - c->left));
+    TL_ASSERT(y >= 0 && y < end && end <= c->h && seen <= c->w);
     for (int64_t row = y; row < end; row++, sums += b->columns * channels) {
         char *to = (char *)(uintptr_t)at(c, c->x, ((image * c->h + row) * c->w) * c->in);
         const float *from = sums + c->left * channels;
@@ -368,6 +386,8 @@ static tl_status image_tasks(int64_t begin, int64_t end, void *payload)
     float *own = room;
     for (int64_t t = begin; t < end; t++) {
         const int64_t y = t % b->tasks * b->height;
+        TL_ASSERT(y < c->h && t / b->tasks < c->images
+                  && tli_scratch_holds(own, (sums + products + line) * sizeof(float)));
         for (int64_t g = 0; g < c->groups; g++)
             image_rows(b, t / b->tasks, y, min_of(y + b->height, c->h), g, own, own + sums,
                        own + sums + products);
@@ -382,6 +402,8 @@ static tl_status band_image(tl_pool *pool, tli_isa isa, const tli_conv *c)
     b.lead = round_up(b.patch, b.k->vector);
     b.height = min_of(c->h, max_of(rows_of_task(&b) * c->stride_y, 4 * c->kh * c->dilation_y));
     b.tasks = (c->h + b.height - 1) / b.height;
+    TL_ASSERT(b.lead >= b.patch && b.lead % b.k->vector == 0 && b.height > 0
+              && b.tasks * b.height >= c->h);
     const size_t floats = (size_t)(c->out * b.lead + b.k->nr);
     void *room;
     TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL, (floats + (size_t)c->out) * sizeof(float)));
@@ -408,6 +430,8 @@ static tl_status filter_parts(int64_t begin, int64_t end, void *payload)
     for (int64_t part = begin; part < end; part++) {
         float *sums = b->filter + part * c->groups * b->patch * b->lead;
         const int64_t first = part * b->part, last = min_of(first + b->part, c->images * c->oh);
+        TL_ASSERT(first < last && last <= (part + 1) * b->part); // each row is one part's
+        TL_ASSERT(last == (part + 1) * b->part || last == c->images * c->oh);
         for (int64_t row = first; row < last; row++) {
             lay_band(band, line, b, row / c->oh, row % c->oh);
             const char *results = at(c, c->y, row * c->ow * c->out);
@@ -436,6 +460,7 @@ static tl_status join_parts(int64_t begin, int64_t end, void *payload)
     for (int64_t row = begin; row < end; row++) {
         const int64_t i = row % c->group_in, kx = row / c->group_in % c->kw;
         const int64_t own = (kx * c->kh + row / c->group_in / c->kw) * c->group_in + i;
+        TL_ASSERT(own < b->patch);
         for (int64_t g = 0; g < c->groups; g++) {
             float *sums = b->filter + (g * b->patch + own) * b->lead;
             for (int64_t part = 1; part < b->tasks; part++)
@@ -449,12 +474,16 @@ static tl_status join_parts(int64_t begin, int64_t end, void *payload)
 
 static tl_status band_filter(tl_pool *pool, tli_isa isa, const tli_conv *c)
 {
+    // Parts for 32 threads, whose sums together are 8 MiB; sums that make a chunk of the last loop
+    // worth while.
     enum { PARTS = 32, FLOATS = 2 << 20, JOINED = 1 << 14 };
     bands b = bands_of(c, isa);
     const int64_t rows = c->images * c->oh, all = c->groups * b.patch * b.lead;
     const int64_t parts = max_of(1, min_of(min_of(PARTS, FLOATS / all), rows / rows_of_task(&b)));
     b.part = (rows + parts - 1) / parts;
     b.tasks = (rows + b.part - 1) / b.part;
+    TL_ASSERT(parts >= 1 && b.tasks <= parts && b.tasks * b.part >= rows
+              && (b.tasks - 1) * b.part < rows);
     void *room;
     TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL, (size_t)(b.tasks * all) * sizeof(float)));
     b.filter = room;

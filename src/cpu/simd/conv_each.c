@@ -17,10 +17,17 @@
 #define MULTIPLY_ADD(x, y, sum) vf_fma(x, y, sum)
 #endif
 
-/* Sums that are held in registers: places by vectors, or vectors alone. */
+/* Sums that are held in registers: places by vectors, or vectors alone. 4 x 4 sums and 4 factors
+ * are 20 of the 32 registers of NEON and AVX-512; where there are 16, some pass through memory,
+ * which the loads leave time for. A factor is loaded for 4 places. Filters have at most 11 x 11
+ * taps. */
 enum { PLACES = 4, VECTORS = 4, DOT_VECTORS = 8, TAPS_MOST = 128 };
-/* The same where each row of the filter has three taps on neighbouring pixels. */
+/* The same where each row of the filter has three taps on neighbouring pixels: 12 sums, 6 factors
+ * and a pixel, which is loaded once for three places. */
 enum { TRIPLE_PLACES = 6, TRIPLE_VECTORS = 2 };
+_Static_assert(PLACES * VECTORS + VECTORS + 1 <= 32
+                   && TRIPLE_PLACES * TRIPLE_VECTORS + 3 * TRIPLE_VECTORS + 1 <= 32,
+               "sums, factors and a pixel");
 
 /* What one element of the filter is multiplied with. */
 typedef struct tap {
@@ -73,6 +80,7 @@ static bool each_suits(const tli_conv *c)
 /* Rows with `width` places that are work enough for a task. */
 static int64_t rows_of_task(const tli_conv *c, int64_t width)
 {
+    // Multiply-adds: some tens of microseconds, as each reads an element.
     const double work = 4.0e5, row = (double)(width * c->in) * (double)(c->kh * c->kw);
     return row >= work ? 1 : (int64_t)(work / row) + 1;
 }
@@ -107,6 +115,7 @@ static void taps_inside(int64_t *begin, int64_t *end, const tli_conv_axis *a, in
     while (t < a->taps && (source_of(a, place, t) < 0 || source_of(a, place, t) >= a->source)) t++;
     *begin = t;
     while (t < a->taps && source_of(a, place, t) >= 0 && source_of(a, place, t) < a->source) t++;
+    TL_ASSERT(*begin <= t && t <= a->taps);
     *end = t;
 }
 
@@ -116,6 +125,8 @@ static void whole_places(int64_t *begin, int64_t *end, const tli_conv_axis *a)
     const int64_t reach = (a->taps - 1) * (a->delta < 0 ? -a->delta : a->delta);
     const int64_t first = a->delta < 0 ? a->first - reach : a->first;
     tli_conv_inside(begin, end, a->places, first, a->step, max_of(a->source - reach, 0));
+    TL_ASSERT(*begin == *end
+              || (source_of(a, *begin, 0) >= 0 && source_of(a, *end - 1, a->taps - 1) >= 0));
 }
 
 /* One row of a grid: `from` is the source's image, place p goes to to + p * to_step. */
@@ -125,6 +136,7 @@ static void sum_row(const job *j, const tli_conv_axis *y, const tli_conv_axis *x
     const tli_conv *c = j->c;
     int64_t ty, ty_end, whole, whole_end;
     taps_inside(&ty, &ty_end, y, row);
+    TL_ASSERT(row >= 0 && row < y->places && y->taps * x->taps <= TAPS_MOST);
     whole_places(&whole, &whole_end, x);
     for (int64_t p = 0; p < x->places;) {
         const bool inner = p >= whole && p < whole_end;
@@ -146,6 +158,8 @@ static void sum_row(const job *j, const tli_conv_axis *y, const tli_conv_axis *x
                                       j->filter + element * c->in};
             }
         sum_fn *sum = triple ? j->sum_triples : j->sum;
+        TL_ASSERT(count <= TAPS_MOST && places > 0 && p + places <= x->places
+                  && (!triple || count % 3 == 0));
         sum(to + (size_t)(p * to_step) * j->size, to_step, taps, count, x->step * c->in, c->in,
             places);
         p += places;
@@ -212,6 +226,7 @@ static void dot_row(const job *j, float *sums, int64_t row)
             tli_conv_inside(&begin, &end, c->ow, first, c->stride_x, c->w);
             if (begin == end) continue;
             const int64_t pixel = (image * c->h + y) * c->w + first + begin * c->stride_x;
+            TL_ASSERT(first + begin * c->stride_x >= 0 && first + (end - 1) * c->stride_x < c->w);
             j->dot(sums + (ky * c->kw + kx) * c->in,
                    (const char *)c->x + (size_t)(pixel * c->in) * j->size, c->stride_x * c->in,
                    (const char *)c->y + (size_t)((row * c->ow + begin) * c->in) * j->size, c->in,
@@ -229,6 +244,7 @@ static tl_status filter_parts(int64_t begin, int64_t end, void *payload)
         float *sums = j->filter + part * all;
         memset(sums, 0, (size_t)all * sizeof *sums);
         const int64_t last = min_of((part + 1) * j->part, c->images * c->oh);
+        TL_ASSERT(part < j->parts && part * j->part < last);
         for (int64_t row = part * j->part; row < last; row++) dot_row(j, sums, row);
     }
     return TL_OK;
@@ -236,13 +252,14 @@ static tl_status filter_parts(int64_t begin, int64_t end, void *payload)
 
 static tl_status each_filter(tl_pool *pool, tli_isa isa, const tli_conv *c)
 {
-    enum { PARTS = 32, FLOATS = 2 << 20 };
+    enum { PARTS = 32, FLOATS = 2 << 20 }; // for 32 threads; their sums together are 8 MiB
     job j = job_of(c);
     const int64_t rows = c->images * c->oh, all = c->kh * c->kw * c->in;
     const int64_t parts =
         max_of(1, min_of(min_of(PARTS, FLOATS / all), rows / rows_of_task(c, c->ow)));
     j.part = (rows + parts - 1) / parts;
     j.parts = (rows + j.part - 1) / j.part;
+    TL_ASSERT(j.parts >= 1 && j.parts <= parts && j.parts * j.part >= rows);
     void *room;
     TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL, (size_t)(j.parts * all) * sizeof(float)));
     j.filter = room;

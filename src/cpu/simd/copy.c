@@ -8,6 +8,7 @@
 #include "cpu/simd/kernels.h"
 #include "cpu/simd/vec.h"
 
+/* Elements, or half the bytes, of a task: some microseconds of copying */
 enum { PACK_GRAIN = 65536 };
 
 static tl_status move_to(const tl_run *run, void *to, const int64_t *strides, const tl_tensor *from)
@@ -20,6 +21,8 @@ static tl_status move_to(const tl_run *run, void *to, const int64_t *strides, co
 
 static tl_status copy_kernel(const tl_run *run, const tl_node *n)
 {
+    TL_ASSERT(tl_shape_equal(&n->in[0]->shape, &n->out[0]->shape)
+              && n->in[0]->dtype == n->out[0]->dtype);
     return move_to(run, tl_kernel_data(n->out[0]), n->out[0]->strides, n->in[0]);
 }
 
@@ -35,6 +38,7 @@ static tl_status unslice_kernel(const tl_run *run, const tl_node *n)
     for (int i = 0; i < y->shape.rank; i++) {
         offset += a->starts.items[i] * y->strides[i];
         strides[i] = y->strides[i] * (x->shape.dims[i] > 1 ? a->steps.items[i] : 1);
+        TL_ASSERT(a->starts.items[i] >= 0 && a->starts.items[i] < y->shape.dims[i]);
     }
     offset *= (int64_t)tl_dtype_size(y->dtype);
     return move_to(run, (char *)tl_kernel_data(y) + offset, strides, x);
@@ -55,6 +59,8 @@ static tl_status concat_rows(int64_t begin, int64_t end, void *payload)
             to += bytes;
         }
     }
+    // Inputs fill the rows.
+    TL_ASSERT(to == (char *)tl_kernel_data(y) + end * y->shape.dims[a->axis] * behind);
     return TL_OK;
 }
 
@@ -76,6 +82,7 @@ static tl_status concat_kernel(const tl_run *run, const tl_node *n)
         TL_TRY(move_to(run, to, y->strides, n->in[i]));
         to += n->in[i]->shape.dims[a->axis] * step;
     }
+    TL_ASSERT(to == (char *)tl_kernel_data(y) + bytes); // inputs fill the axis
     return TL_OK;
 }
 
@@ -106,11 +113,13 @@ static tl_status pack_part(int64_t begin, int64_t end, void *payload)
             at = gap;
         }
         if (last <= at) continue;
+        TL_ASSERT(at >= start && last <= stop);
         memcpy(to + (size_t)at * size,
                (const char *)tl_kernel_data(n->in[i]) + (size_t)(at - start) * size,
                (size_t)(last - at) * size);
         at = last;
     }
+    TL_ASSERT(at >= begin && at <= end);
     memset(to + (size_t)at * size, 0, (size_t)(end - at) * size);
     return TL_OK;
 }
@@ -161,6 +170,7 @@ static tl_status pad_rows(int64_t begin, int64_t end, void *payload)
             rows *= p->x->shape.dims[d];
         }
         const int64_t size = (int64_t)p->size, lead = inside ? p->before : whole;
+        TL_ASSERT(rest == 0 && lead % size == 0 && (!inside || (from >= 0 && from < rows)));
         TL_TRY(tli_fill(NULL, to, p->element, p->size, lead / size));
         if (!inside) continue;
         memcpy(to + lead, (const char *)tl_kernel_data(p->x) + from * p->row, (size_t)p->row);
@@ -190,6 +200,7 @@ static tl_status pad_kernel(const tl_run *run, const tl_node *n)
     }
     for (int d = 0; d < p.axis; d++) rows *= p.y->shape.dims[d];
     const int64_t whole = p.before + p.row + p.after;
+    TL_ASSERT(rows * whole == (int64_t)tl_tensor_bytes(p.y));
     return tl_parallel_for(run->threads, rows, PACK_GRAIN * 2 / whole, pad_rows, &p);
 }
 
@@ -221,6 +232,7 @@ static void arange_whole(float *y, int32_t start, int32_t step, int64_t begin, i
     int64_t i = begin;
     for (; i + VF <= end; i += VF, v = vi_add(v, on)) vf_store(y + i, vi_to_vf(v));
     for (; i < end; i++) y[i] = (float)(start + i * step);
+    TL_ASSERT(i == end);
 }
 
 // start + i * step in float64; i is counted there, too.
@@ -237,6 +249,7 @@ static void arange_floats(float *y, double start, double step, int64_t begin, in
         high = vd_add(high, on);
     }
     for (; i < end; i++) y[i] = (float)(start + (double)i * step);
+    TL_ASSERT(i == end);
 }
 
 static tl_status arange_part(int64_t begin, int64_t end, void *payload)
@@ -288,6 +301,7 @@ static tl_status one_hot_kernel(const tl_run *run, const tl_node *n)
 {
     const tl_one_hot_attr *a = n->attr;
     const int64_t grain = a->depth > 0 ? 32768 / a->depth : 32768;
+    TL_ASSERT(tl_tensor_count(n->in[0]) * a->depth == tl_tensor_count(n->out[0]));
     if (!tl_tensor_count(n->out[0])) return TL_OK;
     return tl_parallel_for(run->threads, tl_tensor_count(n->in[0]), grain, one_hot_rows, (void *)n);
 }

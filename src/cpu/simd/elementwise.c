@@ -8,7 +8,9 @@
 #include "cpu/simd/math.h"
 #include "cpu/simd/simd.h"
 
+/* Floats that are brought into form at a time: three of them are 6 KiB, in the first-level cache */
 enum { PIECE = 512 };
+_Static_assert(PIECE % (4 * VF) == 0, "pieces are whole rounds of the loops");
 
 /* --- pieces ----------------------------------------------------------------------------------- */
 
@@ -39,6 +41,7 @@ typedef struct source {
 
 static source source_of(tl_dtype dtype, const char *data, int64_t step, float *buffer, int64_t n)
 {
+    TL_ASSERT(dtype == TL_F32 || dtype == TL_BF16 || dtype == TL_F16);
     if (step == 0) { // one number for the whole row: the buffer is filled once
         const float value = one_value(dtype, data);
         for (int64_t i = 0, count = n < PIECE ? n : PIECE; i < count; i++) buffer[i] = value;
@@ -90,6 +93,7 @@ static tl_status unary_row(void *payload, char *const *data, const int64_t *step
     float x_buffer[PIECE], y_buffer[PIECE];
     const bool direct = j->dtype == TL_F32;
     source x = source_of(j->dtype, data[1], step[1], x_buffer, n);
+    TL_ASSERT(n > 0 && (j->unary || j->number));
     const int64_t size = is_plain(&x) ? n : PIECE;
     for (int64_t i = 0; i < n; i += size) {
         const int64_t m = n - i < size ? n - i : size;
@@ -244,9 +248,12 @@ static tl_status run_job(const tl_run *run, const tl_node *n, tli_loop_fn *row, 
                          tl_dtype dtype)
 {
     tli_loop l;
+    TL_ASSERT(n->inputs + 1 <= TLI_LOOP_MOST
+              && (dtype == TL_F32 || dtype == TL_BF16 || dtype == TL_F16));
     const tl_tensor *operands[TLI_LOOP_MOST] = {n->out[0]};
     for (int i = 0; i < n->inputs; i++) operands[i + 1] = n->in[i];
     tli_loop_init(&l, &n->out[0]->shape, n->inputs + 1, operands);
+    TL_ASSERT(l.step[0] == 1 || l.n == 1); // rows of the result have no gaps
     j->dtype = dtype;
     return tli_loop_run(run->threads, &l, row, j);
 }

@@ -20,6 +20,9 @@ TLI_INLINE void put_sums(float *c, vf sums, int count, vf alpha, bool accumulate
 /* A tile register is 16 rows of 64 bytes. Four hold sums, 32 x 32 of them; 4 and 5 hold what of a
  * is multiplied, 6 and 7 what of b. */
 enum { TILE = 16, TILE_BYTES = 64, TILE_HALVES = TILE * TILE_BYTES / 2 };
+_Static_assert(GEMM_HALF_MR == 2 * TILE && GEMM_HALF_NR == 2 * TILE
+                   && GEMM_HALF_KR * 2 == TILE_BYTES,
+               "four registers of sums");
 
 typedef struct tile_shapes {
     uint8_t palette, start_row, reserved[14];
@@ -72,6 +75,7 @@ static void tile_bf16(int rows, int cols, int64_t depth, const void *a, const vo
     const int64_t row_bytes = c_row * (int64_t)sizeof(float);
     const int down = rows > TILE ? 2 : 1, across = cols > TILE ? 2 : 1;
     float room[TILE * TILE];
+    TL_ASSERT(rows > 0 && rows <= GEMM_HALF_MR && cols > 0 && cols <= GEMM_HALF_NR);
     // Sums of whole quarters go straight from and to c.
 #define IS_THERE(i, j) ((i) < down && (j) < across)
 #define IS_WHOLE(i, j) (alpha == 1 && rows >= ((i) + 1) * TILE && cols >= ((j) + 1) * TILE)

@@ -41,7 +41,10 @@ static void narrow(void *to, tl_dtype type, const float *from, int64_t n)
     }
 }
 
-enum { CHUNK = 256 }; /* values at a time, which stay in the first-level cache */
+/* Values at a time: the three rows of them below are 3 KiB, beside a tile's panels in the
+ * first-level cache */
+enum { CHUNK = 256 };
+_Static_assert(CHUNK % VF == 0, "chunks are whole vectors");
 
 void TLI_ISA_NAME(tli_gemm_convert)(void *to, tl_dtype to_type, const void *from,
                                     tl_dtype from_type, int64_t n)
@@ -58,6 +61,7 @@ void TLI_ISA_NAME(tli_gemm_convert)(void *to, tl_dtype to_type, const void *from
         narrow(to, to_type, from, n);
         return;
     }
+    TL_ASSERT(to_type != TL_F64 && from_type != TL_F64); // doubles become doubles
     float room[CHUNK];
     for (int64_t i = 0; i < n; i += CHUNK) {
         const int64_t count = n - i < CHUNK ? n - i : CHUNK;
@@ -118,6 +122,7 @@ static void finish_piece(const tli_gemm_epilogue *e, int64_t i, int64_t j, int64
                          const float *bias)
 {
     float room[CHUNK], other[CHUNK];
+    TL_ASSERT(i < e->rows && count > 0 && count <= CHUNK && j + count <= e->cols);
     const float *sums = (const float *)e->sums + i * e->sums_row + j;
     void *c = at_out(e->c, e->c_type, i * e->c_row + j);
     // In c itself where that loses nothing; the residual may be there.
@@ -178,6 +183,8 @@ void TLI_ISA_NAME(tli_gemm_epilogue_f32)(const tli_gemm_epilogue *e)
     const bool relu = e->activation == TLI_ACT_RELU;
     const bool plain =
         !e->residual && !e->pre && (relu || (e->bias && e->activation == TLI_ACT_NONE));
+    TL_ASSERT(e->activation < TLI_ACT_COUNT
+              && (e->activation == TLI_ACT_NONE || activations[e->activation]));
     float bias[CHUNK];
     for (int64_t j = 0; j < e->cols; j += CHUNK) {
         const int64_t count = e->cols - j < CHUNK ? e->cols - j : CHUNK;
@@ -209,6 +216,8 @@ static double activate(tli_activation activation, double x)
 
 void TLI_ISA_NAME(tli_gemm_epilogue_f64)(const tli_gemm_epilogue *e)
 {
+    TL_ASSERT(e->c_type == TL_F64 && (!e->bias || e->bias_type == TL_F64)
+              && (!e->residual || e->residual_type == TL_F64));
     for (int64_t i = 0; i < e->rows; i++)
         for (int64_t j = 0; j < e->cols; j++) {
             double x = ((const double *)e->sums)[i * e->sums_row + j];

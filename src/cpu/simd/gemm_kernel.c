@@ -61,6 +61,11 @@
 #endif
 #include "cpu/simd/gemm_tile.inc"
 _Static_assert((int)MR_f32 == GEMM_MR && (int)NR_f32 == GEMM_NR, "packing knows the same tile");
+_Static_assert(GEMM_MR *(GEMM_NR / VF) + GEMM_NR / VF + 1 <= GEMM_REGISTERS,
+               "sums, a row of b and a number of a");
+_Static_assert(GEMM_NR % VF == 0 && GEMM_ROWS_NR % VF == 0, "rows of tiles are whole vectors");
+_Static_assert(GEMM_ROWS_MR *(GEMM_ROWS_NR / VF) + GEMM_ROWS_NR / VF + 1 <= GEMM_REGISTERS,
+               "the same of tiles of rows");
 
 /* --- floats of rows that lie anywhere --------------------------------------------------------- */
 
@@ -121,6 +126,7 @@ static void rows_f32(int rows, int cols, int64_t pieces, int64_t depth, const vo
 {
     const float *const *from = (const float *const *)a;
     const int vectors = (cols + VF - 1) / VF;
+    TL_ASSERT(rows > 0 && rows <= GEMM_ROWS_MR && cols > 0 && cols <= GEMM_ROWS_NR);
     if (cols == vectors * VF) {
         ROWS_BY(rows, vectors)(rows, pieces, depth, from, b, b_row, c, c_row, (float)alpha,
                                accumulate);
@@ -174,6 +180,7 @@ static void tile_bf16(int rows, int cols, int64_t depth, const void *a, const vo
 {
     const int64_t steps = (depth + 3) / 4;
     float *to = c;
+    TL_ASSERT(rows > 0 && rows <= GEMM_MR && cols > 0 && cols <= GEMM_NR);
     if (rows == GEMM_MR && cols == GEMM_NR) {
         neon_tile_bf16(steps, a, b, to, c_row, (float)alpha, accumulate);
         return;
@@ -193,6 +200,7 @@ static void tile_bf16(int rows, int cols, int64_t depth, const void *a, const vo
 
 /* --- the limit of the chip -------------------------------------------------------------------- */
 
+/* Sums that do not wait for each other: four units with a latency of 4 need 16 */
 enum { CHAINS = 24 };
 
 #if defined(GEMM_NEON)
@@ -251,6 +259,8 @@ static int64_t peak_bf16(int64_t rounds)
 #define HOLD(x) __asm__ volatile("" : "+m"(x))
 #endif
 enum { HELD = 12 }; /* sums that fit into the registers of all of them, with the factors */
+_Static_assert(HELD + 2 <= GEMM_REGISTERS && CHAINS % HELD == 0,
+               "in registers, and as many as are counted");
 #if defined(TLI_ISA_generic)
 #define PEAK_F32(x, y, sum) vf_add(sum, vf_mul(x, y))
 #define PEAK_F64(x, y, sum) vd_add(sum, vd_mul(x, y))
@@ -277,14 +287,19 @@ PEAK(peak_f64, vd, vd, VD, PEAK_F64)
 
 #if defined(GEMM_NEON)
 enum { PACKS_FROM = 4 * NR_f32 }; /* a lane of a panel costs nothing, one of a row does */
-enum { NEAR_F32 = 1 << 20 };
+enum { NEAR_F32 = 1 << 20 };      /* a second-level cache of 1 MiB, as server cores have */
 #else
+/* Panels of b that each read a once: packing it costs about one such reading */
 enum { PACKS_FROM = 8 * NR_f32 };
+/* Half of a second-level cache of 1 MiB; the rest is a's block and c */
 enum { NEAR_F32 = 1 << 19 };
 #endif
 
-/* Blocks of bfloat16. Tiles of AMX are larger: a panel of b should stay in the first-level cache,
- * and b as a whole in the second one. */
+/* Blocks of bfloat16. Tiles of AMX are larger: a panel of b should stay in the first-level cache
+ * (32 lanes x 512 x 2 bytes are 32 KiB of 48), and b as a whole in the second one (2 MiB).
+ * HALF_WEIGHT: a BFMMLA does 16 where a multiply-add of floats does 4, in the same time. Tiles of
+ * AMX do 16 times as many as AVX-512, of which loading them is taken to leave half: it only decides
+ * how many tasks there are. */
 #if defined(TLI_ISA_amx)
 #define HALF_WEIGHT 0.125
 enum { HALF_MC = 256, HALF_KC = 512, HALF_NEAR = 1 << 21 };
@@ -295,6 +310,13 @@ enum { HALF_MC = 128, HALF_KC = 512, HALF_NEAR = 1 << 19 };
 
 /* --- the table -------------------------------------------------------------------------------- */
 
+/* A block of a (mc x kc floats, 256 KiB) stays in the second-level cache. A panel of b (nr x kc)
+ * passes through the first one for each panel of a: 24 KiB on NEON, 16 generic, 48 on AVX2; 96 on
+ * AVX-512, where it comes from the second one, but 3 vectors of it serve 24 multiply-adds, which
+ * take 12 cycles. Tiles of rows have no block of a, and may be deeper. Doubles have half of each.
+ */
+_Static_assert(128 * 512 * sizeof(float) <= 1 << 18 && 64 * 256 * sizeof(double) <= 1 << 18,
+               "blocks of a");
 static const tli_gemm_kernels in_rows_f32 = {
     .kind = TLI_GEMM_F32, .mr = GEMM_ROWS_MR, .nr = GEMM_ROWS_NR, .kr = 1, .weight = 1,
     .near = 1 << 19,

@@ -8,7 +8,7 @@
 
 #include <arm_neon.h>
 
-#include "cpu/gemm.h"
+#include "cpu/simd/gemm_parts.h"
 
 // The text of an assembler block may be as long as it needs to be.
 #pragma GCC diagnostic push
@@ -30,6 +30,7 @@
 #define NO_LOAD(r, from, offset) ""
 #define FMA(sum, b, a, lane) "fmla v" #sum ".4s, v" #b ".4s, v" #a ".s[" #lane "]\n"
 
+_Static_assert(GEMM_MR == 8 && GEMM_NR == 12, "the tile that is written out");
 /* --- the end of a tile: rows of three vectors, times alpha, into or onto c -------------------- */
 
 #define SET_ROW(x, y, z)                                                                           \
@@ -104,13 +105,17 @@ static void neon_tile_columns(int64_t depth, const float *a, int64_t a_row, int6
 {
     (void)a_row;
     // Behind a panel lies the next one; else the next tiles read on in the same rows.
+    // ROW_AHEAD is the next line; ROWS_AHEAD rows of 24 multiply-adds each are about what a line
+    // takes from memory.
     enum { PANEL = 8, ROW_AHEAD = 64, ROWS_AHEAD = 16 };
     const int64_t a_ahead = a_col == PANEL ? TLI_GEMM_READ_AHEAD : ROW_AHEAD;
     // Calling for what is not there takes longer than any miss: the last pairs do not look ahead.
     const int64_t odd = depth % 2, last = ROWS_AHEAD / 2 + 2;
     int64_t pairs = depth / 2 > last ? depth / 2 - last : 0, rest = depth / 2 - pairs;
+    // The loops below end on these.
+    TL_ASSERT(2 * (pairs + rest) + odd == depth && (rest > 0 || depth < 2));
     int64_t b_ahead = b_row * 4 * ROWS_AHEAD;
-    if (depth >= 256) fetch_tile(c, c_row);
+    if (depth >= 256) fetch_tile(c, c_row); // else c is there before the call for it has paid
     __asm__ volatile(
         ZERO_SUMS
         "cbz %[rest], 3f\n" LOAD_STEP
@@ -239,6 +244,7 @@ static void neon_tile_rows(int64_t depth, const float *a, int64_t a_row, int64_t
 {
     (void)a_col;
     int64_t fours = depth / 4, ones = depth % 4, at = 0, ahead = 8 * a_row * 4;
+    TL_ASSERT(a_col == 1 && 4 * fours + ones == depth);
     __asm__ volatile(
         ZERO_SUMS
         "cbz %[fours], 2f\n"

@@ -135,6 +135,7 @@ NEON_ROWS(neon_rows_3, FIVE, START_3, DEEP_3, PUT_3, ADD_3)
 NEON_ROWS(neon_rows_4, FIVE, START_4, DEEP_4, PUT_4, ADD_4)
 NEON_ROWS(neon_two_rows_4, TWO, START_4, DEEP_4, PUT_4, ADD_4)
 
+_Static_assert(GEMM_ROWS_MR == 5 && GEMM_ROWS_NR == 16, "the tile that is written out");
 typedef void neon_rows_fn(int rows, int64_t pieces, int64_t depth, const float *const *a,
                           const float *b, int64_t b_row, float *c, int64_t c_row, float alpha,
                           bool accumulate);
@@ -143,6 +144,7 @@ typedef void neon_rows_fn(int rows, int64_t pieces, int64_t depth, const float *
 static inline neon_rows_fn *neon_rows_by(int rows, int64_t vectors)
 {
     static neon_rows_fn *const all[] = {neon_rows_1, neon_rows_2, neon_rows_3, neon_rows_4};
+    TL_ASSERT(rows > 0 && rows <= 5 && vectors > 0 && vectors <= 4);
     return rows <= 2 && vectors == 4 ? neon_two_rows_4 : all[vectors - 1];
 }
 

@@ -34,6 +34,7 @@ static void transpose_four(float *dst, int width, const float *const from[4], in
 static void pack_float(void *dst, int width, const void *src, tl_dtype type, int64_t lane,
                        int64_t step, int64_t count, int64_t depth)
 {
+    TL_ASSERT((type == TL_F32 || type == TL_BF16 || type == TL_F16) && count >= 0 && depth >= 0);
     switch (type) {
     case TL_BF16: pack_bf16(dst, width, src, lane, step, count, depth); break;
     case TL_F16: pack_f16(dst, width, src, lane, step, count, depth); break;
@@ -44,6 +45,8 @@ static void pack_float(void *dst, int width, const void *src, tl_dtype type, int
 static void gather_float(void *dst, int width, const void *const *rows, int count, tl_dtype type,
                          int64_t depth)
 {
+    TL_ASSERT((type == TL_F32 || type == TL_BF16 || type == TL_F16) && count >= 0
+              && count <= width);
     switch (type) {
     case TL_BF16: pack_rows_bf16(dst, width, (const tli_bf16 *const *)rows, count, depth); break;
     case TL_F16: pack_rows_f16(dst, width, (const tli_f16 *const *)rows, count, depth); break;
@@ -54,10 +57,13 @@ static void gather_float(void *dst, int width, const void *const *rows, int coun
 /* --- double panels ---------------------------------------------------------------------------- */
 
 enum { GEMM_MR_F64 = 4, GEMM_NR_F64 = VD * (GEMM_NR / VF) };
+_Static_assert(GEMM_NR_F64 % VD == 0 && (int)GEMM_NR_F64 <= (int)GEMM_WIDEST,
+               "as many vectors as tiles of floats have");
 
 static void pack_double(void *dst, int width, const void *src, tl_dtype type, int64_t lane,
                         int64_t step, int64_t count, int64_t depth)
 {
+    TL_ASSERT(type == TL_F64 && count > 0 && depth >= 0);
     (void)type;
     double *to = dst;
     const double *from = src;
@@ -70,6 +76,7 @@ static void pack_double(void *dst, int width, const void *src, tl_dtype type, in
 static void gather_double(void *dst, int width, const void *const *rows, int count, tl_dtype type,
                           int64_t depth)
 {
+    TL_ASSERT(type == TL_F64 && count >= 0 && count <= width);
     (void)type;
     double *to = dst;
     for (int64_t p = 0; p < depth; p++)
@@ -80,6 +87,9 @@ static void gather_double(void *dst, int width, const void *const *rows, int cou
 /* --- bfloat16 panels: on NEON blocks of 2 lanes by 4 in depth --------------------------------- */
 
 #if defined(TLI_ISA_neon_bf16)
+
+_Static_assert(GEMM_HALF_MR % 4 == 0 && GEMM_HALF_NR % 4 == 0 && GEMM_HALF_KR == 4,
+               "blocks of 2 lanes by 4, in pairs");
 
 /* Lane i, depth p is at [(p / 4 * width / 2 + i / 2) * 8 + i % 2 * 4 + p % 4]. */
 static uint16_t *block_of(uint16_t *dst, int width, int i, int64_t p)
@@ -153,6 +163,7 @@ static void pack_beside_half_some(uint16_t *dst, int width, const uint16_t *src,
 {
     enum { ROWS = 32 };
     uint16_t room[ROWS * GEMM_NR] = {0};
+    TL_ASSERT(count > 0 && count <= width && width <= GEMM_NR);
     for (int64_t p = 0; p < depth; p += ROWS) {
         const int64_t rows = depth - p < ROWS ? depth - p : ROWS;
         for (int64_t q = 0; q < rows; q++)
@@ -195,6 +206,7 @@ static void pack_beside_half_panels(uint16_t *dst, int width, const uint16_t *sr
 static void pack_half(void *dst, int width, const void *src, tl_dtype type, int64_t lane,
                       int64_t step, int64_t count, int64_t depth)
 {
+    TL_ASSERT(type == TL_BF16 && width % 4 == 0 && depth >= 0);
     (void)type;
     uint16_t *to = dst;
     const uint16_t *from = src;

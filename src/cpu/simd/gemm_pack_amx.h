@@ -14,6 +14,10 @@
 #include "cpu/simd/vec.h"
 
 enum { BLOCK_LANES = 16, BLOCK_DEPTH = 32 };
+_Static_assert(GEMM_HALF_MR % BLOCK_LANES == 0 && GEMM_HALF_NR % BLOCK_LANES == 0,
+               "panels are whole blocks");
+_Static_assert((int)GEMM_HALF_KR == (int)BLOCK_DEPTH && (int)GEMM_HALF_MR <= (int)GEMM_WIDEST,
+               "a step in depth is a block");
 
 /* --- blocks ----------------------------------------------------------------------------------- */
 
@@ -131,6 +135,7 @@ TLI_INLINE void pack_half_side(void *dst, int width, const void *src, int64_t la
         uint16_t *panel = (uint16_t *)dst + i * padded;
         const uint16_t *from = (const uint16_t *)src + i * lane;
         const int here = (int)(count - i < width ? count - i : width);
+        TL_ASSERT(here > 0 && width <= GEMM_WIDEST);
         if (step == 1) {
             const uint16_t *rows[GEMM_WIDEST];
             for (int l = 0; l < here; l++) rows[l] = from + l * lane;

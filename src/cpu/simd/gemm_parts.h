@@ -5,7 +5,17 @@
 #include "cpu/gemm.h"
 
 /* Rows, and vectors of columns, of the tile of floats: as many sums as the registers hold, with
- * room for what is multiplied. Doubles use smaller tiles; they are there to check others. */
+ * room for what is multiplied (a row of b, and a number of a in all lanes). Of tiles with as many
+ * sums that is the one that loads least for a multiply-add: (MR + NR) / (MR * NR). gemm_kernel.c
+ * counts the registers.
+ *
+ *     NEON       8 x 3 vectors = 24 sums; the other 8 of 32 registers hold two steps of a and b
+ *     AVX-512    8 x 3 = 24 sums, 3 of b, 1 of a: 28 of 32
+ *     AVX2       4 x 3 = 12 sums, 3 of b, 1 of a: 16 of 16
+ *     generic    4 x 2 = 8 sums, 2 of b, 1 of a: 11 of the 16 that SSE2 has
+ *
+ * 12 sums or more also keep two units busy whose multiply-adds take 4 or 5 cycles. Doubles use
+ * smaller tiles; they are there to check others. */
 #if defined(TLI_ISA_neon) || defined(TLI_ISA_neon_bf16)
 enum { GEMM_MR = 8, GEMM_NR = 12 };
 #elif defined(TLI_ISA_avx512)
@@ -15,14 +25,17 @@ enum { GEMM_MR = 4, GEMM_NR = 24 };
 #else
 enum { GEMM_MR = 4, GEMM_NR = 8 };
 #endif
-/* The same of the tile whose rows of a lie anywhere. */
+/* The same of the tile whose rows of a lie anywhere. On NEON four numbers of each row are a
+ * register: 5 x 4 vectors are 20 sums, 5 registers of a and 4 of b, 29 of 32. */
 #if defined(TLI_ISA_neon) || defined(TLI_ISA_neon_bf16)
 enum { GEMM_ROWS_MR = 5, GEMM_ROWS_NR = 16 };
 #else
 enum { GEMM_ROWS_MR = GEMM_MR, GEMM_ROWS_NR = GEMM_NR };
 #endif
 /* The same of the tile of bfloat16, and the steps in depth that one of its multiplications takes,
- * where the set has one. */
+ * where the set has one. BFMMLA makes 2 x 2 sums of 4 steps: 4 x 6 registers of sums, as for
+ * floats. AMX has 8 tile registers of 16 x 16 sums or 16 x 32 numbers: 2 x 2 of sums, two of a and
+ * two of b. */
 #if defined(TLI_ISA_neon_bf16)
 #define GEMM_HALF 1
 enum { GEMM_HALF_MR = GEMM_MR, GEMM_HALF_NR = GEMM_NR, GEMM_HALF_KR = 4 };
@@ -31,6 +44,15 @@ enum { GEMM_HALF_MR = GEMM_MR, GEMM_HALF_NR = GEMM_NR, GEMM_HALF_KR = 4 };
 enum { GEMM_HALF_MR = 32, GEMM_HALF_NR = 32, GEMM_HALF_KR = 32 };
 #endif
 enum { GEMM_WIDEST = 48 }; /* lanes of any panel */
+_Static_assert((int)GEMM_NR <= (int)GEMM_WIDEST && (int)GEMM_ROWS_NR <= (int)GEMM_WIDEST,
+               "no panel is wider");
+_Static_assert(GEMM_MR % 4 == 0 && GEMM_NR % 4 == 0, "panels are filled four lanes at a time");
+/* Vector registers of the machine. */
+#if defined(TLI_ISA_neon) || defined(TLI_ISA_neon_bf16) || defined(TLI_ISA_avx512)
+enum { GEMM_REGISTERS = 32 };
+#else
+enum { GEMM_REGISTERS = 16 };
+#endif
 
 typedef void tli_gemm_pack_matrix_fn(void *dst, const void *src, tl_dtype type, int64_t lane,
                                      int64_t step, int64_t count, int64_t depth);

@@ -7,7 +7,8 @@
 #include "cpu/simd/kernels.h"
 #include "cpu/simd/vec.h"
 
-enum { TASK = 65536 /* bytes that a task moves */, GRAIN = 16384, BLOCK = 512 };
+/* Bytes that a task moves, and elements of one: microseconds. BLOCK indices are 4 KiB. */
+enum { TASK = 65536, GRAIN = 16384, BLOCK = 512 };
 
 /* A tensor as [before, axis, behind]; all are without gaps. */
 typedef struct job {
@@ -28,6 +29,7 @@ static job job_of(const tl_node *n, const tl_shape *shape, int64_t axis)
         if (i < axis) j.before *= shape->dims[i];
         if (i > axis) j.behind *= shape->dims[i];
     }
+    TL_ASSERT(axis >= 0 && axis < shape->rank && !tl_dtype_is_float(j.indices->dtype));
     return j;
 }
 
@@ -71,6 +73,7 @@ static bool all_inside(const tl_run *run, job *j)
 static const int64_t *indices_at(const job *j, int64_t at, int64_t n, int64_t *room)
 {
     const void *indices = tl_kernel_data(j->indices);
+    TL_ASSERT(at >= 0 && at + n <= j->count && n <= BLOCK);
     if (j->indices->dtype == TL_I64) return (const int64_t *)indices + at;
     if (j->indices->dtype == TL_I32)
         for (int64_t i = 0; i < n; i++) room[i] = ((const int32_t *)indices)[at + i];
@@ -101,6 +104,7 @@ static void gather_piece(char *to, const char *from, size_t bytes, const int64_t
     case 8: GATHER_LOOP(uint64_t) return;
     default: break;
     }
+    // Rows that are called for: more would be dropped where a core has ten misses at a time.
     enum { AHEAD = 4 };
     for (int64_t i = 0; i < n; i++, to += bytes) {
         if (i + AHEAD < n) {
@@ -122,6 +126,7 @@ static tl_status gather_rows(int64_t begin, int64_t end, void *payload)
         const int64_t b = begin / j->count, at = begin % j->count, left = j->count - at;
         n = end - begin < left ? end - begin : left;
         if (n > BLOCK) n = BLOCK;
+        TL_ASSERT(n > 0 && b < j->before);
         gather_piece((char *)tl_kernel_data(j->y) + (size_t)begin * bytes,
                      (const char *)tl_kernel_data(j->x) + (size_t)(b * j->axis) * bytes, bytes,
                      indices_at(j, at, n, room), n);
@@ -154,6 +159,8 @@ static tl_status sort_positions(job *j)
     for (int64_t p = 2; p < j->axis + 2; p++) first[p] += first[p - 1];
     // first[p + 1] is where place p begins; filling moves it to where it ends.
     for (int64_t i = 0; i < j->count; i++) j->order[first[index_at(j, i) + 1]++] = i;
+    TL_ASSERT(first[0] == 0 && first[j->axis] == j->count); // each has its place
+    TL_ASSERT(tli_scratch_holds(j->order, (size_t)j->count * sizeof *j->order));
     return TL_OK;
 }
 
@@ -183,6 +190,7 @@ static void add_updates(const job *j, const char *updates, char *sums, int64_t f
                         int64_t at, int64_t n)
 {
     float wide[BLOCK + 16];
+    TL_ASSERT(n > 0 && n <= BLOCK && from < to && at + n <= j->behind);
     switch (j->y->dtype) {
     case TL_F32: ADD_ROWS(float, float) break;
     case TL_F64: ADD_ROWS(double, double) break;
@@ -199,6 +207,7 @@ static tl_status scatter_places(int64_t begin, int64_t end, void *payload)
     const int64_t size = (int64_t)j->size, row = j->behind * size;
     for (int64_t i = begin; i < end; i++) {
         const int64_t b = i / j->axis, p = i % j->axis, from = j->first[p], to = j->first[p + 1];
+        TL_ASSERT(from <= to && to <= j->count && b < j->before);
         char *sums = (char *)tl_kernel_data(j->y) + i * row;
         const char *updates = (const char *)tl_kernel_data(j->x) + b * j->count * row;
         if (from == to) memset(sums, 0, (size_t)row);
@@ -253,6 +262,7 @@ static tl_status take_part(int64_t begin, int64_t end, void *payload)
         const int64_t column = begin % row, b = begin / (j->length * j->behind);
         const int64_t left = row - column, most = end - begin < BLOCK ? end - begin : BLOCK;
         n = left < most ? left : most;
+        TL_ASSERT(n > 0 && b < j->before);
         const int64_t from = b * j->axis * j->behind + (j->behind == 1 ? 0 : column);
         const int64_t *index = checked_at(j, begin, n, room);
         if (!index) return TL_EINVAL;

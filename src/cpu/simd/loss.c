@@ -6,9 +6,11 @@
 #include "cpu/simd/math.h"
 
 enum {
-    GRAIN = 8192, /* elements a task */
-    BLOCK = 4096  /* elements that are added up in float32 */
+    GRAIN = 8192, /* elements a task: microseconds, as each takes an exponential */
+    /* Elements that are added up in float32: 4 sums of VF lanes add up 64 to 256 each */
+    BLOCK = 4096
 };
+_Static_assert(BLOCK % (4 * VF) == 0, "blocks are whole rounds of the loops");
 
 typedef struct entropy {
     tl_dtype type, label_type;
@@ -42,6 +44,7 @@ static entropy entropy_of(const tl_node *n, int first)
 {
     const tl_entropy_attr *a = n->attr;
     const tl_tensor *z = n->in[first + 1];
+    TL_ASSERT(z->shape.rank > 0);
     return (entropy){.type = z->dtype,
                      .label_type = n->in[first]->dtype,
                      .labels = tl_kernel_data(n->in[first]),
@@ -117,6 +120,7 @@ TLI_INLINE void sparse_row(tl_dtype t, const entropy *e, int64_t row, double lse
     const void *z = any_at(t, e->logits, row * n);
     double loss = 0;
     if (!ignores(e, label)) {
+        TL_ASSERT(label >= 0 && label < n); // the kernel has looked at all of them
         loss = (1 - e->smoothing) * (lse - any_get(t, z, label));
         if (e->smoothing > 0) loss += e->smoothing / (double)n * surprises(t, z, n, (float)lse);
     }
@@ -124,7 +128,8 @@ TLI_INLINE void sparse_row(tl_dtype t, const entropy *e, int64_t row, double lse
     e->lse_out[row] = (float)lse;
 }
 
-/* Rows so short that a logarithm of each takes as long as all the rest: they are taken together. */
+/* Rows so short that a logarithm of each takes as long as all the rest: they are taken together, as
+ * many as have their numbers on the stack in two lines of the cache each. */
 enum { SHORT = 64, TOGETHER = 64 };
 _Static_assert(TOGETHER % VF == 0, "whole vectors");
 
@@ -133,6 +138,7 @@ TLI_INLINE void short_rows(tl_dtype t, const entropy *e, int64_t begin, int64_t 
     float top[TOGETHER], sum[TOGETHER];
     for (int64_t first = begin; first < end; first += TOGETHER) {
         const int64_t count = end - first < TOGETHER ? end - first : TOGETHER, n = e->classes;
+        TL_ASSERT(count > 0 && n <= SHORT);
         for (int64_t i = 0; i < count; i++)
             sum[i] = (float)sum_of_exp(&top[i], t, any_at(t, e->logits, (first + i) * n), n);
         for (int64_t i = count; i % VF; i++) sum[i] = 1;
@@ -171,6 +177,7 @@ static tl_status sparse_cross_entropy_kernel(const tl_run *run, const tl_node *n
     }
     e.loss = tl_kernel_data(n->out[0]);
     e.lse_out = tl_kernel_data(n->out[1]);
+    TL_ASSERT(rows * e.classes == tl_tensor_count(n->in[1]) && tl_tensor_count(n->out[0]) == rows);
     return run_rows(run, &e, rows, sparse_rows);
 }
 
@@ -204,6 +211,10 @@ static tl_status sparse_grad_rows(int64_t begin, int64_t end, void *payload)
 
 static void set_grads(entropy *e, const tl_node *n)
 {
+    // A gradient for each row.
+    TL_ASSERT(tl_tensor_count(n->in[0]) * e->classes == tl_tensor_count(n->in[2]));
+    TL_ASSERT(tl_tensor_count(n->in[3]) == tl_tensor_count(n->in[0])
+              && tl_shape_equal(&n->out[0]->shape, &n->in[2]->shape));
     e->g = tl_kernel_data(n->in[0]);
     e->lse = tl_kernel_data(n->in[3]);
     e->out = tl_kernel_data(n->out[0]);
@@ -323,6 +334,8 @@ static tl_status answer_piece(int64_t begin, int64_t end, void *payload)
 
 static tl_status sigmoid_cross_entropy_kernel(const tl_run *run, const tl_node *n)
 {
+    TL_ASSERT(tl_shape_equal(&n->in[0]->shape, &n->in[1]->shape)
+              && n->in[0]->dtype == n->in[1]->dtype);
     questions q = {.type = n->in[1]->dtype,
                    .targets = tl_kernel_data(n->in[0]),
                    .logits = tl_kernel_data(n->in[1]),

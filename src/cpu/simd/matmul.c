@@ -19,6 +19,7 @@ _Static_assert(TL_MAX_RANK - 2 <= TLI_GEMM_BATCH_RANK, "every stack of matrices 
 // is stretched has 0.
 static void batch_strides(int64_t *out, int batch_rank, const tl_tensor *t)
 {
+    TL_ASSERT(batch_rank <= TLI_GEMM_BATCH_RANK && t->shape.rank - 2 <= batch_rank);
     for (int d = batch_rank - 1, own = t->shape.rank - 3; d >= 0; d--, own--)
         out[d] = own >= 0 && t->shape.dims[own] != 1 ? t->strides[own] : 0;
 }
@@ -42,6 +43,11 @@ static tli_gemm matmul_of(const tl_node *n)
     batch_strides(g.a_batch, g.batch_rank, a);
     batch_strides(g.b_batch, g.batch_rank, b);
     batch_strides(g.c_batch, g.batch_rank, y);
+    TL_ASSERT(g.m == a->shape.dims[a_rank - (attr->transpose_a ? 1 : 2)]);
+    TL_ASSERT(g.n == b->shape.dims[b_rank - (attr->transpose_b ? 2 : 1)]);
+    // [m, k] [k, n] -> [m, n].
+    TL_ASSERT(g.k == b->shape.dims[b_rank - (attr->transpose_b ? 1 : 2)]);
+    TL_ASSERT(g.m <= 1 || g.n == 0 || g.c_row == y->strides[rank - 2]);
     return g;
 }
 
@@ -57,6 +63,7 @@ static tl_status straight_bias(const void **out, const tl_tensor *bias)
 {
     const size_t size = tl_dtype_size(bias->dtype);
     const int64_t count = bias->shape.dims[0];
+    TL_ASSERT(bias->shape.rank == 1);
     const char *from = tl_kernel_data(bias);
     *out = from;
     if (bias->strides[0] == 1 || count <= 1) return TL_OK;
@@ -85,6 +92,9 @@ static tli_gemm linear_of(const tl_node *n)
     for (int d = 0; d < g.batch_rank; d++) g.batch[d] = y->shape.dims[d];
     batch_strides(g.a_batch, g.batch_rank, x);
     batch_strides(g.c_batch, g.batch_rank, y);
+    // [.., k] [k, n] -> [.., n].
+    TL_ASSERT(g.k == x->shape.dims[rank - 1] && g.n == y->shape.dims[y->shape.rank - 1]);
+    TL_ASSERT(tl_tensor_count(y) * g.k == tl_tensor_count(x) * g.n);
     return g;
 }
 
@@ -95,10 +105,12 @@ static tl_status linear_kernel(const tl_run *run, const tl_node *n)
     g.packed_b = run->packed ? tl_kernel_data(run->packed) : NULL;
     if (n->inputs > 2) {
         g.bias_type = n->in[2]->dtype;
+        TL_ASSERT(n->in[2]->shape.dims[0] == g.n);
         TL_TRY(straight_bias(&g.bias, n->in[2]));
     }
     if (attr->keep_sum) {
         const tl_tensor *sum = n->out[1];
+        TL_ASSERT(tl_shape_equal(&sum->shape, &n->out[0]->shape));
         g.pre_activation = tl_kernel_data(sum);
         g.pre_type = sum->dtype;
         g.pre_row = g.n;
@@ -114,6 +126,7 @@ tl_status TLI_ISA_NAME(tli_pack_weight)(const tl_run *run, const tl_node *n, con
     const tli_gemm g = n->op->op == TL_OP_linear ? linear_of(n) : matmul_of(n);
     if (!tli_gemm_packs_b(THIS_ISA, &g)) return TL_OK;
     *bytes = tli_gemm_packed_b_bytes(THIS_ISA, g.a_type, g.b_type, g.k, g.n);
+    TL_ASSERT(!to || tl_tensor_bytes(to) >= *bytes);
     return to ? tli_gemm_pack_b(tl_kernel_data(to), run->threads, THIS_ISA, &g) : TL_OK;
 }
 

@@ -7,12 +7,20 @@
 #include "cpu/simd/kernels.h"
 
 enum {
-    GRAIN = 16384, /* elements a task */
-    BLOCK = 4096,  /* elements that are added up in float32 */
-    BLOCKS = 64,   /* of rows whose parameter gradients are added up apart, and */
-    DEPTH = 256,   /* the most rows of one of them, unless they are few elements */
-    TOGETHER = 4   /* rows that go through the parameters at once */
+    GRAIN = 16384, /* elements a task: 64 KiB, microseconds */
+    /* Elements that are added up in float32: 4 sums of VF lanes add up 64 to 256 each */
+    BLOCK = 4096,
+    /* Of rows whose parameter gradients are added up apart, one for each of 64 threads, and */
+    BLOCKS = 64,
+    /* The most rows of one of them, unless they are few elements: as many additions as a lane of
+     * BLOCK */
+    DEPTH = 256,
+    /* Rows that go through the parameters at once: each has 4 vectors of its own, which with
+     * gamma, two sums and what is loaded are 22 of 32 registers, and loads and stores of sums are
+     * shared by four */
+    TOGETHER = 4
 };
+_Static_assert(BLOCK % (4 * VF) == 0, "blocks are whole rounds of the loops");
 
 typedef struct layer {
     tl_dtype type;
@@ -36,6 +44,7 @@ static layer layer_of(const tl_node *n, const tl_tensor *x)
                .epsilon = a->epsilon};
     const int rank = x->shape.rank, outer = rank - (int)a->axes;
     for (int i = 0; i < rank; i++) *(i < outer ? &l.rows : &l.width) *= x->shape.dims[i];
+    TL_ASSERT(outer >= 0 && a->axes > 0 && l.rows * l.width == tl_tensor_count(x));
     return l;
 }
 
@@ -50,6 +59,7 @@ static const float *floats_of(const tl_tensor *t, float **room)
     if (t->dtype == TL_F32) return tl_kernel_data(t);
     const int64_t n = tl_tensor_count(t);
     float *to = *room;
+    TL_ASSERT(tli_scratch_holds(to, (size_t)n * sizeof *to));
     TLI_FLOAT_SWITCH(t->dtype, TLI_VECTORS(i, m, n) any_store(
                                    TL_F32, to, i, any_load(T, tl_kernel_data(t), i, m), m));
     *room += n;
@@ -131,6 +141,7 @@ static tl_status normalize(const tl_run *run, const tl_node *n, bool centered)
     if (a->shifted) l.beta = floats_of(n->in[1 + a->scaled], &free_room);
     if (centered) l.mean = tl_kernel_data(n->out[1]);
     l.rstd = tl_kernel_data(n->out[n->outputs - 1]);
+    TL_ASSERT(tl_tensor_count(n->out[n->outputs - 1]) == l.rows && n->outputs == 2 + centered);
     return tl_parallel_for(run->threads, l.rows, rows_a_task(&l), forward_rows, &l);
 }
 
@@ -200,6 +211,7 @@ TLI_INLINE void backward_rows(tl_dtype t, const layer *l, int64_t row, int count
 TLI_INLINE void backward_block(tl_dtype t, const layer *l, int64_t begin, int64_t end)
 {
     float *sums = l->partials + begin / l->block * 2 * l->width;
+    TL_ASSERT(begin % l->block == 0 && end - begin <= l->block); // a block of its own
     memset(sums, 0, (size_t)(2 * l->width) * sizeof *sums);
     int64_t row = begin;
     for (; row + TOGETHER <= end; row += TOGETHER) backward_rows(t, l, row, TOGETHER, sums);
@@ -255,6 +267,8 @@ static tl_status normalize_grad(const tl_run *run, const tl_node *n, bool center
     TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL,
                        (size_t)((2 * blocks + 1) * l.width + 1) * sizeof(float)));
     l.partials = room;
+    TL_ASSERT(l.block > 0 && blocks * l.block >= l.rows
+              && tl_shape_equal(&n->in[0]->shape, &n->in[1]->shape));
     float *free_room = l.partials + 2 * blocks * l.width;
     int at = 2;
     l.gy = tl_kernel_data(n->in[0]);

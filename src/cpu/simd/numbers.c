@@ -85,6 +85,7 @@ static tl_status run_rows(const tl_run *run, const tl_node *n, tli_loop_fn *row)
     tli_loop l;
     double numbers[TLI_ATTR_NUMBERS];
     const tl_tensor *operands[TLI_LOOP_MOST] = {n->out[0]};
+    TL_ASSERT(n->inputs + 1 <= TLI_LOOP_MOST && n->outputs == 1);
     for (int i = 0; i < n->inputs; i++) operands[i + 1] = n->in[i];
     tli_attr_numbers(numbers, n->op->attr, n->attr);
     tli_loop_init(&l, &n->out[0]->shape, n->inputs + 1, operands);

@@ -7,9 +7,12 @@
 #include "cpu/simd/kernels.h"
 
 enum {
-    GRAIN = 16384, /* elements a task */
-    STRIP = 8      /* vectors of channels at once */
+    GRAIN = 16384, /* elements a task: 64 KiB, microseconds */
+    /* Vectors of channels at once: for gradients 8 largest and 8 of gradients, and what is loaded,
+     * are 18 of 32 registers */
+    STRIP = 8
 };
+_Static_assert(2 * STRIP + 2 <= 32, "strips stay in registers");
 
 typedef struct pooling {
     tl_dtype type;
@@ -38,15 +41,21 @@ static int64_t least(int64_t a, int64_t b)
 static range covered(int64_t i, int64_t stride, int64_t before, int64_t size, int64_t length)
 {
     const int64_t at = i * stride - before;
-    return (range){at > 0 ? at : 0, least(at + size, length)};
+    const range r = {at > 0 ? at : 0, least(at + size, length)};
+    // No window lies beside the image.
+    TL_ASSERT(r.begin >= 0 && r.begin < r.end && r.end <= length);
+    return r;
 }
 
 // The windows that cover a place.
 static range windows_on(int64_t at, int64_t stride, int64_t before, int64_t size, int64_t windows)
 {
     const int64_t behind = at + before - size;
-    return (range){behind < 0 ? 0 : behind / stride + 1,
-                   least((at + before) / stride + 1, windows)};
+    const range r = {behind < 0 ? 0 : behind / stride + 1,
+                     least((at + before) / stride + 1, windows)};
+    TL_ASSERT(r.begin >= r.end
+              || (r.begin * stride - before + size > at && (r.end - 1) * stride - before <= at));
+    return r;
 }
 
 static range rows_of(const pooling *p, int64_t oy)
@@ -71,6 +80,8 @@ static range windows_on_column(const pooling *p, int64_t x)
 
 static pooling pooling_of(const tl_node *n, const tl_shape *image, const tl_shape *windows)
 {
+    TL_ASSERT(image->rank == 4 && windows->rank == 4 && image->dims[0] == windows->dims[0]
+              && image->dims[3] == windows->dims[3]);
     return (pooling){.type = n->in[0]->dtype,
                      .a = n->attr,
                      .out = tl_kernel_data(n->out[0]),
@@ -257,6 +268,7 @@ TLI_INLINE void spread_window(tl_dtype t, const pooling *p, const spread *s, boo
                               vf *g)
 {
     const int64_t end = least(ys.end, s->rows.end), width = xs.end - xs.begin;
+    TL_ASSERT(width > 0 && xs.end <= p->width);
     for (int64_t y = ys.begin; y < end; y++) {
         const void *from = any_at(t, p->image, pixel_at(p, s->image, y, xs.begin) + c);
         const int64_t row = y - s->rows.begin;
@@ -325,6 +337,7 @@ static tl_status max_grad_blocks(int64_t begin, int64_t end, void *payload)
     for (int64_t i = begin; i < end; i++) {
         const int64_t y = i % p->blocks * p->rows;
         const range rows = {y, least(y + p->rows, p->height)};
+        TL_ASSERT(rows.begin < rows.end && rows.end - rows.begin <= p->rows);
         TLI_FLOAT_SWITCH(p->type, max_grad_block(T, p, i / p->blocks, rows, room));
     }
     return TL_OK;
@@ -343,6 +356,7 @@ static tl_status max_pool2d_grad_kernel(const tl_run *run, const tl_node *n)
     if (p.rows < 4 * p.a->stride_y) p.rows = 4 * p.a->stride_y;
     if (p.rows > p.height) p.rows = p.height;
     p.blocks = (p.height + p.rows - 1) / p.rows;
+    TL_ASSERT(p.rows > 0 && p.blocks * p.rows >= p.height && (p.blocks - 1) * p.rows < p.height);
     return tl_parallel_for(run->threads, x->shape.dims[0] * p.blocks,
                            grain_of(p.rows * p.width * p.channels), max_grad_blocks, &p);
 }

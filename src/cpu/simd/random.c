@@ -8,7 +8,10 @@
 #include "cpu/simd/kernels.h"
 #include "cpu/simd/vec.h"
 
+/* Draws at a time: with what becomes of them 8 KiB, in the first-level cache; elements a task: tens
+ * of microseconds. */
 enum { PIECE = 512, GRAIN = 8192 };
+_Static_assert(GRAIN % PIECE == 0, "only the last task has a rest");
 
 typedef struct job {
     const tl_random_attr *a;
@@ -29,6 +32,7 @@ static job job_of(const tl_run *run, const tl_node *n)
 
 static void store(const job *j, int64_t start, const double *values, int64_t n)
 {
+    TL_ASSERT(start >= 0 && n > 0 && n <= PIECE);
     if (j->dtype == TL_F32) {
         for (int64_t i = 0; i < n; i++) ((float *)j->to)[start + i] = (float)values[i];
     } else if (j->dtype == TL_F64) {
@@ -145,6 +149,7 @@ static tl_status bernoulli_kernel(const tl_run *run, const tl_node *n)
 {
     job j = job_of(run, n);
     j.ones = (uint64_t)rint(j.a->a * 0x1p32);
+    TL_ASSERT(j.ones <= UINT64_C(1) << 32);
     return tl_parallel_for(run->threads, tl_tensor_count(n->out[0]), GRAIN, bernoulli_part, &j);
 }
 
@@ -201,6 +206,7 @@ static tl_status integers_kernel(const tl_run *run, const tl_node *n)
     tl_draw_stream(&j.stream, &run->draws, j.a->key);
     j.range = (uint64_t)j.a->high - (uint64_t)j.a->low;
     j.uneven = j.range ? -j.range % j.range : 0;
+    TL_ASSERT(!j.range || j.uneven < j.range);
     return tl_parallel_for(run->threads, tl_tensor_count(j.y), GRAIN, integers_part, &j);
 }
 

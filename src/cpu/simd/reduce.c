@@ -13,14 +13,21 @@
 #include "cpu/simd/math.h"
 
 enum {
-    BLOCK = 512,       /* columns of a task; elements of a piece that is widened */
-    RUN = 1024,        /* elements of a sum in float32 */
-    DEEP = 32,         /* rows of a sum in float32 */
-    GRAIN = 32768,     /* elements of a task */
-    PART = 65536,      /* elements of a part, at least */
-    FEW = 16,          /* results, or blocks of columns, that are not work enough to be tasks */
-    MOST_PARTS = 32
+    /* Columns of a task; elements of a piece that is widened: 2 KiB of sums and of bases, and
+     * 4 KiB of slots, in the first-level cache while rows pass by */
+    BLOCK = 512,
+    /* Elements of a sum in float32: 8 sums of VF lanes add up 8 to 32 each, so that rounding stays
+     * below what the result is rounded by */
+    RUN = 1024,
+    DEEP = 32, /* rows of a sum in float32: as many additions as a lane of RUN has at most */
+    GRAIN = 32768, /* elements of a task: microseconds */
+    PART = 65536, /* elements of a part, at least: two tasks, since parts are added once more */
+    FEW = 16, /* results, or blocks of columns, that are not work enough to be tasks */
+    MOST_PARTS = 32 /* tasks of one result: for 32 threads */
 };
+_Static_assert(BLOCK % 16 == 0 && RUN % (8 * VF) == 0,
+               "blocks and runs are whole rounds of the loops");
+_Static_assert(DEEP % 4 == 0, "rows go by fours");
 
 typedef union slot {
     double f;
@@ -396,6 +403,9 @@ static void find_groups(plan *p, tl_ints axes)
     p->results = p->width;
     for (int i = 0; i < p->gone_rank; i++) p->together *= p->gone[i].count;
     for (int i = 0; i < p->kept_rank; i++) p->results *= p->kept[i].count;
+    // Every element belongs to one result.
+    TL_ASSERT(p->results * p->together == tl_tensor_count(p->x));
+    TL_ASSERT(p->results == tl_tensor_count(p->y));
 }
 
 static int64_t place(const group *groups, int rank, int64_t index)
@@ -405,6 +415,7 @@ static int64_t place(const group *groups, int rank, int64_t index)
         at += index % groups[i].count * groups[i].step;
         index /= groups[i].count;
     }
+    TL_ASSERT(index == 0);
     return at;
 }
 
@@ -416,6 +427,7 @@ static void few_columns(const reducer *r, slot *to, const char *x, size_t size, 
 {
     slot wide[BLOCK], bases[BLOCK];
     const int64_t fold = BLOCK / 2 / columns, whole = rows / fold, m = fold * columns;
+    TL_ASSERT(fold > 0 && m <= BLOCK && whole * fold <= rows);
     for (int64_t i = 0; i < m; i++) wide[i] = r->start, bases[i] = base[i % columns];
     r->outer(wide, x, m, whole, m, bases);
     for (int64_t i = 0; i < fold; i++) r->combine(to, wide + i * columns, columns);
@@ -431,6 +443,7 @@ static void bring_together(const plan *p, const reducer *r, slot *to, const char
     while (begin < end) {
         const int64_t line = begin / p->line.count, at = begin % p->line.count;
         const int64_t left = p->line.count - at, n = left < end - begin ? left : end - begin;
+        TL_ASSERT(n > 0 && columns > 0 && columns <= BLOCK);
         const int64_t offset = place(p->gone, p->gone_rank, line) + at * p->line.step;
         const char *from = x + offset * (int64_t)p->size;
         if (p->width == 1)
@@ -450,6 +463,7 @@ static const char *block_at(const plan *p, int64_t b, int64_t *result, int64_t *
     const int64_t at = place(p->kept, p->kept_rank, row) + column;
     *result = row * p->width + column;
     *columns = p->width - column < BLOCK ? p->width - column : BLOCK;
+    TL_ASSERT(*columns > 0 && *columns <= BLOCK && *result + *columns <= p->results);
     return (const char *)tl_kernel_data(p->x) + at * (int64_t)p->size;
 }
 
@@ -492,6 +506,7 @@ TLI_INLINE double log_of(slot sum, slot most)
 static void store(const plan *p, int64_t result, const slot *found, const slot *base, int64_t n)
 {
     void *y = tl_kernel_data(p->y);
+    TL_ASSERT(result >= 0 && n >= 0 && result + n <= p->results);
     if (!tl_dtype_is_float(p->y->dtype)) {
         store_ints(p, result, found, n);
     } else if (p->last == LOGARITHM) {
@@ -521,7 +536,8 @@ static tl_status run_blocks(int64_t begin, int64_t end, void *payload)
     return TL_OK;
 }
 
-/* Rows too short for vectors are turned into columns, a block of rows at a time. */
+/* Rows too short for vectors are turned into columns, a block of rows at a time: SHORT * BLOCK
+ * elements of up to 8 bytes, 32 KiB on the stack. */
 enum { SHORT = 8 };
 
 #define TURN(type)                                                                                 \
@@ -543,6 +559,7 @@ static tl_status run_short(int64_t begin, int64_t end, void *payload)
 {
     const plan *p = payload;
     const int64_t width = p->line.count;
+    TL_ASSERT(width <= SHORT && p->width == 1 && end <= p->results);
     uint64_t turned[SHORT * BLOCK];
     for (int64_t n; begin < end; begin += n) {
         slot found[BLOCK], base[BLOCK];
@@ -598,6 +615,7 @@ static tl_status run_parts(int64_t begin, int64_t end, void *payload)
     for (int64_t i = begin; i < end; i++) {
         const int64_t part = i / p->blocks, from = part * p->part;
         const int64_t to = from + p->part < p->together ? from + p->part : p->together;
+        TL_ASSERT(part < p->parts && from < to); // no part is empty
         int64_t result, n;
         const char *x = block_at(p, i % p->blocks, &result, &n);
         slot *row = p->partial + (2 + part) * p->results;
@@ -623,6 +641,8 @@ static tl_status run_in_parts(const tl_run *run, plan *p)
     const int64_t rows = p->parts + 2;
     TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL, (size_t)(rows * p->results) * sizeof(slot)));
     p->partial = room;
+    TL_ASSERT(tli_scratch_holds(p->partial + (p->parts + 1) * p->results,
+                                (size_t)p->results * sizeof(slot)));
     for (int64_t i = 0; i < p->results; i++) p->partial[i].i = 0;
     TL_TRY(run_pass(run, p, p->first));
     if (p->second) {
@@ -651,6 +671,8 @@ static tl_status reduce(const tl_run *run, plan *p, tl_ints axes)
         p->part = (p->together + parts - 1) / parts;
         p->part = (p->part + DEEP - 1) / DEEP * DEEP;
         p->parts = (p->together + p->part - 1) / p->part;
+        TL_ASSERT(p->parts * p->part >= p->together && p->parts <= MOST_PARTS
+                  && p->part % DEEP == 0);
         return run_in_parts(run, p);
     }
     const int64_t grain = work > 0 ? GRAIN / work : GRAIN;

@@ -10,6 +10,8 @@
 #ifndef TLI_CPU_SIMD_SIMD_H
 #define TLI_CPU_SIMD_SIMD_H
 
+#include <tilth/base/status.h>
+
 #include "base/inner/isa.h"
 
 typedef void tli_unary_fn(float *y, const float *x, int64_t n);
@@ -37,6 +39,7 @@ static inline const tli_unary_fns *tli_unary_fns_of(tli_isa isa)
         TLI_ISA_LIST(TLI_SIMD_TABLE)
 #undef TLI_SIMD_TABLE
     };
+    TL_ASSERT((int)isa >= 0 && isa < TLI_ISA_COUNT);
     return tables[isa];
 }
 

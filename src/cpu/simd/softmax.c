@@ -8,10 +8,14 @@
 #include "cpu/simd/math.h"
 
 enum {
-    GRAIN = 8192, /* elements a task */
-    BLOCK = 4096, /* elements that are added up in float32 */
-    STRIP = 4     /* vectors of columns at once */
+    GRAIN = 8192, /* elements a task: microseconds, as each takes an exponential */
+    /* Elements that are added up in float32: 4 sums of VF lanes add up 64 to 256 each */
+    BLOCK = 4096,
+    /* Vectors of columns at once: 4 largest and 4 sums are 8 of 16 registers, the others are the
+     * exponential's */
+    STRIP = 4
 };
+_Static_assert(BLOCK % (4 * VF) == 0, "blocks are whole rounds of the loops");
 
 typedef struct rows {
     tl_dtype type;
@@ -35,6 +39,9 @@ static rows rows_of(const tl_node *n, bool logarithm)
     const int64_t count = tl_tensor_count(x);
     r.count = count ? count / r.length : 0;
     r.strips = (r.stride + STRIP * VF - 1) / (STRIP * VF);
+    TL_ASSERT(a->axis >= 0 && a->axis < x->shape.rank
+              && tl_shape_equal(&x->shape, &n->out[0]->shape));
+    TL_ASSERT(!count || r.count % r.stride == 0);
     return r;
 }
 
@@ -186,8 +193,16 @@ typedef struct strip {
 static strip strip_of(const rows *r, int64_t index)
 {
     const int64_t column = index % r->strips * (STRIP * VF), left = r->stride - column;
+    TL_ASSERT(column >= 0 && left > 0);
     return (strip){index / r->strips * r->length * r->stride + column,
                    left < STRIP * VF ? left : STRIP * VF};
+}
+
+/* Where the last strip ends, the tensor does. */
+static bool strips_end_well(const rows *r)
+{
+    const strip last = strip_of(r, r->count / r->stride * r->strips - 1);
+    return last.at + (r->length - 1) * r->stride + last.columns == r->count * r->length;
 }
 
 #define EACH_VECTOR(k, m, s)                                                                       \
@@ -268,6 +283,7 @@ static tl_status run_rows(const tl_run *run, rows *r, tl_parallel_fn *by_row,
     const int64_t each =
         last ? r->length : r->length * (r->stride < STRIP * VF ? r->stride : STRIP * VF);
     const int64_t grain = each < GRAIN ? GRAIN / each : 1;
+    TL_ASSERT(last || strips_end_well(r));
     if (last) return tl_parallel_for(run->threads, r->count, grain, by_row, r);
     return tl_parallel_for(run->threads, r->count / r->stride * r->strips, grain, by_strip, r);
 }
@@ -283,6 +299,8 @@ static tl_status backward(const tl_run *run, const tl_node *n, bool logarithm)
 {
     rows r = rows_of(n, logarithm);
     r.gy = tl_kernel_data(n->in[0]);
+    TL_ASSERT(tl_shape_equal(&n->in[0]->shape, &n->in[1]->shape)
+              && n->in[0]->dtype == n->in[1]->dtype);
     r.x = tl_kernel_data(n->in[1]);
     return run_rows(run, &r, backward_piece, backward_strips);
 }

@@ -7,7 +7,11 @@
 #include "cpu/simd/kernels.h"
 #include "cpu/simd/vec.h"
 
+/* Digits of 8 bits: their counts are 4 KiB, and the 256 places that a round writes to are lines
+ * that the first-level cache holds. FEW numbers are kept in order by moving them; beyond, sorting
+ * all is no slower. GRAIN elements a task. */
 enum { DIGIT = 8, DIGITS = 4, VALUES = 1 << DIGIT, FEW = 64, GRAIN = 4096 };
+_Static_assert(DIGIT * DIGITS == 32, "all bits of a key are sorted by");
 
 /* x as [before, length, behind], without gaps; the results keep the first `keep` of each line. */
 typedef struct job {
@@ -26,6 +30,7 @@ static job job_of(const tl_node *n, int64_t axis, int64_t keep, bool descending)
     job j = {.x = n->in[0], .values = n->out[0], .indices = n->out[1], .length = s->dims[axis],
              .behind = 1, .keep = keep, .descending = descending};
     for (int i = (int)axis + 1; i < s->rank; i++) j.behind *= s->dims[i];
+    TL_ASSERT(keep <= j.length && tl_tensor_count(j.values) == tl_tensor_count(j.indices));
     return j;
 }
 
@@ -76,6 +81,7 @@ static entry *sort_entries(entry *from, entry *to, int64_t n)
             count[v] = before;
             before += here;
         }
+        TL_ASSERT(before == n); // every entry has a place
         for (int64_t i = 0; i < n; i++)
             to[count[from[i].key >> d * DIGIT & (VALUES - 1)]++] = from[i];
         entry *const swapped = from;
@@ -91,6 +97,7 @@ static entry *sort_entries(entry *from, entry *to, int64_t n)
 static void put(const job *j, int64_t line, int64_t first, int64_t i, int64_t from)
 {
     const int64_t at = (line / j->behind * j->keep + i) * j->behind + line % j->behind;
+    TL_ASSERT(at < tl_tensor_count(j->values) && from >= 0 && from < j->length);
     const size_t size = tl_dtype_size(j->x->dtype);
     memcpy((char *)tl_kernel_data(j->values) + (size_t)at * size,
            (const char *)tl_kernel_data(j->x) + (size_t)(first + from * j->behind) * size, size);
@@ -108,6 +115,7 @@ static tl_status sort_lines(int64_t begin, int64_t end, void *payload)
     void *room;
     TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL, 2 * (size_t)j->length * sizeof(entry)));
     entry *entries = room;
+    TL_ASSERT(tli_scratch_holds(entries + j->length, (size_t)j->length * sizeof *entries));
     for (int64_t line = begin; line < end; line++) {
         const int64_t first = first_of(j, line);
         make_keys(j, entries, first);
@@ -131,6 +139,7 @@ typedef struct best {
 
 static void offer(best *b, int64_t keep, float x, int64_t from)
 {
+    TL_ASSERT(keep > 0 && keep <= FEW && b->count <= keep);
     if (b->count == keep && !above(x, b->values[keep - 1])) return;
     int64_t i = b->count < keep ? b->count++ : keep - 1;
     for (; i > 0 && above(x, b->values[i - 1]); i--) {
@@ -167,6 +176,7 @@ static tl_status find_few(int64_t begin, int64_t end, void *payload)
             for (; i < stop; i++) offer(&b, j->keep, float_at(j->x, first + i), i);
         }
         for (int64_t i = 0; i < j->keep; i++) put(j, line, first, i, b.from[i]);
+        TL_ASSERT(b.count == j->keep);
     }
     return TL_OK;
 }

@@ -5,7 +5,8 @@
 #include "cpu/simd/math.h"
 
 /* y = call(v) for each v of x. Four vectors a round, whose chains of instructions run side by
- * side. */
+ * side: a chain is some tens of multiply-adds that take 4 cycles each, and two units want 8 of them
+ * at a time. */
 #define MAP(call)                                                                                  \
     int64_t i = 0;                                                                                 \
     for (; i + 4 * VF <= n; i += 4 * VF) {                                                         \

@@ -7,7 +7,9 @@
 
 enum { PARAM, GRAD, HYPER, SLOTS };        /* inputs */
 enum { RATE, STEP, SCALE, APPLY, HYPERS }; /* elements of the third */
-enum { GRAIN = 16384 };                    /* elements a task */
+/* Elements a task: 64 KiB of each operand, microseconds */
+enum { GRAIN = 16384 };
+_Static_assert(GRAIN % (4 * VF) == 0, "only the last task has a rest");
 
 /* Whole loops over vectors side by side: only then can they stay in registers. */
 #if defined(__clang__)
@@ -74,6 +76,8 @@ static int64_t part_at(const block *b, int64_t at)
         else
             high = middle - 1;
     }
+    TL_ASSERT(b->offsets.items[low] <= at
+              && (low + 1 == b->offsets.count || at < b->offsets.items[low + 1]));
     return low;
 }
 
@@ -87,6 +91,7 @@ static tl_status sweep_piece(int64_t begin, int64_t end, void *payload)
     for (int64_t k = part_at(b, begin); begin < end; k++) {
         const int64_t next = k + 1 < b->offsets.count ? b->offsets.items[k + 1] : end;
         const int64_t stop = next < end ? next : end;
+        TL_ASSERT(begin < stop && k < b->decayed.count);
         b->sweep(b, begin, stop, b->decayed.items[k] ? b->decay : 0);
         begin = stop;
     }
@@ -100,7 +105,11 @@ static void fill_block(const tl_node *n, block *b)
     b->grad = tl_kernel_data(n->in[GRAD]);
     b->grad_type = n->in[GRAD]->dtype;
     const int slots = n->inputs - SLOTS - ((const tl_update_attr *)n->attr)->copy;
+    TL_ASSERT(slots >= 0 && slots <= 3 && n->in[PARAM]->dtype == TL_F32
+              && tl_tensor_count(n->in[HYPER]) >= HYPERS);
     for (int i = 0; i < slots; i++) b->slot[i] = tl_kernel_data(n->in[SLOTS + i]);
+    for (int i = GRAD; i < n->inputs; i++) // all are as long as the weights
+        TL_ASSERT(i == HYPER || tl_tensor_count(n->in[i]) == tl_tensor_count(n->in[PARAM]));
     if (SLOTS + slots < n->inputs) {
         b->copy = tl_kernel_data(n->in[SLOTS + slots]);
         b->copy_type = n->in[SLOTS + slots]->dtype;
@@ -166,8 +175,10 @@ typedef struct adam {
 } adam;
 
 /* Vectors that are done beside each other: the units for roots and quotients are what this takes
- * longest in, and one vector alone would leave them idle between its root and its quotient. */
+ * longest in, and one vector alone would leave them idle between its root and its quotient. 4
+ * moments, 4 roots and 8 numbers are 16 registers. */
 enum { ADAM_WAYS = 4 };
+_Static_assert(GRAIN % (ADAM_WAYS * VF) == 0, "tasks are whole rounds");
 
 TLI_INLINE void adam_steps(const block *b, const adam *a, const int ways, int64_t i, int64_t n)
 {
@@ -343,6 +354,8 @@ static tl_status run_part(const tl_run *run, part *p, int64_t count, bool adapte
 {
     const int64_t pieces = (count + GRAIN - 1) / GRAIN;
     double weights = 0, direction = 0;
+    // Each piece has its own.
+    TL_ASSERT(count >= 0 && tli_scratch_holds(p->sums, (size_t)(2 * pieces) * sizeof *p->sums));
     TL_TRY(tl_parallel_for(run->threads, count, GRAIN, measure_piece, p));
     for (int64_t i = 0; i < pieces; i++) {
         weights += p->sums[2 * i];
@@ -370,6 +383,7 @@ static tl_status run_parts(const tl_run *run, const tl_node *n, part *p, block *
     for (int64_t k = 0; k < parts; k++) {
         const int64_t end = k + 1 < parts ? b->offsets.items[k + 1] : count;
         p->begin = b->offsets.count ? b->offsets.items[k] : 0;
+        TL_ASSERT(p->begin <= end && end <= count && (!adapted.count || k < adapted.count));
         p->decay = b->decayed.count && !b->decayed.items[k] ? 0 : b->decay;
         TL_TRY(run_part(run, p, end - p->begin, !adapted.count || adapted.items[k], trust));
     }
@@ -537,6 +551,7 @@ static tl_status update_ema_kernel(const tl_run *run, const tl_node *n)
                  .momentum =
                      n->inputs > 2 ? *(const float *)tl_kernel_data(n->in[2]) : (float)a->momentum};
     if (e.momentum == 1) return TL_OK;
+    TL_ASSERT(tl_tensor_count(n->in[0]) == tl_tensor_count(n->in[1]));
     if (n->in[1]->dtype != TL_F32) return tli_run_reference(run, n);
     return tl_parallel_for(run->threads, tl_tensor_count(n->in[0]), GRAIN, ema_piece, &e);
 }
@@ -554,6 +569,8 @@ static tl_status assign_kernel(const tl_run *run, const tl_node *n)
 {
     const tl_assign_attr *a = n->attr;
     average e = {.s = tl_kernel_data(n->in[0]), .v = tl_kernel_data(n->in[1])};
+    TL_ASSERT(tl_shape_equal(&n->in[0]->shape, &n->in[1]->shape)
+              && n->in[0]->dtype == n->in[1]->dtype);
     if (!a->add) return tli_run_reference(run, n);
     return tl_parallel_for(run->threads, tl_tensor_count(n->in[0]), GRAIN, add_piece, &e);
 }
@@ -590,7 +607,7 @@ TLI_INLINE double sum_squares_of_run(tl_dtype t, const void *x, int64_t begin, i
 
 TLI_INLINE double sum_squares(tl_dtype t, const void *x, int64_t begin, int64_t end)
 {
-    enum { RUN = 1024 };
+    enum { RUN = 1024 }; // as in reduce.c
     double sum = 0;
     for (int64_t i = begin; i < end; i += RUN)
         sum += sum_squares_of_run(t, x, i, end - i < RUN ? end : i + RUN);
@@ -600,6 +617,7 @@ TLI_INLINE double sum_squares(tl_dtype t, const void *x, int64_t begin, int64_t 
 static tl_status norm_piece(int64_t begin, int64_t end, void *payload)
 {
     const norm *p = payload;
+    TL_ASSERT(begin % GRAIN == 0 && end - begin <= GRAIN); // a sum of its own
     TLI_FLOAT_SWITCH(p->type, p->sums[begin / GRAIN] = sum_squares(T, p->x, begin, end));
     return TL_OK;
 }

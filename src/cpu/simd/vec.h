@@ -96,6 +96,12 @@
 #include "cpu/simd/vec_generic.h"
 #endif
 
+_Static_assert(VF == 2 * VD && sizeof(vf) == VF * sizeof(float)
+                   && sizeof(vd) == VD * sizeof(double),
+               "lanes fill vectors");
+_Static_assert(sizeof(vi) == sizeof(vf) && sizeof(vl) == sizeof(vd),
+               "whole numbers and floats have the same lanes");
+_Static_assert((VF & (VF - 1)) == 0 && VF >= 4, "sums across lanes halve them down to four");
 /* --- what follows from the above on every instruction set ------------------------------------- */
 
 /* literal + a * b, rounded once. NEON's multiply-add overwrites what it adds to: a load of the
