@@ -55,7 +55,9 @@ static channels channels_of(const tl_node *n, const tl_tensor *x, int64_t rows)
 
 static int64_t blocks_of(const channels *c)
 {
-    return (c->rows + c->block - 1) / c->block;
+    const int64_t blocks = (c->rows + c->block - 1) / c->block;
+    TL_ASSERT(blocks * c->block >= c->rows && (blocks - 1) * c->block < c->rows); // no row is left out
+    return blocks;
 }
 
 static int64_t rows_of_block(const channels *c, int64_t block)
