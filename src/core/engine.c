@@ -313,7 +313,8 @@ tl_status tli_call_queued(const tl_run *run, const tl_node *call)
 tl_status tli_run_kernel(const tl_run *run, const tl_node *call, const tl_kernel *k)
 {
     const tl_engine *e = run->engine;
-    TL_ASSERT(e->backend->around || tli_call_is_sound(call, k)); // the checking backend tells in words
+    // The checking backend tells in words.
+    TL_ASSERT(e->backend->around || tli_call_is_sound(call, k));
     if (k->flags & TL_KERNEL_STAGED) return tli_run_staged(run, call, k->fn);
     TL_TRY(e->backend->around ? e->backend->around(run, call, k->fn) : k->fn(run, call));
     return tli_call_queued(run, call);

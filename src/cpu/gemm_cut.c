@@ -46,7 +46,8 @@ static bool is_small(const product *p)
     const tli_gemm *g = p->g;
     if (!is_little(g) || !p->k->in_rows) return false;
     const bool a_reads = g->a_col == 1 || g->a_row == 1;
-    const int64_t lanes = tl_max_i64(tl_round_up(g->n, p->k->in_rows->nr), tl_round_up(g->n, p->k->nr));
+    const int64_t lanes =
+        tl_max_i64(tl_round_up(g->n, p->k->in_rows->nr), tl_round_up(g->n, p->k->nr));
     const bool b_reads =
         (g->b_col == 1 && g->n % p->k->vector == 0) || lanes * g->k <= TLI_GEMM_SMALL_FLOATS;
     return a_reads && b_reads && p->c_type == TL_F32 && p->mode == TLI_GEMM_TILES && !g->pack_a
@@ -162,7 +163,8 @@ static void cut_sides(product *p, bool b_direct)
     const double bytes = (double)n * (double)p->depth * (double)k->element;
     const bool near = b_direct || bytes <= k->near;
     const int64_t down = near && tli_gemm_uses_panels(p) ? tasks : 1;
-    p->mb = tl_min_i64(piece_of(m, down, k->mr, rows_least), piece_of(m, tl_div_up(m, highest), k->mr, 1));
+    p->mb = tl_min_i64(piece_of(m, down, k->mr, rows_least),
+                       piece_of(m, tl_div_up(m, highest), k->mr, 1));
     const int64_t rows = tl_div_up(m, p->mb);
     const int64_t across = skinny || (near && rows >= ENOUGH) ? 1 : tasks / rows;
     p->nb = piece_of(n, tl_max_i64(across, tl_div_up(n, WIDEST)), k->nr, cols_least);

@@ -71,8 +71,8 @@ static inline double tli_gemm_work(const tli_gemm *g, int64_t depth, double weig
     return (double)g->m * (double)g->n * ((double)depth * weight + TLI_GEMM_END_WORK);
 }
 
-/* Floats of a small product's b that are packed: 16 KiB on the stack, half of a first-level cache of
- * 32 KiB; and rows of a tile, of which none is higher than 8. */
+/* Floats of a small product's b that are packed: 16 KiB on the stack, half of a first-level cache
+ * of 32 KiB; and rows of a tile, of which none is higher than 8. */
 enum { TLI_GEMM_SMALL_FLOATS = 4096, TLI_GEMM_SMALL_ROWS = 16 };
 
 /* Whether b may be in panels. */

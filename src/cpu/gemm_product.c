@@ -660,7 +660,8 @@ static void run_small_tiles(const product *p, float *panels_)
     const bool in_rows = g->a_col == 1 && fits;
     const tli_gemm_kernels *k = in_rows ? p->k->in_rows : p->k;
     const bool direct = g->b_col == 1 && g->n % k->vector == 0;
-    TL_ASSERT(k->mr <= TLI_GEMM_SMALL_ROWS && (direct || tl_round_up(g->n, k->nr) * g->k <= TLI_GEMM_SMALL_FLOATS));
+    TL_ASSERT(k->mr <= TLI_GEMM_SMALL_ROWS
+              && (direct || tl_round_up(g->n, k->nr) * g->k <= TLI_GEMM_SMALL_FLOATS));
     if (!direct && g->k > 0) k->pack_b(panels_, p->b, TL_F32, g->b_col, g->b_row, g->n, g->k);
     for (int64_t i = 0; i < g->m; i += k->mr) {
         const int rows = (int)tl_min_i64(k->mr, g->m - i);

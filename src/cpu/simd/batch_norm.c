@@ -56,7 +56,8 @@ static channels channels_of(const tl_node *n, const tl_tensor *x, int64_t rows)
 static int64_t blocks_of(const channels *c)
 {
     const int64_t blocks = (c->rows + c->block - 1) / c->block;
-    TL_ASSERT(blocks * c->block >= c->rows && (blocks - 1) * c->block < c->rows); // no row is left out
+    // No row is left out.
+    TL_ASSERT(blocks * c->block >= c->rows && (blocks - 1) * c->block < c->rows);
     return blocks;
 }
 
